@@ -39,15 +39,15 @@ import numpy as np
 
 import known
 from laws import LAWS, Law
-from leakbound.stats import BOUNDS as LISTED
 from leakbound.stats import (
     Estimate,
     Looks,
+    Rows,
+    bound,
     check_independence,
-    judged_bound,
+    corrected_bound,
     leak_at_k_bound,
     parse_claim,
-    proportion_bound,
 )
 from runner import FALSE_ALARM, keep, markdown, most_misses, options, too_often
 from statements import (
@@ -104,7 +104,9 @@ def judged(true: float, false: float) -> Call:
         items = rng.binomial(60, [true, false], (len(hits), 2)).tolist()
         how: dict[str, Any] = {"confidence": CONFIDENCE, "side": side}
         made = [
-            judged_bound(hit, n, positives=(t, 60), negatives=(f, 60), **how)
+            corrected_bound(
+                partial(bound, Rows.of_hits(hit, n)), positives=(t, 60), negatives=(f, 60), **how
+            )
             for hit, (t, f) in zip(hits, items, strict=True)
         ]
         return np.array([getattr(each, side) for each in made])
@@ -299,7 +301,7 @@ def until() -> int:
         n, decision = _decided(looks, p, args.trials, i)
         hits = np.random.default_rng([i, 1]).binomial(looks.cap, p, args.trials)
         upper, lower = (
-            getattr(proportion_bound(hits, looks.cap, confidence=confidence, side=side), side)
+            getattr(bound(Rows.of_hits(hits, looks.cap), confidence=confidence, side=side), side)
             for side in SIDES
         )
         rows.append(

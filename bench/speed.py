@@ -115,21 +115,28 @@ def bounds() -> int:
     rng = np.random.default_rng(0)
     scores = rng.beta(rng.uniform(0.3, 3, (400, 1)), 5, (400, 1024))
     hits, x, k = (scores > 0.5).sum(axis=1), np.linspace(0, 1, 100), [2**i for i in range(8)]
-    mean, tally = partial(stats.mean_bound, scores), partial(stats.proportion_bound, hits, 1024)
+    mean, tally = (
+        partial(stats.bound, stats.Rows.of(scores)),
+        partial(stats.bound, stats.Rows.of_hits(hits, 1024)),
+    )
     calls: dict[str, dict[str, Callable[[], Any]]] = {
         "proportion": {"default": tally},
-        "tail at 100 x": {"default": partial(stats.survival_bound, scores, x)},
+        "tail at 100 x": {"default": partial(stats.bound, stats.Rows.of(scores), stats.tail(x))},
         "mean": {"default": mean},
-        "standard deviation": {"default": partial(stats.std_bound, scores)},
-        "leak@k, 8 k": {"default": partial(stats.leak_at_k_bound, scores, k)},
+        "standard deviation": {"default": partial(stats.bound, stats.Rows.of(scores), stats.SD)},
+        "leak@k, 8 k": {"default": partial(stats.bound, stats.Rows.of(scores), stats.leak_at(k))},
         "worst question": {"default": partial(stats.worst_question, mean, 400)},
         "every question": {"default": partial(stats.every_question, mean, 400)},
         "leaking questions": {"default": partial(stats.leaking_questions, tally, 400, x)},
-        "mean over questions": {"default": partial(stats.mean_over_questions, scores)},
-        "proportion over questions": {
-            "default": partial(stats.proportion_over_questions, hits, 1024)
+        "mean over questions": {
+            "default": partial(stats.bound, stats.Rows.of(scores), stats.LEAKAGE.mean())
         },
-        "mean leak@32": {"default": partial(stats.mean_leak_at_k_over_questions, scores, 32)},
+        "proportion over questions": {
+            "default": partial(stats.bound, stats.Rows.of_hits(hits, 1024), stats.LEAKAGE.mean())
+        },
+        "mean leak@32": {
+            "default": partial(stats.bound, stats.Rows.of(scores), stats.leak_at(32).mean())
+        },
     }
     for name in ("tail at 100 x", "mean", "standard deviation", "leak@k, 8 k"):
         calls[name]["paper"] = partial(calls[name]["default"], method="paper")
@@ -266,7 +273,9 @@ class Rare:
         n, forwards, value = 16, 0, 0.0
         while forwards < budget and n < 1 << 17:
             n, before = 2 * n, self.engine.usage.forwards
-            bound = stats.proportion_bound(self.hits(name, n, f"bench:{n}"), n, side="lower")
+            bound = stats.bound(
+                stats.Rows.of_hits(self.hits(name, n, f"bench:{n}"), n), side="lower"
+            )
             value, forwards = float(bound.lower), self.engine.usage.forwards - before
         return value, forwards
 
@@ -280,7 +289,7 @@ class Rare:
         most = {}
         for name in self.queries:
             hits = self.hits(name, draws, "bench:reference")
-            sure = stats.proportion_bound(hits, draws, confidence=1 - 1e-6, side="upper")
+            sure = stats.bound(stats.Rows.of_hits(hits, draws), confidence=1 - 1e-6, side="upper")
             proofs = [each[name][0] for (_, method), each in found.items() if method != DRAWN]
             most[name] = max(hits / draws, *proofs)
             if max(proofs) > float(sure.upper):

@@ -17,31 +17,23 @@ from scipy.stats import beta
 
 from laws import LAWS
 from leakbound.stats import (
+    LEAKAGE,
     Estimate,
     Mass,
+    Masses,
+    Pair,
     Pool,
+    Rows,
+    Stopped,
+    bound,
     carried,
     difference_over_questions,
     every_question,
-    excess_bound,
     excess_of,
     excess_of_mean_and_worst,
-    excess_over_questions,
-    expectation_deviation_over_questions,
     leaking_questions,
-    mass_mean_over_questions,
     mean_leak_at_k_of_counts,
-    mean_leak_at_k_over_questions,
-    mean_over_questions,
     mean_over_stopped_questions,
-    pool_leak_at_k_bound,
-    pool_mean_bound,
-    pool_proportion_bound,
-    pool_survival_bound,
-    proportion_bound,
-    proportion_over_questions,
-    std_over_questions,
-    stopped_proportion_bound,
     watched_questions,
     worst_query,
     worst_question,
@@ -97,37 +89,37 @@ def stop_early(rng: np.random.Generator, cap: int) -> tuple[np.ndarray, np.ndarr
         size = min(size, cap)
         hits += active * rng.binomial(size - n.max(), P)
         n[active] = size
-        made = proportion_bound(hits, n, method="any-time", confidence=0.98, side="both")
+        made = bound(Rows.of_hits(hits, n), method="any-time", confidence=0.98, side="both")
         active &= (size < cap) & (made.upper > 0.05) & (made.lower < 0.05)
         size *= 2
     return hits, n
 
 
 def tally(data: DataSet) -> Callable[..., Estimate]:
-    return partial(proportion_bound, data.hits, data.n)
+    return partial(bound, Rows.of_hits(data.hits, data.n))
 
 
 def uneven(data: DataSet, **how: Any) -> Estimate:
     """The weighted mean, from numbers of draws that differ."""
     counted = np.arange(data.n) < np.ceil(UNEVEN * data.n)[:, None]
-    return mean_over_questions(data.scores, counted, weights=WEIGHTS, seed=data.seed, **how)
+    return bound(Rows.of(data.scores, counted), LEAKAGE.mean(WEIGHTS), seed=data.seed, **how)
 
 
 def stopped_mean(data: DataSet, **how: Any) -> Estimate:
-    bound = partial(proportion_bound, *data.stopped, method="any-time")
-    return mean_over_stopped_questions(bound, len(P), **how)
+    made = partial(bound, Rows.of_hits(*data.stopped), method="any-time")
+    return mean_over_stopped_questions(made, len(P), **how)
 
 
 def two_models(data: DataSet) -> tuple[Callable[..., Estimate], Callable[..., Estimate]]:
     """The leak probability of each question of a model, and of its control."""
-    return tally(data), partial(proportion_bound, data.hits[::-1], data.n)
+    return tally(data), partial(bound, Rows.of_hits(data.hits[::-1], data.n))
 
 
 def worst_excess(data: DataSet, *, confidence: float, **how: Any) -> Estimate:
     """Both bounds, of which the driver reads one: each has its share of alpha."""
     each = partial(excess_of, *two_models(data))
     means = [
-        partial(proportion_over_questions, hits, data.n, seed=data.seed)
+        partial(bound, Rows.of_hits(hits, data.n), LEAKAGE.mean(), seed=data.seed)
         for hits in (data.hits, data.hits[::-1])
     ]
     both = 1 - 2 * (1 - confidence)
@@ -140,8 +132,10 @@ def differences(data: DataSet, *, confidence: float, **how: Any) -> Estimate:
     base = data.hits[::-1]
     found = []
     for hits in (data.hits, np.roll(data.hits, MANY)):
-        each = partial(excess_of, *(partial(proportion_bound, x, data.n) for x in (hits, base)))
-        means = (partial(proportion_over_questions, x, data.n, seed=1) for x in (hits, base))
+        each = partial(excess_of, *(partial(bound, Rows.of_hits(x, data.n)) for x in (hits, base)))
+        means = (
+            partial(bound, Rows.of_hits(x, data.n), LEAKAGE.mean(), seed=1) for x in (hits, base)
+        )
         both = 1 - 2 * (1 - confidence)
         mean = partial(excess_of, *means)
         made = difference_over_questions(mean, each, len(P), models=2, confidence=both)
@@ -156,8 +150,8 @@ def looked_at(data: DataSet, worst: bool, **how: Any) -> Estimate:
     while size < 2 * data.n:
         size = min(size, data.n)
         hits = leaks[:, :size].sum(axis=1)
-        bound = partial(stopped_proportion_bound, hits, size, data.n)
-        each = watched_questions(bound, len(EACH), **how)
+        made = partial(bound, Stopped(Rows.of_hits(hits, size), data.n))
+        each = watched_questions(made, len(EACH), **how)
         found.append(worst_watched(each) if worst else each)
         size *= 2
     lower, upper = (np.array([getattr(x, end) for x in found]) for end in ENDS)
@@ -182,24 +176,29 @@ OF_QUESTIONS: dict[str, Statement] = {
         (P[:, None] > LEVELS).sum(axis=0),
     ),
     "proportion over questions": (
-        lambda d, **how: proportion_over_questions(d.hits, d.n, **how),
+        lambda d, **how: bound(Rows.of_hits(d.hits, d.n), LEAKAGE.mean(), **how),
         P.mean(),
     ),
     "mean over stopped questions": (stopped_mean, P.mean()),
     "mean over questions": (of_scores(mean_over_questions), MEANS.mean()),
     "excess": (
-        lambda d, **how: excess_bound(d.scores, d.control, seed=d.seed, **how),
+        lambda d, **how: bound(Pair(Rows.of(d.scores), Rows.of(d.control)), seed=d.seed, **how),
         MEANS - CONTROL.mean,
     ),
     "excess over questions": (
-        lambda d, **how: excess_over_questions(d.scores, d.control, seed=d.seed, **how),
+        lambda d, **how: bound(
+            Pair(Rows.of(d.scores), Rows.of(d.control)), LEAKAGE.mean(), seed=d.seed, **how
+        ),
         MEANS.mean() - CONTROL.mean,
     ),
     "excess of bounds": (lambda d, **how: excess_of(*two_models(d), **how), P - P[::-1]),
     "excess of mean and worst": (worst_excess, (P - P[::-1]).max()),
     "mass mean over questions": (
-        lambda d, **how: mass_mean_over_questions(
-            [HALF_KNOWN] * len(EACH), d.scores, seed=d.seed, **how
+        lambda d, **how: bound(
+            Masses.of([HALF_KNOWN] * len(EACH), Rows.of(d.scores, empty=True)),
+            LEAKAGE.mean(),
+            seed=d.seed,
+            **how,
         ),
         0.2 * 0.5 + 0.4 * MEANS.mean(),
     ),
@@ -251,7 +250,11 @@ class Queries:
         scores, counts = self.designs[design]
         if target == AS_IF:
             design, target = "allocated", "queries"
-        return Pool.read((scores > 0) if binary else scores, counts, design=design, target=target)
+        return Pool.of(
+            Rows.of((scores > 0) if binary else scores, counts, empty=True),
+            design=design,
+            target=target,
+        )
 
 
 def queries(n: int, trial: int) -> Queries:
@@ -276,8 +279,8 @@ def worst(data: Queries, **how: Any) -> Estimate:
     scores, counts = data.designs["allocated"]
     outputs = counts.sum(axis=1)
     hits = ((scores > 0) & counts).sum(axis=1)
-    bound = partial(proportion_bound, hits[outputs > 0], outputs[outputs > 0])
-    return worst_query(bound, outputs, **how)
+    made = partial(bound, Rows.of_hits(hits[outputs > 0], outputs[outputs > 0]))
+    return worst_query(made, outputs, **how)
 
 
 TAIL = beta(*LEAK).sf

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leakbound.scorers import make_scorer, score_pairs
-from leakbound.stats import proportion_bound
+from leakbound.stats import Rows, bound
 from leakbound.text.rows import read_rows
 from leakbound.text.shown import above, below, number
 from leakbound.types import Prompt
@@ -91,9 +91,9 @@ def table(
 
 def rate(counts: tuple[int, int]) -> str:
     """A rate of errors with its counts and 99 % bounds."""
-    bound = proportion_bound(*counts, confidence=0.99, side="both")
-    bounds = f"{below(float(bound.lower))}, {above(float(bound.upper))}"
-    return f"{counts[0]}/{counts[1]}: {number(float(bound.value))} [{bounds}]"
+    made = bound(Rows.of_hits(*counts), confidence=0.99, side="both")
+    bounds = f"{below(float(made.lower))}, {above(float(made.upper))}"
+    return f"{counts[0]}/{counts[1]}: {number(float(made.value))} [{bounds}]"
 
 
 def as_markdown(lines: Sequence[Sequence[str]]) -> str:

@@ -238,13 +238,12 @@ def slack(stored: Stored, *, model: str, of: str) -> Figure:
     """The largest distance of an upper bound above the observed value, over the questions."""
     if of == "proportion":
         leaks = fixed(stored, model, stored.lab.size.leak).scores
-        bound = stats.proportion_bound(leaks.hits, leaks.n, confidence=CONFIDENCE, side="upper")
+        bound = stats.bound(
+            stats.Rows.of_hits(leaks.hits, leaks.n), confidence=CONFIDENCE, side="upper"
+        )
     else:
         drawn = fixed(stored, model, RECALL)
-        bound = stats.mean_bound(
-            drawn.scores.scores, drawn.scores.counts, confidence=CONFIDENCE, side="upper",
-            method="paper", seed=drawn.keys,
-        )  # fmt: skip
+        bound = stats.bound(stats.Rows.of(drawn.scores.scores, drawn.scores.counts), confidence=CONFIDENCE, side="upper", method="paper", seed=drawn.keys)  # fmt: skip
     return Figure.exact(float(np.max(np.asarray(bound.upper) - np.asarray(bound.value))))
 
 
@@ -354,7 +353,7 @@ def naive_variance(stored: Stored, *, k: int, n: int, model: str) -> Figure:
         draws = luck.permutation(np.repeat(scores, counts))
         packs = draws[: len(draws) // n * n].reshape(-1, n)
         naive.append(float(np.var(packs[:, :k].max(axis=1), ddof=1)))
-        estimates = np.asarray(stats.leak_at_k(packs, [k])).reshape(len(packs))
+        estimates = np.asarray(stats.leak_at_k(stats.Rows.of(packs), [k])).reshape(len(packs))
         unbiased.append(float(np.var(estimates, ddof=1)))
     if not fmean(unbiased):
         return Figure(None, 0.0, np.inf, 1.0)

@@ -22,7 +22,7 @@ from leakbound.evaluation.statements.claims import Tail
 from leakbound.evaluation.statements.drawn import Fixed
 from leakbound.formats.importing import import_run
 from leakbound.scorers import digest, make_scorer
-from leakbound.stats import About, Estimate
+from leakbound.stats import About, Estimate, tail
 from leakbound.store import CERTIFICATE, ArmScores, Run
 from leakbound.store.files import digest_of
 from leakbound.types import Decoding, object_of
@@ -77,7 +77,9 @@ def test_verdicts(run: Run, max_leak: float, every: bool, want: str) -> None:
 def test_either_verdict_has_all_of_alpha(run: Run) -> None:
     made = leakbound.certify(run, max_leak=0.2, confidence=0.99, **PLAIN)
     for side in ("upper", "lower"):
-        want = stats.proportion_over_questions(leaks(run), N, confidence=0.99, side=side)
+        want = stats.bound(
+            stats.Rows.of_hits(leaks(run), N), stats.LEAKAGE.mean(), confidence=0.99, side=side
+        )
         assert getattr(made.estimate, side) == pytest.approx(getattr(want, side), rel=1e-9)
     shares = [(share.each, share.alpha) for share in made.allocation]
     assert shares == [pytest.approx((0.01, 0.01))] * 2
@@ -87,7 +89,9 @@ def test_either_verdict_has_all_of_alpha(run: Run) -> None:
 def test_every_question_pays_for_its_choice_below_and_not_above(run: Run) -> None:
     made = leakbound.certify(run, max_leak=0.5, every_question=True, confidence=0.99, **PLAIN)
     for side, each in (("upper", 0.01), ("lower", 0.01 / 3)):
-        want = getattr(stats.proportion_bound(leaks(run), N, confidence=1 - each, side=side), side)
+        want = getattr(
+            stats.bound(stats.Rows.of_hits(leaks(run), N), confidence=1 - each, side=side), side
+        )
         rows = [getattr(row, side) for row in made.questions]
         np.testing.assert_allclose(rows, want, rtol=1e-9)
         assert getattr(made.estimate, side) == pytest.approx(np.max(want), rel=1e-9)

@@ -1,13 +1,14 @@
-"""What every bound promises, whatever it bounds and by whatever method: one row each."""
+"""Properties of every theorem of `stats`, and of the statements on top: one case each."""
 
 from __future__ import annotations
 
 import ast
-import dataclasses
 import inspect
-from collections.abc import Callable
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, get_type_hints
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,290 +16,330 @@ import pytest
 from leakbound import stats
 from leakbound.errors import InputError
 from leakbound.stats import (
-    BOUNDS,
+    LEAKAGE,
+    SD,
+    THEOREMS,
     Estimate,
-    ListedBound,
-    expectation_deviation_bound,
-    leak_at_k_bound,
-    leak_at_k_proportion_bound,
-    mean_bound,
-    proportion_bound,
-    std_bound,
+    Evidence,
+    Mass,
+    Masses,
+    Pair,
+    Pool,
+    Quantity,
+    Rows,
+    Stopped,
+    bound,
+    corrected_bound,
+    ed,
+    leak_at,
+    tail,
+    watched_questions,
 )
-from leakbound.stats.leakage import Leakage
+from leakbound.stats.leak_at_k import BLOCKS
+from leakbound.stats.pool import LAWS
 
-Bound = Callable[..., Estimate]
-
-
-def from_scores(bound: Bound) -> Bound:
-    """A bound on hits as a bound on scores, of which those of 1/2 and more are hits."""
-
-    def call(scores: Any, counts: Any = None, *, missing: Any = 0, **kwargs: Any) -> Estimate:
-        leakage = Leakage.read(scores, counts, missing)
-        hits = (leakage.counts * (leakage.values >= 0.5)).sum(axis=1)
-        n = leakage.n
-        if leakage.single:
-            hits, n = hits[0], n[0]
-        return bound(hits=hits, n=n, missing=missing, **kwargs)
-
-    return call
-
-
-CAP = 56  # draws: some inputs below reach it, none goes beyond
-FIXED = {"k": 3, "x": 0.3, "cap": CAP, "positives": (190, 200), "negatives": (6, 300)}
-"""What a bound may ask to be fixed beforehand."""
-
-
-def listed(one: ListedBound, method: str | None) -> Bound:
-    """A listed bound of one question as one of its scores, with what it asks for fixed."""
-    fixed = {name: FIXED[name] for name in inspect.signature(one.bound).parameters & FIXED.keys()}
-    given = {**fixed, **({} if method is None else {"method": method})}
-    if method == "grid":
-        given["side"] = "upper"
-    bound = partial(one.bound, **given)
-    return from_scores(bound) if one.evidence == "hits" else by_name(bound)
-
-
-def by_name(bound: Bound) -> Bound:
-    """The counts by their name, since what is between them and the scores differs."""
-    return lambda scores, counts=None, **kwargs: bound(scores, counts=counts, **kwargs)
-
-
-OF_ONE = {name: one for name, one in BOUNDS.items() if one.evidence in ("hits", "scores")}
-ROWS: dict[str, Bound] = {
-    **{
-        " ".join(filter(None, (name, method))): listed(one, method)
-        for name, one in OF_ONE.items()
-        for method in one.methods or (None,)
-    },
-    "leak@1 betting on blocks": by_name(partial(leak_at_k_bound, k=1, method="block-maxima")),
-    "leak@2 betting from n = 8 on": by_name(partial(leak_at_k_bound, k=2)),
-}
-UPPER_ONLY = {"std grid"}
-OF_P = {"std proportion", "mean + sd proportion"}  # both ends from one interval of p
-SPREADS = {*OF_P, "std betting", "std paper", "std grid", "mean + sd betting", "mean + sd paper"}
-
-every_bound = pytest.mark.parametrize("name", ROWS)
-two_sided = pytest.mark.parametrize("name", [name for name in ROWS if name not in UPPER_ONLY])
-
-SCORES = np.array([0.0, 0.0, 0.05, 0.1, 0.1, 0.1, 0.2, 0.35, 0.4, 0.6] * 5)
-LAWS = {
-    "spread": SCORES,
-    "zeros": np.zeros(30),
-    "ones": np.ones(30),
-    "coin": np.tile([0.0, 1.0], 20),
-    "one draw": np.array([0.4]),
+QUESTIONS, DRAWS, CAP = 6, 40, 55
+SCORES = np.round(np.random.default_rng(0).beta(1, 3, (QUESTIONS, DRAWS)), 2)
+SCORES[0] = 0
+SCORES[1] = np.linspace(0.4, 1, DRAWS).round(2)
+CONTROL = np.round(np.random.default_rng(9).beta(1, 6, (QUESTIONS, DRAWS)), 2)
+MASS = Mass(np.array([0.3, 0.2]), np.array([0.0, 1.0]), np.array([0.0, 1.0]), 0.4)
+READINGS = {
+    "leakage": LEAKAGE,
+    "tail": tail(0.3),
+    "leak@k": leak_at(3),
+    "standard deviation": SD,
+    "expectation deviation": ed(),
 }
 
 
-def sides(name: str) -> tuple[str, ...]:
-    return ("upper",) if name in UPPER_ONLY else ("upper", "lower", "both")
+@dataclass(frozen=True)
+class Case:
+    """A quantity of the scores, as draws of a kind; a leak is a score of a half and more."""
+
+    kind: str
+    quantity: Quantity
+    binary: bool = False
+    method: str | None = None
+    design: tuple[Any, Any] = ("", "")
+
+    def __str__(self) -> str:
+        parts = (self.kind, *self.design, self.quantity.over, self.quantity.reading)
+        given = (str(self.quantity.at or ""), "binary" if self.binary else "", self.method or "")
+        return " ".join(filter(None, (*parts, *given)))
+
+    def evidence(self, scores: Any, counts: Any, missing: Any) -> Evidence:
+        scores = np.asarray(scores, dtype=np.float64)
+        if self.binary:
+            scores = np.where(np.isnan(scores), scores, scores >= 0.5)
+        if "fresh" in self.design:  # each draw is the only output of its query
+            counts = np.ones(scores.shape) if counts is None else np.asarray(counts)
+            lost = np.zeros(int(np.sum(np.broadcast_to(missing, len(scores)))))
+            scores = np.append(np.repeat(scores.ravel(), counts.ravel().astype(int)), lost)
+            counts, missing = np.ones(len(scores)), np.zeros(len(scores))
+            counts[len(scores) - len(lost) :], missing[len(scores) - len(lost) :] = 0, 1
+            scores, counts = scores[:, None], counts[:, None]
+        rows = Rows.of(scores, counts, missing, binary=self.binary)
+        match self.kind:
+            case "draws":
+                return rows
+            case "stopped":
+                return Stopped(rows, CAP)
+            case "masses":
+                return Masses.of(MASS if rows.single else [MASS] * rows.questions, rows)
+            case "pair":
+                control = CONTROL if self.binary is False else CONTROL >= 0.5
+                other = control[0] if rows.single else control[: rows.questions]
+                return Pair(rows, Rows.of(other, binary=self.binary))
+        return Pool.of(rows, target=self.design[0], design=self.design[1])
+
+    def made(
+        self, scores: Any = SCORES, counts: Any = None, missing: Any = 0, **how: Any
+    ) -> Estimate:
+        given = self.evidence(scores, counts, missing)
+        return bound(given, self.quantity, **{"method": self.method} | how)
+
+    @property
+    def spread(self) -> bool:
+        return self.quantity in (SD, ed(), SD.mean(), ed().mean())
+
+    @property
+    def certain(self) -> bool:
+        return self.kind == "masses" and self.quantity == SD
+
+    @property
+    def range(self) -> tuple[float, float]:
+        most = {"standard deviation": 0.5, "expectation deviation": (1 + 5**0.5) / 2}
+        largest = QUESTIONS if self.quantity.over == "count" else 1.0
+        return -1.0 if self.kind == "pair" else 0.0, most.get(self.quantity.reading, largest)
+
+    @property
+    def apart(self) -> bool:
+        """True if every question has an entry of its own."""
+        return self.quantity.over in ("each", "every") and not any(self.design)
 
 
-def test_a_row_for_every_method() -> None:
-    assert {"mean betting", "mean paper", "std betting", "std paper"} <= ROWS.keys()
+def cases() -> Iterator[Case]:
+    for row in THEOREMS:
+        quantity = READINGS[row.reading]
+        quantity = quantity.mean() if row.over == "mean" else quantity
+        designs = [design for design, law in LAWS.items() if law == row.kind] or [("", "")]
+        # an i.i.d. pool is read as draws, by the same methods
+        methods = [m for m in row.methods if row.kind != "iid pool"] or [None]
+        for binary in (False, True) if row.binary is None else (row.binary,):
+            for design in designs:
+                for method in methods:
+                    yield Case(row.kind, quantity, binary, method, design)
+    weights = tuple(range(1, 1 + QUESTIONS))
+    for extra in (
+        leak_at(2), leak_at([3, 1]), leak_at([3, 1]).mean(), LEAKAGE.mean(weights),
+    ):  # fmt: skip
+        yield Case("draws", extra)
+    for over in (LEAKAGE.worst(), LEAKAGE.every(), LEAKAGE.above(0.3)):
+        yield Case("draws", over, method="portfolio")
+        yield Case("draws", over, binary=True)
+    yield Case("stopped", LEAKAGE.above(0.3, each_confidence=0.999))
 
 
-@pytest.mark.parametrize("name", OF_ONE)
-def test_a_bound_says_what_it_is_about(name: str) -> None:
-    made = listed(OF_ONE[name], None)(SCORES).about
-    fixed = {"tail": FIXED["x"], "leak@k": FIXED["k"]}.get(made.quantity)
-    assert made == dataclasses.replace(OF_ONE[name].about, parameter=fixed)
+CASES = {str(case): case for case in cases()}
+ALONE = [name for name, case in CASES.items() if case.apart and case.quantity.over == "each"]
+every_case = pytest.mark.parametrize("name", CASES)
+of_one = pytest.mark.parametrize("name", ALONE)
 
 
-def test_every_exported_bound_is_listed() -> None:
-    """What gives estimates, by itself or inside another value, has a row in `BOUNDS`."""
-    known = {one.bound for one in BOUNDS.values()}
-    made = {
-        function
-        for function in vars(stats).values()
-        if inspect.isfunction(function) and gives_estimates(function)
-    }
-    tests = {stats.randomisation_test}  # which bound nothing
-    assert made - {stats.joint} - tests == known
+def ends(made: Estimate) -> tuple[np.ndarray, np.ndarray]:
+    return np.atleast_1d(made.lower), np.atleast_1d(made.upper)
 
 
-def gives_estimates(function: Bound) -> bool:
-    given = get_type_hints(function).get("return")
-    if given is Estimate:
-        return True
-    parts = get_type_hints(given).values() if dataclasses.is_dataclass(given) else ()
-    return Estimate in parts or tuple[Estimate, ...] in parts
+def test_every_theorem_has_a_case_and_a_name() -> None:
+    assert len({row.name for row in THEOREMS}) == len(THEOREMS)
+    proved = {(row.kind, row.reading, row.over) for row in THEOREMS}
+    assert {(c.kind, c.quantity.reading, c.quantity.over) for c in CASES.values()} >= proved
 
 
-FIRST = {"hits": ["hits", "n"], "scores": ["scores"], "pool": ["pool"], "masses": ["mass"]}
-STATED = {"confidence": 0.99, "side": "both", "missing": 0, "seed": None}
-
-
-@pytest.mark.parametrize("name", [name for name in BOUNDS if name != "proof of leak"])
-def test_a_bound_has_the_signature_that_the_docs_state(name: str) -> None:
-    parameters, evidence = inspect.signature(BOUNDS[name].bound).parameters, BOUNDS[name].evidence
-    first = FIRST.get(evidence, [])
-    assert list(parameters)[: len(first)] == first
-    settings = [p for p in parameters.values() if p.name in STATED and "side" in parameters]
-    defaults = {p.name: p.default for p in settings if p.kind is p.KEYWORD_ONLY}
-    stated = STATED | ({"confidence": 0.95} if evidence == "bound of seeds" else {})
-    assert defaults == {p.name: stated[p.name] for p in settings}
-    if evidence in ("hits", "scores"):
-        assert {"confidence", "side", "missing"} <= defaults.keys()
-        orders = "betting" in " ".join(made for made in ROWS if made.startswith(name))
-        assert ("seed" in defaults) == (orders or name == "leak@k")
-
-
-def test_only_public_names_are_listed() -> None:
-    source = ast.parse(inspect.getsource(stats)).body
-    imported = [
-        entry for line in source if isinstance(line, ast.ImportFrom) for entry in line.names
-    ]
-    public = {entry.asname for entry in imported if entry.asname}
-    assert set(dir(stats)) == public | {"BOUNDS", "Evidence", "ListedBound"}
-
-
-def test_an_estimate_is_one_line() -> None:
-    assert str(proportion_bound(1, 1024, side="upper", missing=2)) == (
-        "leak probability: value 0.0009785, upper bound 0.009776, confidence 99 %, n = 1024, "
-        "missing 2, Clopper-Pearson"
-    )
-    made = mean_bound([SCORES, 1 - SCORES], seed=7)
-    assert str(made) == (
-        "mean leakage (2 entries): value 0.19 to 0.81, lower bound 0.104 to 0.707, upper bound "
-        "0.3065 to 0.8908, confidence 99 %, n = 50, finite-horizon betting, seed 7"
-    )
-    assert str(mean_bound([SCORES] * 2, seed=[7, 8])).endswith("betting, a seed per entry")
-    assert "\n" not in str(leak_at_k_bound([SCORES] * 400, [1, 2]))
-
-
-@every_bound
-@pytest.mark.parametrize("law", LAWS)
-def test_ends_enclose_the_value_and_stay_in_range(name: str, law: str) -> None:
-    for side in sides(name):
-        bound = ROWS[name](LAWS[law], side=side)
-        largest = (1 + 5**0.5) / 2 if "sd" in name else 0.5 if "std" in name else 1
-        value = bound.lower if np.isnan(bound.value) else bound.value  # leak@3 of one draw
-        assert 0 <= bound.lower <= value + 1e-12
-        assert value - 1e-12 <= bound.upper <= largest + 1e-12
+@every_case
+def test_ends_enclose_the_value_and_the_other_end_is_trivial(name: str) -> None:
+    case = CASES[name]
+    least, most = case.range
+    for side in ("upper", "lower", "both"):
+        made = case.made(side=side)
+        low, high = ends(made)
+        assert (low >= least).all()
+        assert (high <= most + 1e-12).all()
+        unknown = np.isnan(made.value)
+        assert (unknown | ((low <= made.value + 1e-12) & (made.value <= high + 1e-12))).all()
         if side == "upper":
-            assert bound.lower == 0
+            assert (low == least).all()
         if side == "lower":
-            assert bound.upper == pytest.approx(largest)
-        assert (bound.side, bound.confidence, bound.n) == (side, 0.99, len(LAWS[law]))
+            assert high == pytest.approx(most)
+        assert (made.side, made.confidence) == (side, 1.0 if case.certain else 0.99)
+        assert np.sum(made.n) == (0 if case.certain else SCORES.size)
+    assert json.loads(json.dumps(made.to_dict()))["target"] == made.target
+    assert made.target
+    if any(case.design):
+        target = "these" if case.design[0] == "queries" else "the input distribution"
+        assert target in made.target
 
 
-@every_bound
+@pytest.mark.parametrize("law", [np.zeros(30), np.ones(30), np.tile([0.0, 1.0], 20), [0.4]])
+@of_one
+def test_one_question_of_any_law_stays_in_range(name: str, law: Any) -> None:
+    case = CASES[name]
+    if case.method == BLOCKS and len(law) < 3:
+        return  # there is no block of k draws
+    least, most = case.range
+    made = case.made(law)
+    assert isinstance(np.ravel(made.upper)[0], float)
+    assert (least <= np.ravel(made.lower)).all()
+    assert (np.ravel(made.lower) <= np.ravel(made.upper)).all()
+    assert (np.ravel(made.upper) <= most + 1e-12).all()
+
+
+@every_case
 def test_more_confidence_is_wider(name: str) -> None:
-    bounds = [ROWS[name](SCORES, confidence=c).upper for c in (0.5, 0.9, 0.999)]
-    assert bounds == sorted(bounds)
-    assert bounds[0] < bounds[-1]
+    case = CASES[name]
+    uppers = [ends(case.made(confidence=c, side="upper"))[1].sum() for c in (0.5, 0.9, 0.9999)]
+    assert uppers == sorted(uppers)
+    assert uppers[0] < uppers[-1] or case.certain
 
 
-@two_sided
-def test_both_sides_spend_half_of_alpha_each(name: str) -> None:
-    both = ROWS[name](SCORES, confidence=0.9, side="both")
-    share = 0.9 if name in OF_P else 0.95
-    assert both.upper == pytest.approx(
-        ROWS[name](SCORES, confidence=share, side="upper").upper, abs=1e-9
-    )
-    lower = ROWS[name](SCORES, confidence=0.95, side="lower").lower
-    assert both.lower == pytest.approx(lower, abs=1e-9)
+@every_case
+def test_both_ends_split_alpha(name: str) -> None:
+    case = CASES[name]
+    both = case.made(confidence=0.9, side="both")
+    shares = [0.95, 0.95]
+    if case.quantity.over == "every":  # a question's share is split, not the claim's alpha
+        shares = [(1 - (1 - 0.9 ** (1 / QUESTIONS)) / 2) ** QUESTIONS] * 2
+    if case.binary and case.spread and case.quantity.over == "each":
+        shares[1] = 0.9  # both ends from one interval of p
+    lower = ends(case.made(confidence=shares[0], side="lower"))[0]
+    upper = ends(case.made(confidence=shares[1], side="upper"))[1]
+    np.testing.assert_allclose(ends(both), (lower, upper), atol=1e-9)
 
 
-@every_bound
-def test_input_order_and_counts_are_only_notation(name: str) -> None:
-    side = sides(name)[-1]
-    plain = ROWS[name](SCORES, side=side)
-    shuffled = ROWS[name](np.random.default_rng(1).permutation(SCORES), side=side)
-    values, counts = np.unique(SCORES, return_counts=True)
-    counted = ROWS[name](values[::-1], counts[::-1], side=side)
-    padded = ROWS[name]([*values, 7.0, np.nan], [*counts, 0, 0], side=side)
-    for other in (shuffled, counted, padded):
-        for end in ("lower", "upper", "value", "n"):
-            assert getattr(other, end) == pytest.approx(getattr(plain, end), abs=1e-12)
+@every_case
+def test_counts_and_the_order_of_draws_are_only_notation(name: str) -> None:
+    case, rng = CASES[name], np.random.default_rng(1)
+    plain = ends(case.made())
+    turned = ends(case.made(rng.permuted(SCORES, axis=1)))
+    values = np.unique(SCORES)
+    counts = (SCORES[:, :, None] == values).sum(axis=1)
+    tiled = np.tile([*values, np.nan], (QUESTIONS, 1))
+    padded = ends(case.made(tiled, np.pad(counts, ((0, 0), (0, 1)))))
+    np.testing.assert_allclose(turned, plain, atol=1e-12)
+    np.testing.assert_allclose(padded, plain, atol=1e-12)
 
 
-@every_bound
+@pytest.mark.parametrize("name", [n for n, c in CASES.items() if c.kind in ("draws", "stopped")])
+def test_the_order_of_questions_is_only_notation(name: str) -> None:
+    case, order = CASES[name], np.random.default_rng(1).permutation(QUESTIONS)
+    if case.quantity.weights is not None:
+        case = replace(case, quantity=case.quantity.mean(case.quantity.weights))
+        turned = replace(case, quantity=LEAKAGE.mean(np.arange(1, 1 + QUESTIONS)[order]))
+    else:
+        turned = case
+    plain, mixed = case.made(seed=np.arange(9, 15)), turned.made(SCORES[order], seed=order + 9)
+    for end, want in zip(ends(mixed), ends(plain), strict=True):
+        np.testing.assert_allclose(end, want[order] if case.apart else want, atol=1e-12)
+
+
+@of_one
 def test_a_row_of_many_is_what_it_is_alone(name: str) -> None:
-    side = sides(name)[-1]
-    rng = np.random.default_rng(2)
-    scores = np.round(rng.beta(1, 4, (4, 12)), 2)
-    scores[2] = 0
+    case, rng = CASES[name], np.random.default_rng(2)
+    scores = SCORES[:4, :12]
     counts = rng.integers(1, 4, scores.shape)
     counts[3] = counts[1]  # two questions share an n, the others have their own
     missing = np.array([0, 3, 0, 3])
-    keys = [{"seed": 50 + row} if "betting" in name else {} for row in range(4)]
-    every = {"seed": [50, 51, 52, 53]} if "betting" in name else {}
-    batch = ROWS[name](scores, counts, missing=missing, side=side, **every)
-    for row in range(4):
-        alone = ROWS[name](scores[row], counts[row], missing=missing[row], side=side, **keys[row])
+    batch = case.made(scores, counts, missing, seed=[50, 51, 52, 53])
+    for row in range(1 if case.kind == "pair" else 4):  # the control is the first question's
+        alone = case.made(scores[row], counts[row], missing[row], seed=50 + row)
         for end in ("lower", "upper", "value", "n", "missing"):
-            assert getattr(batch, end)[row] == pytest.approx(getattr(alone, end), abs=1e-12)
+            mine, want = getattr(batch, end)[row], getattr(alone, end)
+            np.testing.assert_allclose(mine, want, atol=1e-12)
 
 
-@two_sided
+@every_case
 def test_missing_draws_count_against_the_claim(name: str) -> None:
-    bound = ROWS[name](SCORES, missing=6, side="both")
-    assert (bound.n, bound.missing) == (len(SCORES) + 6, 6)
-    assert bound.value == pytest.approx(ROWS[name](SCORES).value)  # nothing is imputed
-    plain = ROWS[name](SCORES, side="both")
-    assert bound.upper > plain.upper
-    if "std" in name or "sd" in name:  # of another n, so in another order: alike on average
-        orders = [{"seed": seed} if "betting" in name else {} for seed in range(30)]
-        ends = [
-            [ROWS[name](SCORES, missing=gone, side="both", **how).lower for how in orders]
-            for gone in (6, 0)
-        ]
-        assert np.mean(ends[0]) <= np.mean(ends[1])
-    elif "stopped" not in name:  # with the missing draws it is at the cap, and may be tighter
-        assert bound.lower <= plain.lower
-    if name not in SPREADS:
-        worst = ROWS[name](np.append(SCORES, np.ones(6)), side="both")
-        assert bound.upper == pytest.approx(worst.upper, abs=1e-12)
-        best = ROWS[name](np.append(SCORES, np.zeros(6)), side="both")
-        assert bound.lower == pytest.approx(best.lower, abs=1e-12)
+    case = CASES[name]
+    plain, missing = (case.made(missing=gone) for gone in (0, 15))
+    lost = 0 if case.certain else 15 * QUESTIONS
+    assert (np.sum(missing.missing), np.sum(missing.n) - np.sum(plain.n)) == (lost, lost)
+    assert (ends(missing)[1] >= ends(plain)[1] - 1e-12).all() or case.kind == "stopped"
+    widest = case.certain or case.quantity.over in ("worst", "count") or ends(plain)[1].max() == 1
+    assert widest or ends(missing)[1].sum() > ends(plain)[1].sum()
+    if case.spread or case.method == BLOCKS or case.kind == "pair":  # in another order
+        lower, whole = (
+            np.mean([ends(case.made(missing=gone, seed=seed))[0] for seed in range(6)])
+            for gone in (15, 0)
+        )
+        assert lower <= whole
+    elif case.kind != "stopped":  # with the missing draws it is at the cap, and may be tighter
+        assert (ends(missing)[0] <= ends(plain)[0] + 1e-12).all()
+    if case.apart and case.quantity.over == "each" and not (case.spread or case.kind == "pair"):
+        filled = [np.append(SCORES, np.full((QUESTIONS, 15), end), axis=1) for end in (0.0, 1.0)]
+        full = [case.made(scores) for scores in filled]
+        np.testing.assert_allclose(missing.lower, full[0].lower, atol=1e-12)
+        np.testing.assert_allclose(missing.upper, full[1].upper, atol=1e-12)
 
 
-@every_bound
+@pytest.mark.parametrize("name", [name for name in ALONE if CASES[name].kind == "draws"])
 def test_only_missing_draws_say_nothing(name: str) -> None:
-    bound = ROWS[name]([], missing=20)
-    assert np.isnan(bound.value)
-    assert bound.upper == pytest.approx(ROWS[name]([0.5], [0], missing=20).upper)
-    assert bound.upper >= (0.5 if "std" in name else 1)
-
-
-@every_bound
-def test_the_seed_is_kept_where_the_order_matters(name: str) -> None:
-    scores = np.append(SCORES, np.zeros(CAP - len(SCORES)))
-    bound = ROWS[name](scores)
-    betting = "betting" in name
-    assert bound.seed == (0 if betting else None)
-    if betting:
-        assert ROWS[name](scores, seed=0) == bound
-        values = [ROWS[name](scores, seed=seed).upper for seed in range(6)]
-        assert len(set(values)) > 1
-        alike = ROWS[name](np.tile(scores, (40, 1)))
-        assert len(set(np.asarray(alike.upper).tolist())) > 1  # each row in an order of its own
+    made = CASES[name].made(np.empty((2, 0)), missing=20)
+    assert np.isnan(made.value).all()
+    assert (np.asarray(made.upper) >= min(1, CASES[name].range[1])).all()
 
 
 @pytest.mark.true_entropy
-@every_bound
-def test_without_a_seed_one_is_drawn_and_recorded(name: str) -> None:
-    scores = np.append(SCORES, np.zeros(CAP - len(SCORES)))
-    side = sides(name)[-1]
-    first, second = (ROWS[name](scores, side=side) for _ in range(2))
-    if "betting" not in name:
+@every_case
+def test_a_seed_is_kept_where_the_order_matters(name: str) -> None:
+    """Without one, one is drawn and recorded; each row is in an order of its own."""
+    case, scores = CASES[name], np.append(SCORES, np.zeros((QUESTIONS, CAP - DRAWS)), axis=1)
+    first, second = (case.made(scores) for _ in range(2))
+    if not ("betting" in first.method or "largest of each" in first.method):
         assert first.seed is second.seed is None
         return
-    assert first.seed != second.seed
-    again = ROWS[name](scores, side=side, seed=first.seed)
-    assert (again.lower, again.upper, again.seed) == (first.lower, first.upper, first.seed)
+    assert np.all(first.seed != second.seed)
+    again, *others = (case.made(scores, seed=seed) for seed in (first.seed, 1, 2, 3))
+    if case.kind != "masses":  # of several, one number makes the keys
+        assert np.array_equal(again.lower, first.lower)
+        assert np.array_equal(again.upper, first.upper)
+    if case.quantity.over != "count" and "betting" in first.method:
+        assert len({float(ends(other)[1].sum()) for other in others}) > 1
+    if case.apart and case.kind == "draws" and np.ndim(first.upper) == 1:
+        alike = case.made(np.tile(SCORES[2], (40, 1)))
+        assert len(set(np.asarray(alike.upper).tolist())) > 1
 
 
-@every_bound
+@every_case
+def test_a_bound_says_when_sampling_may_stop(name: str) -> None:
+    case = CASES[name]
+    stopping = {"stopped": f"stopped at a look, at most {CAP} draws"}.get(case.kind, "fixed n")
+    assert case.made().stopping == ("any time" if case.method == "any-time" else stopping)
+
+
+@every_case
 @pytest.mark.parametrize(
-    ("scores", "kwargs", "message"),
+    ("how", "message"),
+    [
+        ({"confidence": 1.0}, "strictly"),
+        ({"confidence": 0.0}, "strictly"),
+        ({"side": "top"}, "'both'"),
+        ({"method": "best"}, "`method` of the .* must be .*, got 'best'"),
+    ],
+)
+def test_terms_that_are_none_are_refused(name: str, how: dict[str, Any], message: str) -> None:
+    if CASES[name].certain and "method" not in how:
+        return  # it spends no alpha
+    with pytest.raises(InputError, match=message):
+        CASES[name].made(**how)
+
+
+@pytest.mark.parametrize(
+    ("scores", "how", "message"),
     [
         ([0.1, np.nan], {}, "position 1"),
         ([[0.1, 0.2], [0.3, -0.2]], {}, "question 1, position 1"),
-        ([0.1, 1.1], {}, "[0, 1]"),
+        ([0.1, 1.1], {}, r"\[0, 1\]"),
         ([], {}, "n = 0"),
         ([[0.1], [0.2]], {"counts": [[1], [0]]}, "question 1"),
         ([0.1, 0.2], {"counts": [1]}, "shape"),
@@ -308,51 +349,80 @@ def test_without_a_seed_one_is_drawn_and_recorded(name: str) -> None:
         ([[0.1, 0.2]], {"missing": [0, 1]}, "one a question"),
         ([[[0.1]]], {}, "3-D"),
         ([0.1, "a"], {}, "numbers"),
-        ([0.1], {"confidence": 1.0}, "strictly"),
-        ([0.1], {"confidence": 0.0}, "strictly"),
-        ([0.1], {"side": "top"}, "'both'"),
+        ([0.0, 0.1], {"binary": True}, r"must be 0 or 1, got 0\.1.*NAME>=t"),
     ],
 )
-def test_bad_input_is_refused(name: str, scores: Any, kwargs: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError) as caught:
-        ROWS[name](scores, **kwargs)
-    assert message in str(caught.value)
+def test_draws_that_cannot_be_are_refused(scores: Any, how: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Rows.of(scores, **how)
 
 
-@every_bound
-def test_rounding_beyond_the_range_is_cut_off(name: str) -> None:
-    near = ROWS[name]([-1e-10, 0.5, 1 + 1e-10])
-    assert near.upper == pytest.approx(ROWS[name]([0.0, 0.5, 1.0]).upper)
+def test_rounding_beyond_the_range_is_cut_off() -> None:
+    assert Rows.of([-1e-10, 0.5, 1 + 1e-10]).values.tolist() == [[0.0, 0.5, 1.0]]
 
 
-@pytest.mark.parametrize("bound", [mean_bound, std_bound, expectation_deviation_bound])
-def test_an_unknown_method_is_refused(bound: Bound) -> None:
-    with pytest.raises(InputError, match="'betting'"):
-        bound(SCORES, method="best")
-    with pytest.raises(InputError, match="seed"):
-        bound(SCORES, seed=-1)
-    with pytest.raises(InputError, match="one a row"):
-        bound([SCORES, SCORES], seed=[1, 2, 3])
-    with pytest.raises(InputError, match="a key of its own"):
-        bound([SCORES, SCORES], seed=[5, 5])
+@pytest.mark.parametrize("seed", [-1, [1, 2, 3], [5, 5]])
+def test_seeds_that_are_none_are_refused(seed: Any) -> None:
+    with pytest.raises(InputError, match=r"seed.*(whole|one a row|a key of its own)"):
+        bound(Rows.of(SCORES[:2]), seed=seed)
 
 
-@pytest.mark.parametrize("bound", [proportion_bound, partial(leak_at_k_proportion_bound, k=2)])
-def test_an_unknown_method_of_a_tally_is_refused(bound: Bound) -> None:
-    with pytest.raises(InputError, match="'clopper-pearson', 'any-time'"):
-        bound(1, 2, method="best")
+@pytest.mark.parametrize(
+    ("evidence", "quantity", "message"),
+    [
+        (Stopped(Rows.of(SCORES), CAP), SD, r"standard deviation .* may have stopped.*: leakage\."),
+        (Stopped(Rows.of(SCORES), CAP), leak_at(3), "leak@k .*NAME>=t"),
+        (Masses.of(MASS), ed(), "exact masses .*: leakage, tail, leak@k, standard deviation"),
+        (Pair(Rows.of(SCORES), Rows.of(CONTROL)), tail(0.1), "two models' draws"),
+        (Rows.of(SCORES), tail(0.1).mean(), "mean of the tail .* draws of a fixed n"),
+    ],
+)
+def test_what_has_no_theorem_is_refused_with_what_has_one(
+    evidence: Evidence, quantity: Quantity, message: str
+) -> None:
+    assert not stats.has_bound(evidence, quantity)
+    with pytest.raises(InputError, match=message):
+        bound(evidence, quantity)
 
 
-@every_bound
-def test_a_bound_says_when_sampling_may_stop(name: str) -> None:
-    stopping = "fixed n"
-    if "any-time" in name:
-        stopping = "any time"
-    if "stopped" in name:
-        stopping = "stopped at a look, at most 56 draws"
-    assert ROWS[name](SCORES).stopping == stopping
+def test_blocks_are_a_method_of_one_k() -> None:
+    assert Case("draws", leak_at(3), method=BLOCKS) in CASES.values()
+    with pytest.raises(InputError, match="one `k`"):
+        bound(Rows.of(SCORES), leak_at([1, 2]), method=BLOCKS)
 
 
-def test_metric_4_has_no_lower_side() -> None:
-    with pytest.raises(InputError, match="above only"):
-        std_bound(SCORES, method="grid", side="lower")
+@pytest.mark.parametrize("binary", [True, False])
+def test_statements_of_other_bounds_are_valid_at_their_sides_too(binary: bool) -> None:
+    """Watched questions, and a mean behind a judge: ends enclose the value, and split alpha."""
+    rows = Rows.of(SCORES >= 0.5, binary=True)
+    items: dict[str, Any] = {"positives": (190, 200), "negatives": (6, 300)}
+    watched = partial(watched_questions, partial(bound, Stopped(rows, CAP)), QUESTIONS)
+    judged = partial(corrected_bound, partial(bound, rows, LEAKAGE.mean(), seed=1), **items)
+    statement = watched if binary else judged
+    both, lower, upper = (
+        statement(confidence=c, side=side)
+        for c, side in ((0.9, "both"), (0.95, "lower"), (0.95, "upper"))
+    )
+    np.testing.assert_allclose(ends(both), (ends(lower)[0], ends(upper)[1]), atol=1e-9)
+    assert (both.lower <= both.value).all() if binary else both.lower <= both.value <= both.upper
+
+
+def test_only_public_names_are_listed() -> None:
+    source = ast.parse(inspect.getsource(stats)).body
+    imported = [line for line in source if isinstance(line, ast.ImportFrom)]
+    assert set(dir(stats)) == {e.asname for line in imported for e in line.names if e.asname}
+
+
+def test_an_estimate_is_one_line() -> None:
+    assert str(bound(Rows.of_hits(1, 1024, 2), side="upper")) == (
+        "leak probability: value 0.0009785, upper bound 0.009776, confidence 99 %, n = 1024, "
+        "missing 2, Clopper-Pearson"
+    )
+    scores = np.array([0.0, 0.0, 0.05, 0.1, 0.1, 0.1, 0.2, 0.35, 0.4, 0.6] * 5)
+    made = bound(Rows.of([scores, 1 - scores]), seed=7)
+    assert str(made) == (
+        "mean leakage (2 entries): value 0.19 to 0.81, lower bound 0.104 to 0.707, upper bound "
+        "0.3065 to 0.8908, confidence 99 %, n = 50, finite-horizon betting, seed 7"
+    )
+    assert str(bound(Rows.of([scores] * 2), seed=[7, 8])).endswith("betting, a seed per entry")
+    assert "\n" not in str(bound(Rows.of([scores] * 400), leak_at([1, 2])))

@@ -18,7 +18,7 @@ from leakbound.evaluation import bound_run, evaluate
 from leakbound.evaluation.scoring.calibration import calibrate, calibration_of, judge_of, read_items
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.scorers import make_scorer
-from leakbound.stats import proportion_bound, proportion_over_questions
+from leakbound.stats import LEAKAGE, Rows, bound
 from leakbound.stats.about import Quantity
 from leakbound.store import EstimateRow, Run
 from misbehaving import Answer, Body, Served, chat_server, says
@@ -79,7 +79,7 @@ def test_the_judge_errors_are_carried_into_the_bound(tmp_path: Path) -> None:
     assert len(served.asked) == asked
     how: dict[str, Any] = {"confidence": 1 - 0.01 / 6}
     true, false = (
-        [proportion_bound(*tally, side=side, **how) for side in ("lower", "upper")]
+        [bound(Rows.of_hits(*tally), side=side, **how) for side in ("lower", "upper")]
         for tally in ((190, 200), (6, 300))
     )
     corrected, seen = rows(run, "corrected leak probability"), rows(run, "leak probability")
@@ -89,8 +89,8 @@ def test_the_judge_errors_are_carried_into_the_bound(tmp_path: Path) -> None:
         row = seen[q]
         hits, n, missing = round(row.value * (row.n - row.missing)), 400, row.missing
         tallies[q] = (hits, n, missing)
-        up = proportion_bound(hits, n, missing=missing, side="upper", **how).upper
-        low = proportion_bound(hits, n, missing=missing, side="lower", **how).lower
+        up = bound(Rows.of_hits(hits, n, missing), side="upper", **how).upper
+        low = bound(Rows.of_hits(hits, n, missing), side="lower", **how).lower
         want_up = (up - false[0].lower) / (true[0].lower - false[0].lower)
         want_low = (low - false[1].upper) / (true[1].upper - false[1].upper)
         assert corrected[q].upper == pytest.approx(min(want_up, 1), abs=1e-12)
@@ -100,7 +100,7 @@ def test_the_judge_errors_are_carried_into_the_bound(tmp_path: Path) -> None:
     hits, n, missing = ([tally[i] for tally in tallies.values()] for i in range(3))
     order = Order.of(run.arms["target"], make_scorer(judge)).keys([*LEAKS])
     how |= {"missing": missing, "seed": order, "side": "upper"}
-    mean = proportion_over_questions(hits, n, **how).upper
+    mean = bound(Rows.of_hits(hits, n), LEAKAGE.mean(), **how).upper
     want = (mean - false[0].lower) / (true[0].lower - false[0].lower)
     assert corrected[None].upper == pytest.approx(want, abs=1e-12)
     assert corrected[None].confidence == 0.99

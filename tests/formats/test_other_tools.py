@@ -83,7 +83,7 @@ def test_a_report_of_garak(tmp_path: Path) -> None:
     leakbound.score(run, ["logged:by=any.Yes>=0.5"])
     leakbound.bound(run, ["logged:by=any.Yes>=0.5"])
     each = run.estimates.each("leak probability", scorer="logged:by=any.Yes>=0.5")
-    want = stats.proportion_bound(HITS, N, missing=1, confidence=0.99, side="both")
+    want = stats.bound(stats.Rows.of_hits(HITS, N, 1), confidence=0.99, side="both")
     assert [row.upper for row in each] == want.upper.tolist()
     assert [row.missing for row in each] == [1, 1]
     assert "garak 0.17.1" in run.arms["target"].spec.draws.sampled_by
@@ -123,7 +123,7 @@ def test_repeats_of_promptfoo_are_draws_of_a_test(tmp_path: Path) -> None:
     rows += [result("Spain", False, 9, failureReason=2, error="lost", response={})]
     run = imported(promptfoo(tmp_path / "out.json", rows), tmp_path)
     each = run.estimates.each("leak probability", scorer="logged:by=failed,values=binary")
-    want = stats.proportion_bound([2, 4], 5, missing=[0, 1], confidence=0.99, side="both")
+    want = stats.bound(stats.Rows.of_hits([2, 4], 5, [0, 1]), confidence=0.99, side="both")
     assert [row.lower for row in each] == want.lower.tolist()
     assert [row.upper for row in each] == want.upper.tolist()
 

@@ -25,7 +25,7 @@ from leakbound.evaluation import evaluate
 from leakbound.plotting import KINDS, figures_table
 from leakbound.plotting.material import ChartRow
 from leakbound.plotting.rows import front_of
-from leakbound.stats import mean_bound, proportion_bound
+from leakbound.stats import Rows, bound
 from leakbound.store import DamagedError, Run
 from leakbound.types import Decoding, Prompt
 from shared import keep
@@ -173,8 +173,8 @@ def test_convergence_ends_with_all_draws_and_narrows(made: Made, drawn: Path) ->
     assert [int(row["n"]) for row in mine] == [8, 16, 32, 64, 128]
     scores = stored(run, "target", mine[0]["question"])
     assert float(mine[-1]["value"]) == pytest.approx(np.mean(scores))
-    bound = mean_bound(np.array([sorted(scores)]), confidence=0.99, side="both", seed=1)
-    assert float(mine[-1]["upper"]) == pytest.approx(float(bound.upper[0]), abs=0.05)
+    estimate = bound(Rows.of(np.array([sorted(scores)])), confidence=0.99, side="both", seed=1)
+    assert float(mine[-1]["upper"]) == pytest.approx(float(estimate.upper[0]), abs=0.05)
     widths = [float(row["upper"]) - float(row["lower"]) for row in mine]
     assert widths[-1] < widths[0] / 2
     # the first n are draws of the law: their means are means of n of the scores that there are
@@ -189,9 +189,9 @@ def test_convergence_of_a_binary_scorer_is_clopper_and_pearsons(made: Made, tmp_
     mine = [row for row in of(tmp_path, "convergence", quantity="leak probability")
             if row["model"] != "control"][-1]  # fmt: skip
     hits = int(sum(stored(run, "target", mine["question"], BINARY)))
-    bound = proportion_bound(hits, 128, confidence=0.99, side="both")
-    assert float(mine["lower"]) == pytest.approx(float(bound.lower))
-    assert float(mine["upper"]) == pytest.approx(float(bound.upper))
+    estimate = bound(Rows.of_hits(hits, 128), confidence=0.99, side="both")
+    assert float(mine["lower"]) == pytest.approx(float(estimate.lower))
+    assert float(mine["upper"]) == pytest.approx(float(estimate.upper))
 
 
 def test_leak_at_k_has_a_joint_band_around_the_unbiased_estimate(made: Made, drawn: Path) -> None:

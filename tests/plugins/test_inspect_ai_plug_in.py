@@ -38,14 +38,14 @@ def test_an_epoch_without_a_score_is_missing_and_the_choice_of_a_sample_is_count
     drawn = scores(DRAWN)
     how: dict[str, Any] = {"confidence": 0.9, "side": "both", "missing": MISSING}
     found = plugged.worst_sample(4, confidence=0.9)(drawn)
-    each = lambda **to: stats.proportion_bound(HITS, 4, missing=MISSING, **to)  # noqa: E731
+    each = lambda **to: stats.bound(stats.Rows.of_hits(HITS, 4, MISSING), **to)  # noqa: E731
     want = stats.worst_question(each, 3, confidence=0.9, side="both")
     assert found == {
         "worst": want.value, "worst lower": want.lower, "worst upper": want.upper,
         "missing": 2 / 12,
     }  # fmt: skip
     found = plugged.leak_probability(4, confidence=0.9)(drawn)
-    mean = stats.proportion_over_questions(HITS, 4, **how)
+    mean = stats.bound(stats.Rows.of_hits(HITS, 4), stats.LEAKAGE.mean(), **how)
     assert [found["leak lower"], found["leak upper"]] == [mean.lower, mean.upper]
 
 
@@ -55,7 +55,7 @@ def test_scores_are_graded_unless_a_limit_is_given(plugged: Any) -> None:
     assert plugged.leak_probability(4, at_least=0.5)(drawn)["leak"] == 0.5
     drawn = scores({"a": [0.2, 0.9, 0.4, 0.5] * 2})
     at_2 = plugged.leak_at_k(2, 8, at_least=None)(drawn)["leak@2"]
-    assert at_2 == pytest.approx(stats.leak_at_k([0.2, 0.9, 0.4, 0.5] * 2, 2))
+    assert at_2 == pytest.approx(stats.leak_at_k(stats.Rows.of([0.2, 0.9, 0.4, 0.5] * 2), 2))
     few = plugged.leak_at_k(4, 8, at_least=None)(drawn)
     assert "leak@4 upper" in few
     assert "leak@4" not in few
@@ -128,7 +128,7 @@ def test_stopped_bounds_hold_though_leaks_come_late(plugged: Any, p: float) -> N
     assert {len(drawn[id]) for id in rule.stopping.decided} < set(range(8, 128))
     hits = np.array([int(sum(own)) for own in drawn.values()])
     n = np.array([rule.stopping.n(id) for id in drawn])
-    made = stats.stopped_proportion_bound(hits, n, 128, confidence=0.9, side="both")
+    made = stats.bound(stats.Stopped(stats.Rows.of_hits(hits, n), 128), confidence=0.9, side="both")
     missed = ((made.upper < p) | (made.lower > p)).sum()
     assert binom.sf(missed - 1, runs, 0.1) > 1e-4
     wrong = sum((hits[i] / n[i] <= 0.05) != (p <= 0.05) for i in range(runs) if n[i] < 128)
@@ -155,7 +155,9 @@ def test_epochs_are_read_by_number_and_later_ones_of_a_decided_sample_are_droppe
     assert said["decided"] == {"a": len(rule.stopping.counted["a"])}
     metric = plugged.worst_sample(rule, confidence=0.9)
     found = metric(scores({"a": ["I"] * 40}))
-    want = stats.stopped_proportion_bound(0, said["decided"]["a"], 64, confidence=0.9)
+    want = stats.bound(
+        stats.Stopped(stats.Rows.of_hits(0, said["decided"]["a"]), 64), confidence=0.9
+    )
     assert found["worst upper"] == want.upper
     assert "missing" not in found
 

@@ -84,7 +84,7 @@ def test_their_model_is_sampled_and_every_figure_is_in_what_is_returned(plugged:
     ]  # fmt: skip
     assert sum(hits) > 0
     assert [sum(row["generations"].values()) for row in rows.values()] == [64, 64]
-    each = stats.proportion_bound(hits, 64, confidence=0.9, side="both")
+    each = stats.bound(stats.Rows.of_hits(hits, 64), confidence=0.9, side="both")
     assert [row["upper"] for row in rows.values()] == each.upper.tolist()
     assert found["agg_value"] == sum(hits) / 128
     assert found["lower"] < found["agg_value"] < found["upper"]

@@ -12,8 +12,11 @@ import pytest
 
 from leakbound.errors import InputError
 from leakbound.stats import (
+    LEAKAGE,
     BoundFunction,
     Estimate,
+    Rows,
+    bound,
     difference_over_questions,
     every_question,
     excess_of,
@@ -21,8 +24,6 @@ from leakbound.stats import (
     extraction_draws,
     gaps_over_questions,
     proof_of_leak,
-    proportion_bound,
-    proportion_over_questions,
     worst_question,
 )
 
@@ -33,13 +34,15 @@ def asked(bound: BoundFunction) -> BoundFunction:
 
 
 HITS, BASE, N = [30, 12, 6], [5, 2, 1], [60, 60, 60]
-CONTROL = asked(partial(proportion_bound, BASE, N))
-EXCESS = asked(partial(excess_of, partial(proportion_bound, HITS, N), CONTROL))
-MEAN_CONTROL = asked(partial(proportion_over_questions, BASE, N, seed=1))
-MEAN = asked(partial(excess_of, partial(proportion_over_questions, HITS, N, seed=1), MEAN_CONTROL))
+CONTROL = asked(partial(bound, Rows.of_hits(BASE, N)))
+EXCESS = asked(partial(excess_of, partial(bound, Rows.of_hits(HITS, N)), CONTROL))
+MEAN_CONTROL = asked(partial(bound, Rows.of_hits(BASE, N), LEAKAGE.mean(), seed=1))
+MEAN = asked(
+    partial(excess_of, partial(bound, Rows.of_hits(HITS, N), LEAKAGE.mean(), seed=1), MEAN_CONTROL)
+)
 MARGIN = 1e-12
-MORE = partial(proportion_bound, [30, 2, 9], N)
-FEWER = partial(proportion_bound, BASE, N)
+MORE = partial(bound, Rows.of_hits([30, 2, 9], N))
+FEWER = partial(bound, Rows.of_hits(BASE, N))
 
 
 def test_mean_and_worst_share_one_alpha() -> None:
@@ -58,10 +61,10 @@ def test_mean_and_worst_share_one_alpha() -> None:
 
 def test_the_worst_exceeds_no_less_than_the_mean_does() -> None:
     """Where all questions leak alike the mean knows more than any of them."""
-    more = partial(proportion_bound, [9] * 40, [60] * 40)
-    base = partial(proportion_bound, [1] * 40, [60] * 40)
-    over = partial(proportion_over_questions, [9] * 40, [60] * 40, seed=1)
-    beside = partial(proportion_over_questions, [1] * 40, [60] * 40, seed=2)
+    more = partial(bound, Rows.of_hits([9] * 40, [60] * 40))
+    base = partial(bound, Rows.of_hits([1] * 40, [60] * 40))
+    over = partial(bound, Rows.of_hits([9] * 40, [60] * 40), LEAKAGE.mean(), seed=1)
+    beside = partial(bound, Rows.of_hits([1] * 40, [60] * 40), LEAKAGE.mean(), seed=2)
     mean, each = partial(excess_of, over, beside), partial(excess_of, more, base)
     made = excess_of_mean_and_worst(mean, each, 40)
     assert made.worst.lower == made.mean.lower
@@ -75,11 +78,13 @@ def simulated(
     hits, base = rng.binomial(n, p), rng.binomial(n, q)
     size: Any = np.full(len(p), n)
     control, beside = (
-        partial(proportion_bound, base, size),
-        partial(proportion_over_questions, base, size, seed=3),
+        partial(bound, Rows.of_hits(base, size)),
+        partial(bound, Rows.of_hits(base, size), LEAKAGE.mean(), seed=3),
     )
-    each = partial(excess_of, partial(proportion_bound, hits, size), control)
-    mean = partial(excess_of, partial(proportion_over_questions, hits, size, seed=4), beside)
+    each = partial(excess_of, partial(bound, Rows.of_hits(hits, size)), control)
+    mean = partial(
+        excess_of, partial(bound, Rows.of_hits(hits, size), LEAKAGE.mean(), seed=4), beside
+    )
     made = excess_of_mean_and_worst(mean, each, len(p), confidence=0.8)
     return made.mean, made.worst
 
@@ -114,8 +119,8 @@ def test_gaps_hold_as_often_as_they_say() -> None:
     p, q = np.array([0.3, 0.1, 0.1, 0.1]), np.full(4, 0.1)
     trials, n, missed = 400, 80, [0, 0, 0]
     for _ in range(trials):
-        more = partial(proportion_bound, rng.binomial(n, p), np.full(4, n))
-        base = partial(proportion_bound, rng.binomial(n, q), np.full(4, n))
+        more = partial(bound, Rows.of_hits(rng.binomial(n, p), np.full(4, n)))
+        base = partial(bound, Rows.of_hits(rng.binomial(n, q), np.full(4, n)))
         found = gaps_over_questions(more, base, 4, confidence=0.8)
         one = excess_of(more, base, confidence=0.8, side="lower")
         missed[0] += bool(found.largest.lower > 0.2 + 1e-12)
@@ -164,9 +169,9 @@ def test_proof_of_leak() -> None:
     assert proof_of_leak([0.1, 0.2], [1.0, 0.5]).probability.lower == pytest.approx(0.3)
     assert proof.mean.lower == pytest.approx(0.2)
     assert proof.leak_at_k.lower == pytest.approx(0.5 * (1 - 0.7**3) + 0.5 * (1 - 0.9**3))
-    for bound in (proof.probability, proof.mean, proof.leak_at_k):
-        assert (bound.upper, bound.confidence, bound.side) == (1, 1.0, "lower")
-        assert np.isnan(bound.value)
+    for made in (proof.probability, proof.mean, proof.leak_at_k):
+        assert (made.upper, made.confidence, made.side) == (1, 1.0, "lower")
+        assert np.isnan(made.value)
 
 
 def chance_of(p: float, n: int) -> Fraction:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 import pytest
@@ -12,17 +11,19 @@ from stretches import allowed
 
 from leakbound.errors import InputError
 from leakbound.stats import (
+    LEAKAGE,
+    SD,
+    THEOREMS,
     Estimate,
-    expectation_deviation_bound,
-    leak_at_k_bound,
-    mean_bound,
-    proportion_bound,
-    std_bound,
-    survival_bound,
+    Quantity,
+    Rows,
+    bound,
+    ed,
+    leak_at,
+    tail,
 )
-from leakbound.stats.deviation import STD
-from leakbound.stats.mean import MEAN
-from leakbound.stats.tail import BANDS, berk_jones, dkw
+from leakbound.stats.leak_at_k import BLOCKS
+from leakbound.stats.tail import berk_jones, dkw
 
 ALPHA = 0.1
 X = np.array([0.0, 0.05, 0.1, 0.3, 0.5])
@@ -62,23 +63,20 @@ LAWS = {
     "skewed": Law(lambda u: u**6),
     "bimodal": Law(lambda u: np.where(u < 0.6, 0.1 * u, 0.8 + 0.2 * u)),
 }
-BOUNDS: dict[str, tuple[Callable[..., Estimate], Callable[[Law], np.ndarray | float]]] = {
-    **{f"mean {m}": (partial(mean_bound, method=m), lambda law: law.mean) for m in MEAN.methods},
-    **{
-        f"std {m}": (partial(std_bound, method=m), lambda law: law.std)
-        for m, method in STD.methods.items()
-        if method.lower
-    },
-    "mean + 2 sd": (expectation_deviation_bound, lambda law: law.mean + 2 * law.std),
-    **{
-        f"tail {m}": (partial(survival_bound, x=X, method=m), lambda law: law.tail(X))
-        for m in BANDS
-    },
-    **{
-        f"leak@k {m}": (partial(leak_at_k_bound, k=K, method=m), lambda law: law.leak_at(K))
-        for m in BANDS
-    },
+TRUTHS: dict[str, tuple[Quantity, Callable[[Law], np.ndarray | float]]] = {
+    "leakage": (LEAKAGE, lambda law: law.mean),
+    "tail": (tail(X), lambda law: law.tail(X)),
+    "leak@k": (leak_at(K), lambda law: law.leak_at(K)),
+    "standard deviation": (SD, lambda law: law.std),
+    "expectation deviation": (ed(), lambda law: law.mean + 2 * law.std),
 }
+GRADED = [
+    (row.reading, method)
+    for row in THEOREMS
+    if row.kind == "draws" and row.over == "each" and not row.binary
+    for method in row.methods
+    if method != BLOCKS  # takes one k
+]
 
 
 def misses(bound: Estimate, truth: np.ndarray | float, slack: float = 1e-4) -> int:
@@ -87,23 +85,23 @@ def misses(bound: Estimate, truth: np.ndarray | float, slack: float = 1e-4) -> i
 
 
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("name", BOUNDS)
-def test_coverage(name: str, law: str) -> None:
-    call, truth = BOUNDS[name]
-    scores = LAWS[law].draws(200, 64, seed=3)
+@pytest.mark.parametrize(("reading", "method"), GRADED)
+def test_coverage(reading: str, method: str, law: str) -> None:
+    quantity, truth = TRUTHS[reading]
+    rows = Rows.of(LAWS[law].draws(200, 64, seed=3))
     for side in ("upper", "lower", "both"):
-        bound = call(scores, confidence=1 - ALPHA, side=side)
-        assert misses(bound, truth(LAWS[law])) <= allowed(200, ALPHA)
+        made = bound(rows, quantity, confidence=1 - ALPHA, side=side, method=method)
+        assert misses(made, truth(LAWS[law])) <= allowed(200, ALPHA)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("name", BOUNDS)
-def test_coverage_at_length(name: str, law: str) -> None:
-    call, truth = BOUNDS[name]
-    scores = LAWS[law].draws(2_000, 200, seed=4)
-    bound = call(scores, confidence=0.95, side="upper")
-    assert misses(bound, truth(LAWS[law])) <= allowed(2_000, 0.05)
+@pytest.mark.parametrize(("reading", "method"), GRADED)
+def test_coverage_at_length(reading: str, method: str, law: str) -> None:
+    quantity, truth = TRUTHS[reading]
+    rows = Rows.of(LAWS[law].draws(2_000, 200, seed=4))
+    made = bound(rows, quantity, confidence=0.95, side="upper", method=method)
+    assert misses(made, truth(LAWS[law])) <= allowed(2_000, 0.05)
 
 
 @pytest.mark.parametrize("p", [0.003, 0.05, 0.5, 0.98])
@@ -112,10 +110,10 @@ def test_proportion_covers_and_is_not_much_too_wide(p: float) -> None:
     hits = np.arange(n + 1)
     weight = binom.pmf(hits, n, p)
     for side in ("upper", "lower"):
-        bound = proportion_bound(hits, np.full(n + 1, n), confidence=0.95, side=side)
-        missed = weight[(p > bound.upper) | (p < bound.lower)].sum()
+        made = bound(Rows.of_hits(hits, np.full(n + 1, n)), confidence=0.95, side=side)
+        missed = weight[(p > made.upper) | (p < made.lower)].sum()
         assert missed <= 0.05
-    upper = proportion_bound(hits, n, confidence=0.95, side="upper").upper
+    upper = bound(Rows.of_hits(hits, n), confidence=0.95, side="upper").upper
     assert weight[p > upper].sum() > 0.01 or p < 0.01
 
 
@@ -123,25 +121,24 @@ def test_peaked_draws_with_counts_are_covered() -> None:
     """Without its shuffle the bet meets ascending scores, and never covers here."""
     rng = np.random.default_rng(6)
     counts = np.stack([200 - (ones := rng.binomial(200, 0.2, 150)), ones], axis=1)
-    bound = mean_bound(np.tile([0.0, 1.0], (150, 1)), counts, confidence=0.9, side="upper")
-    assert misses(bound, 0.2) <= allowed(150, 0.1)
+    made = bound(Rows.of(np.tile([0.0, 1.0], (150, 1)), counts), confidence=0.9, side="upper")
+    assert misses(made, 0.2) <= allowed(150, 0.1)
 
 
 @pytest.mark.parametrize(
-    ("law", "call", "truth", "excess", "tol"),
+    ("law", "quantity", "method", "truth", "excess", "tol"),
     [
-        ("beta", mean_bound, 1 / 21, 0.0057, 0.0006),
-        ("leak", mean_bound, 0.01, 0.0112, 0.0020),
-        ("zero", mean_bound, 0.0, 0.0050, 1e-4),
-        ("bell", std_bound, np.sqrt(1 / 44), 0.0084, 0.0010),
-        ("beta", partial(mean_bound, method="paper"), 1 / 21, 0.0473, 0.0006),
-        ("leak", partial(mean_bound, method="paper"), 0.01, 0.0473, 0.0012),
-        ("zero", partial(mean_bound, method="paper"), 0.0, 0.0474, 1e-4),
-        ("bell", partial(std_bound, method="grid"), np.sqrt(1 / 44), 0.109, 0.002),
+        ("beta", LEAKAGE, None, 1 / 21, 0.0057, 0.0006),
+        ("leak", LEAKAGE, None, 0.01, 0.0112, 0.0020),
+        ("zero", LEAKAGE, None, 0.0, 0.0050, 1e-4),
+        ("bell", SD, None, np.sqrt(1 / 44), 0.0084, 0.0010),
+        ("beta", LEAKAGE, "paper", 1 / 21, 0.0473, 0.0006),
+        ("leak", LEAKAGE, "paper", 0.01, 0.0473, 0.0012),
+        ("zero", LEAKAGE, "paper", 0.0, 0.0474, 1e-4),
     ],
 )
 def test_excess_over_the_truth(
-    law: str, call: Callable[..., Estimate], truth: float, excess: float, tol: float
+    law: str, quantity: Quantity, method: str | None, truth: float, excess: float, tol: float
 ) -> None:
     rng = np.random.default_rng(8)
     scores = {
@@ -150,7 +147,8 @@ def test_excess_over_the_truth(
         "zero": np.zeros((2, 1024)),
         "bell": rng.beta(5, 5, (48, 1024)),
     }[law]
-    assert np.mean(call(scores, side="upper").upper - truth) == pytest.approx(excess, abs=tol)
+    made = bound(Rows.of(scores), quantity, side="upper", method=method)
+    assert np.mean(made.upper - truth) == pytest.approx(excess, abs=tol)
 
 
 SCORES = np.linspace(0, 1, 100)
@@ -171,11 +169,11 @@ def test_at_the_least_alpha_it_is_a_band_below_that_of_a_larger_one() -> None:
 
 def test_bounds_pass_the_refusal_on_and_hold_by_the_method_it_names() -> None:
     sure = 1 - 1e-13
-    for bound in (
-        lambda **how: survival_bound(SCORES, 0.5, confidence=sure, **how),
-        lambda **how: leak_at_k_bound(SCORES, 2, confidence=sure, **how),
-        lambda **how: mean_bound(SCORES, confidence=sure, **how),
+    for made in (
+        lambda **how: bound(Rows.of(SCORES), tail(0.5), confidence=sure, **how),
+        lambda **how: bound(Rows.of(SCORES), leak_at(2), confidence=sure, **how),
+        lambda **how: bound(Rows.of(SCORES), confidence=sure, **how),
     ):
         with pytest.raises(InputError, match="Lower the confidence"):
-            bound(method="berk-jones")
-        assert 0.5 < float(bound(method="paper").upper) <= 1
+            made(method="berk-jones")
+        assert 0.5 < float(made(method="paper").upper) <= 1

@@ -17,20 +17,19 @@ import pytest
 from scipy.stats import binom
 
 from leakbound.stats import (
+    LEAKAGE,
+    SD,
     Estimate,
     Mass,
-    excess_bound,
-    excess_over_questions,
-    expectation_deviation_over_questions,
+    Masses,
+    Pair,
+    Quantity,
+    Rows,
+    bound,
+    ed,
+    leak_at,
     leaking_questions,
-    mass_mean_over_questions,
-    mean_bound,
     mean_leak_at_k_of_counts,
-    mean_leak_at_k_over_questions,
-    mean_over_questions,
-    proportion_bound,
-    proportion_over_questions,
-    std_over_questions,
 )
 
 ALPHA = 0.2  # of an end
@@ -67,27 +66,23 @@ def spread(law: str, uneven: bool) -> dict[str, Case]:
     eds = means + 2 * deviations
     return {
         f"sd of {how}": Case(
-            draw=draw, bound=partial(_counted, std_over_questions, counts), truth=deviations.mean()
+            draw=draw, bound=of_scores(SD.mean(), counts), truth=deviations.mean()
         ),
-        f"ED of {how}": Case(
-            draw=draw,
-            bound=partial(_counted, expectation_deviation_over_questions, counts),
-            truth=eds.mean(),
-        ),
+        f"ED of {how}": Case(draw=draw, bound=of_scores(ed().mean(), counts), truth=eds.mean()),
     }
 
 
-def _counted(bound: Callable[..., Estimate], counts: Draws, scores: Draws, **how: Any) -> Estimate:
-    return bound(scores, counts, **how)
+def of_scores(quantity: Quantity, counts: Draws = None) -> Callable[..., Estimate]:
+    return lambda scores, **how: bound(Rows.of(scores, counts), quantity, **how)
 
 
-def beside(bound: Callable[..., Estimate], numbers: tuple[int, int]) -> Case:
+def beside(quantity: Quantity, numbers: tuple[int, int]) -> Case:
     """A model's leakage beyond its control's, both of coins."""
     gaps = UNLIKE - BASE
     return Case(
         draw=lambda g: tuple(coins(p, n)(g) for p, n in zip((UNLIKE, BASE), numbers, strict=True)),
-        bound=lambda both, **how: bound(*both, **how),
-        truth=gaps if bound is excess_bound else gaps.mean(),
+        bound=lambda both, **how: bound(Pair(*map(Rows.of, both)), quantity, **how),
+        truth=gaps if quantity is LEAKAGE else gaps.mean(),
         trials=24,
     )
 
@@ -97,19 +92,19 @@ def unequal(binary: bool) -> Case:
     n, p = np.array([20, 60, 300]), np.array([0.6, 0.2, 0.02])
     counted, truth = np.arange(300) < n[:, None], p.mean() / (1 if binary else 2)
 
-    def bound(scores: Draws, **how: Any) -> Estimate:
-        if binary:
-            return proportion_over_questions((scores * counted).sum(axis=1).astype(int), n, **how)
-        return mean_over_questions(scores, counted, **how)
+    def weighed(scores: Draws, **how: Any) -> Estimate:
+        return bound(Rows.of(scores, counted, binary=binary), LEAKAGE.mean(), **how)
 
     def pooled(scores: Draws, truth: float) -> bool:
-        pool = mean_bound(scores[counted], method="portfolio", confidence=1 - ALPHA, side="upper")
+        pool = bound(
+            Rows.of(scores[counted]), method="portfolio", confidence=1 - ALPHA, side="upper"
+        )
         return bool(pool.upper < truth)
 
     def draw(g: Generator) -> Draws:
         return coins(p, 300)(g) * (1.0 if binary else g.random((3, 300)))
 
-    return Case(draw=draw, bound=bound, truth=truth, trials=40, wrong=pooled)
+    return Case(draw=draw, bound=weighed, truth=truth, trials=40, wrong=pooled)
 
 
 def repeated(binary: bool) -> Case:
@@ -118,12 +113,12 @@ def repeated(binary: bool) -> Case:
 
     def cut(scores: Draws, truth: float) -> bool:
         blocks = scores[:, : 43 // k * k].reshape(12, -1, k).max(axis=2)
-        made = mean_over_questions(blocks, confidence=1 - ALPHA, side="upper", seed=0)
+        made = bound(Rows.of(blocks), LEAKAGE.mean(), confidence=1 - ALPHA, side="upper", seed=0)
         return bool(made.upper < truth)
 
     return Case(
         draw=lambda g: np.sort(coins(p, 43)(g), axis=1),
-        bound=lambda scores, **how: mean_leak_at_k_over_questions(scores, k, binary=binary, **how),
+        bound=lambda scores, **how: bound(Rows.of(scores, binary=binary), leak_at(k).mean(), **how),
         truth=np.mean(1 - (1 - p) ** k),
         trials=40,
         wrong=cut,
@@ -136,7 +131,9 @@ def of_masses(binary: bool) -> Case:
     chances = np.random.default_rng(5).uniform(0, 0.6, 5)
     return Case(
         draw=coins(chances, 40),
-        bound=lambda scores, **how: mass_mean_over_questions(known, scores, binary=binary, **how),
+        bound=lambda scores, **how: bound(
+            Masses.of(known, Rows.of(scores, binary=binary, empty=True)), LEAKAGE.mean(), **how
+        ),
         truth=0.5 * 0.2 + 0.4 * chances.mean(),
         trials=150,
     )
@@ -144,8 +141,8 @@ def of_masses(binary: bool) -> Case:
 
 def counted_mean(hits: Draws, *, seed: int, **how: Any) -> Estimate:
     """The mean of leak@k, from how many questions leak more than x."""
-    bound = partial(proportion_bound, hits, 60)
-    known = leaking_questions(bound, len(STEPS), [0.0, 0.01, 0.1, 0.3], **how)
+    made = partial(bound, Rows.of_hits(hits, 60))
+    known = leaking_questions(made, len(STEPS), [0.0, 0.01, 0.1, 0.3], **how)
     return mean_leak_at_k_of_counts(known, FAR)
 
 
@@ -180,9 +177,11 @@ FEW = np.linspace(0, 0.3, 8)
 
 
 def tallied(n: int) -> dict[str, Case]:
-    bound = partial(proportion_over_questions, n=n)
+    def mean(hits: Draws, **how: Any) -> Estimate:
+        return bound(Rows.of_hits(hits, n), LEAKAGE.mean(), **how)
+
     return {
-        f"tallies of {n}, {law}": Case(draw=tallies(p, n), bound=bound, truth=p.mean(), trials=160)
+        f"tallies of {n}, {law}": Case(draw=tallies(p, n), bound=mean, truth=p.mean(), trials=160)
         for law, p in TALLIED.items()
     }
 
@@ -193,7 +192,7 @@ QUICK: dict[str, Case] = {
     "unequal numbers": unequal(False),
     "weighted": Case(
         draw=tallies([0.7, 0.3, 0.1, 0.0], 50),
-        bound=lambda hits, **how: proportion_over_questions(hits, 50, weights=WEIGHTS, **how),
+        bound=lambda hits, **how: bound(Rows.of_hits(hits, 50), LEAKAGE.mean(WEIGHTS), **how),
         truth=np.array([0.7, 0.3, 0.1, 0.0]) @ WEIGHTS / WEIGHTS.sum(),
         trials=40,
     ),
@@ -201,8 +200,8 @@ QUICK: dict[str, Case] = {
     "leak@5": repeated(False),
     "leak@k, three k": Case(
         draw=coins(FEW, 40),
-        bound=lambda scores, **how: mean_leak_at_k_over_questions(
-            scores, [1, 4, 10], binary=True, **how
+        bound=lambda scores, **how: bound(
+            Rows.of(scores, binary=True), leak_at([1, 4, 10]).mean(), **how
         ),
         truth=(1 - (1 - FEW[:, None]) ** np.array([1, 4, 10])).mean(axis=0),
     ),
@@ -218,13 +217,15 @@ THOROUGH: dict[str, Case] = {
         trials=300,
     ),
     **{
-        f"excess{of}, {numbers}": beside(bound, numbers)
-        for of, bound in (("", excess_bound), (", mean", excess_over_questions))
+        f"excess{of}, {numbers}": beside(quantity, numbers)
+        for of, quantity in (("", LEAKAGE), (", mean", LEAKAGE.mean()))
         for numbers in ((40, 40), (24, 61))
     },
     **tallied(40),
     **{
-        f"mean of {law}": Case(draw=draw, bound=mean_over_questions, truth=np.mean(mean), trials=70)
+        f"mean of {law}": Case(
+            draw=draw, bound=of_scores(LEAKAGE.mean()), truth=np.mean(mean), trials=70
+        )
         for law, draw, mean in (
             ("unlike coins", coins(LEAKS, 24), LEAKS),
             ("coins alike", coins(np.full(6, 0.05), 24), 0.05),

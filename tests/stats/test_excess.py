@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,22 +9,12 @@ import numpy as np
 import pytest
 
 from leakbound.errors import InputError
-from leakbound.stats import (
-    Estimate,
-    excess,
-    excess_bound,
-    excess_of,
-    excess_over_questions,
-    mean_bound,
-    mean_over_questions,
-    proportion_bound,
-)
+from leakbound.stats import LEAKAGE, Estimate, Pair, Quantity, Rows, bound, excess, excess_of
 
-STATEMENTS = [excess_bound, excess_over_questions]
-every_statement = pytest.mark.parametrize("statement", STATEMENTS)
-Statement = Callable[..., Estimate]
+every_statement = pytest.mark.parametrize("quantity", [LEAKAGE, LEAKAGE.mean()])
 RNG = np.random.default_rng(0)
 SCORES, CONTROL = RNG.beta(2, 3, (5, 48)).round(2), RNG.beta(1, 6, (5, 48)).round(2)
+PAIR = Pair(Rows.of(SCORES), Rows.of(CONTROL))
 
 
 def ends(made: Estimate) -> np.ndarray:
@@ -33,43 +22,50 @@ def ends(made: Estimate) -> np.ndarray:
 
 
 @every_statement
-def test_the_value_is_the_difference_of_what_was_seen(statement: Statement) -> None:
-    both = statement(SCORES, CONTROL, side="both", confidence=0.9, seed=1)
-    axis = 1 if statement is excess_bound else None
+def test_the_value_is_the_difference_of_what_was_seen(quantity: Quantity) -> None:
+    both = bound(PAIR, quantity, confidence=0.9, seed=1)
+    axis = 1 if quantity is LEAKAGE else None
     np.testing.assert_allclose(both.value, (SCORES - CONTROL).mean(axis=axis), atol=1e-12)
     assert both.target.endswith("beyond the control")
     assert (both.estimand, np.sum(both.n), np.sum(both.seed)) == ("excess mean leakage", 240, 1)
 
 
 @every_statement
-def test_the_control_beyond_the_model_is_the_mirror(statement: Statement) -> None:
-    forth = ends(statement(SCORES, CONTROL, side="both", seed=1))
-    back = ends(statement(CONTROL, SCORES, side="both", seed=1))
+def test_the_control_beyond_the_model_is_the_mirror(quantity: Quantity) -> None:
+    forth = ends(bound(PAIR, quantity, seed=1))
+    back = ends(bound(Pair(PAIR.control, PAIR.rows), quantity, seed=1))
     np.testing.assert_allclose(forth, -back[::-1], atol=0.12)
-    complement = ends(statement(1 - CONTROL, 1 - SCORES, side="both", seed=1))
+    mirror = Pair(Rows.of(1 - CONTROL), Rows.of(1 - SCORES))
+    complement = ends(bound(mirror, quantity, seed=1))
     np.testing.assert_allclose(forth, complement, atol=0.12)
 
 
 @every_statement
-def test_the_controls_draws_are_read_as_the_models_are(statement: Statement) -> None:
+def test_the_controls_draws_are_read_as_the_models_are(quantity: Quantity) -> None:
     """Missing ones count against the claim; counts are only notation; questions are the same."""
-    plain = ends(statement(SCORES, CONTROL, side="both", seed=1))
-    gone = statement(SCORES, CONTROL, side="both", seed=1, control_missing=12)
+    plain = ends(bound(PAIR, quantity, seed=1))
+    gone = bound(Pair(PAIR.rows, Rows.of(CONTROL, missing=12)), quantity, seed=1)
     assert (ends(gone)[0] < plain[0]).all()
     assert (ends(gone)[1] > plain[1]).all()
     assert np.sum(gone.missing) == 60
-    assert np.sum(statement(SCORES, CONTROL, missing=12).missing) == 60
+    lost = Pair(Rows.of(SCORES, missing=12), PAIR.control)
+    assert np.sum(bound(lost, quantity).missing) == 60
     values = np.unique(CONTROL)
     tally = (CONTROL[:, :, None] == values).sum(axis=1)
-    counted = statement(SCORES, np.tile(values, (5, 1)), None, tally, side="both", seed=1)
-    np.testing.assert_array_equal(ends(counted), plain)
+    counted = Pair(PAIR.rows, Rows.of(np.tile(values, (5, 1)), tally))
+    np.testing.assert_array_equal(ends(bound(counted, quantity, seed=1)), plain)
+
+
+def test_a_pair_is_of_the_same_questions_by_one_scorer() -> None:
     with pytest.raises(InputError, match="row for each question"):
-        statement(SCORES, CONTROL[:4])
+        Pair(PAIR.rows, Rows.of(CONTROL[:4]))
+    with pytest.raises(InputError, match="one scorer"):
+        Pair(PAIR.rows, Rows.of_hits([1] * 5, 48))
 
 
 def test_one_question_alone_is_as_among_others() -> None:
-    every = excess_bound(SCORES, CONTROL, side="both", seed=[5, 6, 7, 8, 9])
-    alone = excess_bound(SCORES[2], CONTROL[2], side="both", seed=7)
+    every = bound(Pair(Rows.of(SCORES), Rows.of(CONTROL)), side="both", seed=[5, 6, 7, 8, 9])
+    alone = bound(Pair(Rows.of(SCORES[2]), Rows.of(CONTROL[2])), side="both", seed=7)
     assert (alone.lower, alone.upper) == (every.lower[2], every.upper[2])  # type: ignore[index]
     assert isinstance(alone.upper, float)
     assert alone.seed == 7
@@ -77,8 +73,8 @@ def test_one_question_alone_is_as_among_others() -> None:
 
 def test_the_longer_row_is_met_in_shares() -> None:
     """61 draws beside 24: each pair has the mean of two or three, and all of them count."""
-    few = excess_bound(np.ones(24), np.zeros(24), side="both", seed=1)
-    many = excess_bound(np.ones(61), np.zeros(24), side="both", seed=1)
+    few = bound(Pair(Rows.of(np.ones(24)), Rows.of(np.zeros(24))), side="both", seed=1)
+    many = bound(Pair(Rows.of(np.ones(61)), Rows.of(np.zeros(24))), side="both", seed=1)
     assert (many.lower, many.upper) == (few.lower, few.upper)
     assert many.value == 1
 
@@ -100,13 +96,13 @@ def test_it_is_narrower_than_two_bounds(kind: str, share: float) -> None:
         scores, control = pairs_of(kind, n)
         how: dict[str, Any] = {"confidence": 0.995, "side": "both"}
         two = [
-            mean_bound(rows, seed=1, **how)
+            bound(Rows.of(rows), seed=1, **how)
             if kind == "smooth"
-            else proportion_bound(rows.sum(axis=1).astype(int), n, **how)
+            else bound(Rows.of_hits(rows.sum(axis=1).astype(int), n), **how)
             for rows in (scores, control)
         ]
         apart = excess(*two)
-        made = excess_bound(scores, control, side="both", seed=1)
+        made = bound(Pair(Rows.of(scores), Rows.of(control)), side="both", seed=1)
         mean = np.mean(made.upper) - np.mean(made.lower)
         assert mean < (share if n == 128 else (1 + share) / 2) * np.mean(
             np.subtract(apart.upper, apart.lower)
@@ -116,8 +112,11 @@ def test_it_is_narrower_than_two_bounds(kind: str, share: float) -> None:
 def test_the_mean_excess_is_narrower_than_two_means() -> None:
     scores, control = pairs_of("smooth", 64)
     how: dict[str, Any] = {"confidence": 0.995, "side": "both", "seed": 1}
-    two = excess(mean_over_questions(scores, **how), mean_over_questions(control, **how))
-    made = excess_over_questions(scores, control, side="both", seed=1)
+    two = excess(
+        bound(Rows.of(scores), LEAKAGE.mean(), **how),
+        bound(Rows.of(control), LEAKAGE.mean(), **how),
+    )
+    made = bound(Pair(Rows.of(scores), Rows.of(control)), LEAKAGE.mean(), side="both", seed=1)
     assert made.upper - made.lower < 0.8 * (two.upper - two.lower)  # type: ignore[operator]
 
 
@@ -131,14 +130,20 @@ def test_bounds_stay_as_they_are() -> None:
     """What the bets of `betting` and `rounds`, which have oracles, make of these pairs."""
     places = np.arange(160).reshape(4, 40)
     scores, control = (places * 7919 % 101 / 100), (places * 6007 % 97 / 96) ** 3
-    each = excess_bound(scores, control, confidence=0.98, side="both", seed=7)
-    mean = excess_over_questions(scores, control, confidence=0.98, side="both", seed=7)
+    each = bound(Pair(Rows.of(scores), Rows.of(control)), confidence=0.98, side="both", seed=7)
+    mean = bound(
+        Pair(Rows.of(scores), Rows.of(control)),
+        LEAKAGE.mean(),
+        confidence=0.98,
+        side="both",
+        seed=7,
+    )
     assert ends(each)[:, 1].tolist() == pytest.approx(GOLDEN["each"], abs=1e-12)
     assert ends(mean)[:, 0].tolist() == pytest.approx(GOLDEN["mean"], abs=1e-12)
 
 
-MORE = partial(proportion_bound, [30, 2, 9], [60, 60, 60])
-FEWER = partial(proportion_bound, [5, 2, 1], [60, 60, 60])
+MORE = partial(bound, Rows.of_hits([30, 2, 9], [60, 60, 60]))
+FEWER = partial(bound, Rows.of_hits([5, 2, 1], [60, 60, 60]))
 
 
 @pytest.mark.parametrize("side", ["upper", "lower", "both"])
@@ -152,14 +157,14 @@ def test_an_excess_of_bounds_gives_each_half_of_alpha(side: str) -> None:
     assert made.about.beyond == "control"
     assert excess_of(MORE, FEWER, beyond="own words").estimand == "gap in leak probability"
     with pytest.raises(InputError, match="one quantity"):
-        excess_of(MORE, partial(mean_bound, [[0.1] * 9] * 3))
+        excess_of(MORE, partial(bound, Rows.of([[0.1] * 9] * 3)))
     with pytest.raises(InputError, match="`confidence` must lie"):
         excess_of(MORE, FEWER, confidence=-0.5, side=side)
 
 
 def test_excess_takes_opposite_ends_and_adds_errors() -> None:
-    upper = proportion_bound(10, 100, confidence=0.995, side="upper")
-    lower = proportion_bound(4, 100, confidence=0.995, side="lower")
+    upper = bound(Rows.of_hits(10, 100), confidence=0.995, side="upper")
+    lower = bound(Rows.of_hits(4, 100), confidence=0.995, side="lower")
     joint = excess(upper, lower)
     assert joint.upper == upper.upper - lower.lower
     assert joint.lower == -1
@@ -167,13 +172,13 @@ def test_excess_takes_opposite_ends_and_adds_errors() -> None:
     assert joint.confidence == pytest.approx(0.99)
     reverse = excess(lower, upper)
     assert (reverse.side, reverse.lower) == ("lower", lower.lower - upper.upper)
-    both = [proportion_bound(hits, 100, side="both") for hits in (10, 4)]
+    both = [bound(Rows.of_hits(hits, 100), side="both") for hits in (10, 4)]
     assert excess(*both).side == "both"
     assert excess(*both).lower == both[0].lower - both[1].upper
 
 
 def test_excess_refuses_what_does_not_belong_together() -> None:
     with pytest.raises(InputError, match="one quantity"):
-        excess(proportion_bound(1, 9), mean_bound([0.1], side="lower"))
+        excess(bound(Rows.of_hits(1, 9)), bound(Rows.of([0.1]), side="lower"))
     with pytest.raises(InputError, match="opposite"):
-        excess(*[proportion_bound(1, 9, side="upper")] * 2)
+        excess(*[bound(Rows.of_hits(1, 9), side="upper")] * 2)

@@ -12,16 +12,16 @@ import pytest
 from leakbound.errors import InputError
 from leakbound.stats import (
     Estimate,
+    Rows,
+    bound,
     carried,
     leaking_questions,
-    mean_bound,
     mean_leak_at_k_of_counts,
-    proportion_bound,
     worst_question,
 )
 
 FAR = [1, 2, 10**3, 10**6, 10**9]
-TALLY = partial(proportion_bound, [0, 1, 4, 40], [100] * 4)
+TALLY = partial(bound, Rows.of_hits([0, 1, 4, 40], [100] * 4))
 
 
 def counts(x: list[float], lower: list[float], upper: list[float], side: str = "both") -> Estimate:
@@ -33,7 +33,7 @@ def counts(x: list[float], lower: list[float], upper: list[float], side: str = "
 @pytest.mark.parametrize("p", [0.0, 1e-300, 3e-17, 1e-9, 0.02, 0.5, 1 - 2**-53, 1.0])
 def test_the_closed_form_is_exact(p: float) -> None:
     getcontext().prec = 400
-    exact = replace(proportion_bound(1, 9), lower=p, upper=p, value=p, confidence=1.0)
+    exact = replace(bound(Rows.of_hits(1, 9)), lower=p, upper=p, value=p, confidence=1.0)
     made = carried(exact, FAR)
     want = [float(1 - (1 - Decimal(p)) ** k) for k in FAR]
     for end in (made.value, made.lower, made.upper):
@@ -49,10 +49,10 @@ def test_what_is_carried_keeps_its_evidence() -> None:
         assert [getattr(made, name) for name in kept[:2]] == [leak.confidence, leak.side]
         assert np.shape(made.upper) == (*np.shape(leak.upper), 2)
         np.testing.assert_allclose(np.asarray(made.upper)[..., 0], leak.upper, rtol=1e-12)
-    alone = carried(proportion_bound(2, 100), 8)
-    assert alone.upper == pytest.approx(1 - (1 - proportion_bound(2, 100).upper) ** 8)
+    alone = carried(bound(Rows.of_hits(2, 100)), 8)
+    assert alone.upper == pytest.approx(1 - (1 - bound(Rows.of_hits(2, 100)).upper) ** 8)
     with pytest.raises(InputError, match="one question"):
-        carried(mean_bound([0.1, 0.2]), 8)
+        carried(bound(Rows.of([0.1, 0.2])), 8)
     of_all = replace(TALLY(), about=replace(TALLY().about, scope="mean"))
     with pytest.raises(InputError, match="mean_leak_at_k_of_counts"):
         carried(of_all, 8)

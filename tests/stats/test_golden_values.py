@@ -11,26 +11,22 @@ import pytest
 from stretches import EXTRAS, GOLDEN, SCORES, label, spread_order
 
 from leakbound.stats import (
+    LEAKAGE,
+    SD,
     Mass,
+    Masses,
+    Rows,
+    Stopped,
+    bound,
     excess_of,
     expectation_deviation,
     gaps_over_questions,
+    leak_at,
     leak_at_k,
-    leak_at_k_bound,
-    leak_at_k_proportion,
-    leak_at_k_proportion_bound,
-    mass_mean_over_questions,
-    mean_bound,
-    proportion_bound,
-    proportion_over_questions,
     samples_for,
-    std_bound,
-    stopped_leak_at_k_bound,
-    survival_bound,
+    tail,
 )
 from leakbound.stats.betting import mean_upper, rejected, std_upper
-from leakbound.stats.deviation import grid_variance
-from leakbound.stats.leakage import Leakage
 from leakbound.stats.mean_over_questions import POOLED
 from leakbound.stats.portfolio import Portfolio
 from leakbound.stats.portfolio import mean_upper as portfolio_upper
@@ -52,15 +48,15 @@ def confidence(case: dict[str, Any]) -> float:
 @cases(GOLDEN["clopper_pearson"])
 def test_proportion(case: dict[str, Any]) -> None:
     for side, end, key in (("upper", "upper", "upper"), ("lower", "lower", "lower_one_sided")):
-        bound = proportion_bound(case["s"], case["n"], confidence=confidence(case), side=side)
-        assert getattr(bound, end) == exactly(case[key], 1e-11)
+        made = bound(Rows.of_hits(case["s"], case["n"]), confidence=confidence(case), side=side)
+        assert getattr(made, end) == exactly(case[key], 1e-11)
 
 
 @cases(GOLDEN["dkw_general_leakage"])
 def test_tail_over_dkw(case: dict[str, Any]) -> None:
     scores, x = SCORES[case["set"]], [float(v["x"]) for v in case["values"]]
     kwargs = {"confidence": confidence(case), "method": "paper"}
-    one, two = (survival_bound(scores, x, side=s, **kwargs) for s in ("upper", "both"))
+    one, two = (bound(Rows.of(scores), tail(x), side=s, **kwargs) for s in ("upper", "both"))
     for i, value in enumerate(case["values"]):
         assert one.upper[i] == exactly(value["upper"])
         assert [two.lower[i], two.upper[i]] == [exactly(v) for v in value["two_sided"]]
@@ -77,12 +73,12 @@ def test_sample_size(case: dict[str, Any]) -> None:
 @cases(GOLDEN["anderson_mean"])
 def test_mean_over_dkw(case: dict[str, Any]) -> None:
     scores, kwargs = SCORES[case["set"]], {"confidence": confidence(case), "method": "paper"}
-    assert mean_bound(scores, side="upper", **kwargs).upper == exactly(
+    assert bound(Rows.of(scores), side="upper", **kwargs).upper == exactly(
         case["one_sided"]["upper_opt"]
     )
-    lower = mean_bound(scores, side="lower", **kwargs)
+    lower = bound(Rows.of(scores), side="lower", **kwargs)
     assert lower.lower == exactly(case["one_sided"]["lower_opt"])
-    both = mean_bound(scores, side="both", **kwargs)
+    both = bound(Rows.of(scores), side="both", **kwargs)
     assert both.lower == exactly(case["two_sided"]["lower_opt"])
     assert both.upper == exactly(case["two_sided"]["upper_opt"])
     assert both.value == exactly(case["mean"])
@@ -91,49 +87,50 @@ def test_mean_over_dkw(case: dict[str, Any]) -> None:
 @cases(GOLDEN["std_bound"])
 def test_deviation_over_dkw(case: dict[str, Any]) -> None:
     scores, kwargs = SCORES[case["set"]], {"confidence": confidence(case), "side": "upper"}
-    paper = std_bound(scores, method="paper", **kwargs)
+    paper = bound(Rows.of(scores), SD, method="paper", **kwargs)
     assert paper.upper == exactly(case["band_exact_std"], 1e-10)
-    grid = std_bound(scores, method="grid", **kwargs)
-    assert grid.upper == exactly(case["grid100"]["std_corrected"])
-    rows = Leakage.read(scores)
-    for cells in (10, 100):
-        unclipped = case[f"grid{cells}"]["var_corrected_unclipped"]
-        assert grid_variance(rows, float(case["alpha"]), cells)[0] == exactly(unclipped)
 
 
 @cases(GOLDEN["ed_score"])
 def test_expectation_deviation(case: dict[str, Any]) -> None:
     scores, rho = SCORES[case["set"]], float(case["rho"])
-    assert expectation_deviation(scores, rho=rho) == exactly(case["ed"])
-    assert std_bound(scores, method="paper").value == exactly(case["sd_population"])
+    assert expectation_deviation(Rows.of(scores), rho) == exactly(case["ed"])
+    assert bound(Rows.of(scores), SD, method="paper").value == exactly(case["sd_population"])
 
 
 @cases(GOLDEN["leak_at_k"])
 def test_leak_at_k(case: dict[str, Any]) -> None:
-    assert leak_at_k(SCORES[case["set"]], case["k"]) == exactly(case["value"])
+    assert leak_at_k(Rows.of(SCORES[case["set"]]), case["k"]) == exactly(case["value"])
 
 
 @cases(GOLDEN["leak_at_k"], "binary_large")
 def test_binary_leak_at_k(case: dict[str, Any]) -> None:
-    assert leak_at_k_proportion(case["ones"], case["n"], case["k"]) == exactly(case["value"])
+    assert leak_at_k(Rows.of_hits(case["ones"], case["n"]), case["k"]) == exactly(case["value"])
 
 
 @cases(GOLDEN["leak_at_k_interval"], "binary")
 def test_binary_leak_at_k_bound(case: dict[str, Any]) -> None:
     for side, end, key in (("upper", "upper", "upper"), ("lower", "lower", "lower_one_sided")):
-        bound = leak_at_k_proportion_bound(
-            case["s"], case["n"], case["k"], confidence=confidence(case), side=side
+        made = bound(
+            Rows.of_hits(case["s"], case["n"]),
+            leak_at(case["k"]),
+            confidence=confidence(case),
+            side=side,
         )
-        assert getattr(bound, end) == exactly(case[key])
+        assert getattr(made, end) == exactly(case[key])
 
 
 @cases(GOLDEN["leak_at_k_interval"], "dkw_band")
 def test_leak_at_k_over_dkw(case: dict[str, Any]) -> None:
     for side in ("upper", "lower"):
-        bound = leak_at_k_bound(
-            SCORES[case["set"]], case["k"], confidence=confidence(case), side=side, method="paper"
+        made = bound(
+            Rows.of(SCORES[case["set"]]),
+            leak_at(case["k"]),
+            confidence=confidence(case),
+            side=side,
+            method="paper",
         )
-        assert getattr(bound, side) == exactly(case[side])
+        assert getattr(made, side) == exactly(case[side])
 
 
 @cases(EXTRAS["berk_jones_one_sided"])
@@ -149,11 +146,11 @@ def test_berk_jones(case: dict[str, Any]) -> None:
 @cases(EXTRAS["berk_jones_mean"])
 def test_mean_and_leak_at_k_over_berk_jones(case: dict[str, Any]) -> None:
     scores, kwargs = SCORES[case["set"]], {"confidence": confidence(case), "side": "upper"}
-    mean = mean_bound(scores, method="berk-jones", **kwargs)
+    mean = bound(Rows.of(scores), method="berk-jones", **kwargs)
     assert mean.upper == exactly(case["mean_upper"], case["tol"])
     for made in (
-        leak_at_k_bound(scores, 8, method="berk-jones", **kwargs).upper,
-        leak_at_k_bound(scores, [2, 8], **kwargs).upper[1],
+        bound(Rows.of(scores), leak_at(8), method="berk-jones", **kwargs).upper,
+        bound(Rows.of(scores), leak_at([2, 8]), **kwargs).upper[1],
     ):
         assert made == exactly(case["leak8_upper"], case["tol"])
 
@@ -162,7 +159,7 @@ def test_mean_and_leak_at_k_over_berk_jones(case: dict[str, Any]) -> None:
 def test_portfolio_mixture(case: dict[str, Any]) -> None:
     section = EXTRAS["portfolio_mixture_mean_upper"]
     portfolio = Portfolio(np.array(section["b"], float), np.array(section["w"], float))
-    upper = portfolio_upper(Leakage.read(SCORES[case["set"]]), float(case["alpha"]), portfolio)
+    upper = portfolio_upper(Rows.of(SCORES[case["set"]]), float(case["alpha"]), portfolio)
     assert upper[0] == exactly(case["upper"], section["tol"])
 
 
@@ -170,8 +167,8 @@ def test_portfolio_mixture(case: dict[str, Any]) -> None:
 def test_any_time_proportion(case: dict[str, Any]) -> None:
     s, n, how = case["s"], case["n"], {"confidence": confidence(case), "method": "any-time"}
     upper = exactly(case["anytime_upper"], 1e-9)
-    assert proportion_bound(s, n, side="upper", **how).upper == upper
-    mirror = proportion_bound(n - s, n, side="lower", **how)
+    assert bound(Rows.of_hits(s, n), side="upper", **how).upper == upper
+    mirror = bound(Rows.of_hits(n - s, n), side="lower", **how)
     assert 1 - mirror.lower == upper
 
 
@@ -179,37 +176,40 @@ def test_any_time_proportion(case: dict[str, Any]) -> None:
 def test_proportion_over_questions(case: dict[str, Any]) -> None:
     hits = np.arange(case["n"]) < case["s"]
     n, how = np.ones(case["n"]), {"confidence": confidence(case)}
-    bound = proportion_over_questions(hits, n, side="upper", **how)
-    assert bound.upper == exactly(case["upper"])
-    mirror = proportion_over_questions(~hits, n, side="lower", **how)
+    made = bound(Rows.of_hits(hits, n), LEAKAGE.mean(), side="upper", **how)
+    assert made.upper == exactly(case["upper"])
+    mirror = bound(Rows.of_hits(~hits, n), LEAKAGE.mean(), side="lower", **how)
     assert mirror.lower == exactly(str(1 - float(case["upper"])))
 
 
 @cases(EXTRAS["stopped_leak_at_k"])
 def test_stopped_leak_at_k(case: dict[str, Any]) -> None:
     for side in ("upper", "lower"):
-        bound = stopped_leak_at_k_bound(
-            case["s"], case["n"], case["k"], case["cap"], confidence=confidence(case), side=side
+        made = bound(
+            Stopped(Rows.of_hits(case["s"], case["n"]), case["cap"]),
+            leak_at(case["k"]),
+            confidence=confidence(case),
+            side=side,
         )
-        assert getattr(bound, side) == exactly(case[side], 1e-9)
+        assert getattr(made, side) == exactly(case[side], 1e-9)
 
 
 @cases(EXTRAS["excess_of_proportions"])
 def test_excess_of_two_proportions(case: dict[str, Any]) -> None:
-    more = partial(proportion_bound, case["s"], case["n"])
-    base = partial(proportion_bound, case["control_s"], case["control_n"])
+    more = partial(bound, Rows.of_hits(case["s"], case["n"]))
+    base = partial(bound, Rows.of_hits(case["control_s"], case["control_n"]))
     for side in ("upper", "lower"):
-        bound = excess_of(more, base, confidence=confidence(case), side=side)
-        assert getattr(bound, side) == exactly(case[side], 1e-11)
-        assert bound.value == exactly(case["value"])
+        made = excess_of(more, base, confidence=confidence(case), side=side)
+        assert getattr(made, side) == exactly(case[side], 1e-11)
+        assert made.value == exactly(case["value"])
     both = excess_of(more, base, confidence=confidence(case), side="both")
     assert [both.lower, both.upper] == [exactly(end, 1e-11) for end in case["both"]]
 
 
 @cases(EXTRAS["gaps_of_proportions"])
 def test_gaps_of_proportions(case: dict[str, Any]) -> None:
-    more = partial(proportion_bound, case["hits"], case["n"])
-    base = partial(proportion_bound, case["own_hits"], case["own_n"])
+    more = partial(bound, Rows.of_hits(case["hits"], case["n"]))
+    base = partial(bound, Rows.of_hits(case["own_hits"], case["own_n"]))
     made = gaps_over_questions(more, base, len(case["hits"]), confidence=confidence(case))
     assert made.largest.lower == exactly(case["largest_lower"], 1e-11)
     assert made.largest.value == exactly(case["largest_value"])
@@ -232,11 +232,10 @@ def test_mass_mean_over_questions(case: dict[str, Any]) -> None:
     if case["binary"]:  # the reference is the pooled form, which has its share of alpha
         sure = 1 - (1 - sure) / POOLED
     for side in ("upper", "lower"):
-        bound = mass_mean_over_questions(
-            masses, scores, counts, binary=case["binary"], missing=case["missing"],
-            confidence=sure, side=side,
-        )  # fmt: skip
-        assert getattr(bound, side) == exactly(case[side], 1e-11)
+        given = scores, counts, case["missing"]
+        rows = Rows.of(*given, binary=case["binary"], empty=True)
+        made = bound(Masses.of(masses, rows), LEAKAGE.mean(), confidence=sure, side=side)
+        assert getattr(made, side) == exactly(case[side], 1e-11)
 
 
 @cases(EXTRAS["star_mean_upper"])

@@ -8,17 +8,7 @@ from scipy.stats import binom
 from stretches import SCORES, lone_mean_upper
 
 from leakbound.errors import InputError
-from leakbound.stats import (
-    Estimate,
-    Mass,
-    leak_at_k,
-    leak_at_k_bound,
-    leak_at_k_proportion_bound,
-    mass_leak_at_k_bound,
-    mass_leak_at_k_proportion_bound,
-    mean_bound,
-    stopped_leak_at_k_bound,
-)
+from leakbound.stats import Estimate, Mass, Masses, Rows, Stopped, bound, leak_at, leak_at_k
 
 BLOCKS, BAND = "betting on block maxima", "Berk-Jones"
 SHUFFLE = 0x5B0F
@@ -38,13 +28,15 @@ def test_block_maxima_are_bet_on_as_defined(name: str, k: int) -> None:
     how = {"confidence": 0.95, "method": "block-maxima", "seed": 7}
     scores = SCORES[name]
     low, high = lone_mean_upper([max(block) for block in lone_blocks(scores, k, 7)], 0.05)
-    assert low - 1e-9 <= leak_at_k_bound(scores, k, side="upper", **how).upper <= high + 1e-9
+    assert (
+        low - 1e-9 <= bound(Rows.of(scores), leak_at(k), side="upper", **how).upper <= high + 1e-9
+    )
     mirrored = [min(block) for block in lone_blocks(1 - scores, k, 7)]
     low, high = lone_mean_upper(mirrored, 0.05)
-    below = leak_at_k_bound(scores, k, side="lower", **how).lower
+    below = bound(Rows.of(scores), leak_at(k), side="lower", **how).lower
     assert low - 1e-9 <= 1 - below <= high + 1e-9
-    at_one = leak_at_k_bound(scores, 1, side="both", **how)
-    mean = mean_bound(scores, side="both", confidence=0.95, seed=7)
+    at_one = bound(Rows.of(scores), leak_at(1), side="both", **how)
+    mean = bound(Rows.of(scores), side="both", confidence=0.95, seed=7)
     assert (at_one.lower, at_one.upper) == pytest.approx((mean.lower, mean.upper), abs=1e-9)
 
 
@@ -65,27 +57,29 @@ def test_the_default_follows_from_n_and_k_alone(n: int, k: int, upper: str, lowe
     both = upper if upper == lower else f"{upper} above, {lower} below"
     for scores in (np.zeros(n), np.ones(n), np.linspace(0, 1, n)):
         for side, method in (("upper", upper), ("lower", lower), ("both", both)):
-            made = leak_at_k_bound(scores, k, side=side, seed=3)
+            made = bound(Rows.of(scores), leak_at(k), side=side, seed=3)
             assert made.method == method
             assert made.seed == (3 if BLOCKS in method else None)
             for end, chosen in (("upper", upper), ("lower", lower)):
                 own = "block-maxima" if chosen == BLOCKS else "berk-jones"
                 how = {"side": side, "seed": 3, "method": own}
-                assert getattr(made, end) == getattr(leak_at_k_bound(scores, k, **how), end)
-    assert leak_at_k_bound(np.zeros(n), [k], side="both").method == BAND  # for every k at once
+                assert getattr(made, end) == getattr(bound(Rows.of(scores), leak_at(k), **how), end)
+    assert (
+        bound(Rows.of(np.zeros(n)), leak_at([k]), side="both").method == BAND
+    )  # for every k at once
 
 
 def test_beyond_a_quarter_of_the_draws_there_is_no_point_estimate() -> None:
     """Of those with a score; its bounds are there, and the estimates that ask for no bound."""
     scores, hits = np.arange(8) / 8, [3, 0]
-    assert leak_at_k([0.1, 0.7, 0.4], 3) == pytest.approx(0.7)
-    made = np.asarray(leak_at_k_bound(scores, [1, 2, 3], missing=9).value)
-    assert made[:2].tolist() == [pytest.approx(leak_at_k(scores, k)) for k in (1, 2)]
+    assert leak_at_k(Rows.of([0.1, 0.7, 0.4]), 3) == pytest.approx(0.7)
+    made = np.asarray(bound(Rows.of(scores, missing=9), leak_at([1, 2, 3])).value)
+    assert made[:2].tolist() == [pytest.approx(leak_at_k(Rows.of(scores), k)) for k in (1, 2)]
     assert np.isnan(made[2])  # 12 draws of 17, of which 8 have a score
-    of_hits = leak_at_k_proportion_bound(hits, 8, [2, 3], side="both")
+    of_hits = bound(Rows.of_hits(hits, 8), leak_at([2, 3]), side="both")
     assert np.isnan(of_hits.value).tolist() == [[False, True]] * 2
     assert (np.asarray(of_hits.lower) < of_hits.upper).all()
-    stopped = stopped_leak_at_k_bound(hits, 8, [2, 3], 8, missing=[0, 1])
+    stopped = bound(Stopped(Rows.of_hits(hits, 8, [0, 1]), 8), leak_at([2, 3]))
     assert np.isnan(stopped.value).tolist() == [[False, True], [True, True]]
 
 
@@ -93,21 +87,24 @@ def test_an_exact_mass_has_one_and_a_remainder_counts_as_far_as_it_goes() -> Non
     """A tenth is left, of which 4 draws say as much as 40 of the whole."""
     whole, part = Mass([0.5, 0.5], [0, 1], [0, 1]), Mass([0.4, 0.5], [0, 1], [0, 1], 0.1)
     for made in (
-        mass_leak_at_k_bound(part, [10, 11], [0, 0, 1, 1]),
-        mass_leak_at_k_proportion_bound(part, [10, 11], 2, 4),
+        bound(Masses.of(part, Rows.of([0, 0, 1, 1])), leak_at([10, 11])),
+        bound(Masses.of(part, Rows.of_hits(2, 4)), leak_at([10, 11])),
     ):
         assert np.isnan(made.value).tolist() == [False, True]
-    for made in (mass_leak_at_k_bound(whole, [8]), mass_leak_at_k_proportion_bound(whole, [8])):
+    for made in (
+        bound(Masses.of(whole), leak_at([8])),
+        bound(Masses.of(whole, binary=True), leak_at([8])),
+    ):
         assert made.value == pytest.approx(1 - 0.5**8)
 
 
 def test_each_row_goes_by_its_own_n() -> None:
     rng = np.random.default_rng(1)
     scores, counts = rng.random((3, 12)).round(2), np.stack([np.full(12, c) for c in (1, 10, 2)])
-    made = leak_at_k_bound(scores, 4, counts, seed=[5, 6, 7], side="both")
+    made = bound(Rows.of(scores, counts), leak_at(4), seed=[5, 6, 7], side="both")
     assert made.method == f"{BAND} or {BLOCKS} above, {BAND} below"
     for row, seed in enumerate((5, 6, 7)):
-        alone = leak_at_k_bound(scores[row], 4, counts[row], seed=seed, side="both")
+        alone = bound(Rows.of(scores[row], counts[row]), leak_at(4), seed=seed, side="both")
         assert (made.lower[row], made.upper[row]) == (alone.lower, alone.upper)  # type: ignore[index]
 
 
@@ -124,7 +121,9 @@ def test_equal_tallies_are_covered_by_default(n: int, k: int) -> None:
     rows, alpha = 300, 0.1
     counts = np.random.default_rng([n, k]).multinomial(n, p, rows)
     for side in ("upper", "lower", "both"):
-        made = leak_at_k_bound(np.tile(values, (rows, 1)), k, counts, confidence=0.9, side=side)
+        made = bound(
+            Rows.of(np.tile(values, (rows, 1)), counts), leak_at(k), confidence=0.9, side=side
+        )
         missed = (truth > np.asarray(made.upper)) | (truth < np.asarray(made.lower))
         assert missed.sum() <= binom.ppf(1 - 1e-4, rows, alpha)
 
@@ -138,8 +137,11 @@ def test_failed_draws_count_as_leaks_above_and_as_clean_below(leaks_fail: bool) 
     gone = rng.binomial(hits, 0.5)
     clean = n - hits - (0 if leaks_fail else gone)
     counts = np.stack([clean, hits - (gone if leaks_fail else 0)], axis=1)
-    made = leak_at_k_bound(
-        np.tile([0.0, 0.5], (rows, 1)), k, counts, missing=gone, confidence=0.9, side="both"
+    made = bound(
+        Rows.of(np.tile([0.0, 0.5], (rows, 1)), counts, gone),
+        leak_at(k),
+        confidence=0.9,
+        side="both",
     )
     assert made.method == BLOCKS
     missed = (truth > np.asarray(made.upper)) | (truth < np.asarray(made.lower))
@@ -149,8 +151,8 @@ def test_failed_draws_count_as_leaks_above_and_as_clean_below(leaks_fail: bool) 
 @pytest.mark.parametrize(("k", "at_least", "at_most"), [(2, 0.4, 0.65), (8, 0.5, 0.75)])
 def test_one_k_is_narrower_than_all(k: int, at_least: float, at_most: float) -> None:
     scores = np.random.default_rng(5).beta(1, 20, (12, 1024))
-    one = leak_at_k_bound(scores, k, side="both")
-    every = leak_at_k_bound(scores, [k], side="both")
+    one = bound(Rows.of(scores), leak_at(k), side="both")
+    every = bound(Rows.of(scores), leak_at([k]), side="both")
 
     def width(made: Estimate) -> float:
         return float(np.mean(np.asarray(made.upper) - made.lower))
@@ -160,17 +162,17 @@ def test_one_k_is_narrower_than_all(k: int, at_least: float, at_most: float) -> 
 
 def test_what_block_maxima_cannot_do_is_refused() -> None:
     with pytest.raises(InputError, match=r"one `k` fixed beforehand, got a row of 2"):
-        leak_at_k_bound(np.zeros(20), [2, 4], method="block-maxima")
+        bound(Rows.of(np.zeros(20)), leak_at([2, 4]), method="block-maxima")
     with pytest.raises(InputError, match=r"at most n, got k = 21 for n = 20"):
-        leak_at_k_bound(np.zeros(20), 21, method="block-maxima")
+        bound(Rows.of(np.zeros(20)), leak_at(21), method="block-maxima")
     with pytest.raises(InputError, match=r"must be one of 'default', 'block-maxima', 'berk"):
-        leak_at_k_bound(np.zeros(20), 2, method="blocks")
+        bound(Rows.of(np.zeros(20)), leak_at(2), method="blocks")
 
 
 def test_ends_never_cross() -> None:
     """Each end may fail at this confidence, and they rest on two methods."""
     rng = np.random.default_rng(6)
     scores = (rng.random((400, 12)) < 0.3).astype(float)
-    made = leak_at_k_bound(scores, 3, confidence=0.02, side="both")
+    made = bound(Rows.of(scores), leak_at(3), confidence=0.02, side="both")
     assert "above" in made.method
     assert (np.asarray(made.lower) <= np.asarray(made.upper)).all()

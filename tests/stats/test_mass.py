@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from functools import partial
 from itertools import pairwise
 from math import sqrt
 from typing import Any
@@ -18,21 +17,17 @@ from stretches import EXTRAS
 
 from leakbound.errors import InputError
 from leakbound.stats import (
+    LEAKAGE,
+    SD,
     Estimate,
     Mass,
-    leak_at_k_bound,
-    leak_at_k_proportion_bound,
-    mass_leak_at_k_bound,
-    mass_leak_at_k_proportion_bound,
-    mass_mean_bound,
-    mass_mean_over_questions,
-    mass_proportion_bound,
-    mass_std_bound,
-    mass_survival_bound,
-    mean_bound,
+    Masses,
+    Quantity,
+    Rows,
+    bound,
+    leak_at,
     proof_of_leak,
-    proportion_bound,
-    survival_bound,
+    tail,
 )
 
 K = np.array([1, 3, 200])
@@ -97,32 +92,30 @@ def test_settled_trees(case: dict[str, Any]) -> None:
 
     x, k = float(case["x"]), case["k"]
     assert mass.slack == pytest.approx(float(case["remainder"]), abs=1e-15)
-    assert interval(mass_survival_bound(mass, x)) == exactly("tail")
-    assert interval(mass_proportion_bound(mass, x=x)) == exactly("tail")
-    assert interval(mass_mean_bound(mass)) == exactly("mean")
-    assert interval(mass_leak_at_k_bound(mass, k)) == exactly("leak_at_k")
-    std = mass_std_bound(mass)
+    assert interval(bound(Masses.of(mass), tail(x))) == exactly("tail")
+    assert interval(bound(Masses.of(mass))) == exactly("mean")
+    assert interval(bound(Masses.of(mass), leak_at(k))) == exactly("leak_at_k")
+    std = bound(Masses.of(mass), SD)
     assert [std.lower**2, std.upper**2] == exactly("var")
 
 
 def test_certain_without_draws() -> None:
     mass = settled([(0.5, 0), (0.2, 1)], remainder=0.2)
-    for bound in (
-        mass_survival_bound(mass, 0.5),
-        mass_proportion_bound(mass),
-        mass_mean_bound(mass, [], []),
-        mass_leak_at_k_bound(mass, 1, [0.3], [0]),
-        mass_leak_at_k_proportion_bound(mass, 1),
+    for made in (
+        bound(Masses.of(mass), tail(0.5)),
+        bound(Masses.of(mass, binary=True)),
+        bound(Masses.of(mass, Rows.of([], [], empty=True))),
+        bound(Masses.of(mass, Rows.of([0.3], [0], empty=True)), leak_at(1)),
+        bound(Masses.of(mass, binary=True), leak_at(1)),
     ):
-        assert interval(bound) == pytest.approx([0.2, 0.5])  # the remainder is unknown too
-        assert (bound.confidence, bound.method, bound.n) == (1.0, "exact mass", 0)
-        assert bound.value == pytest.approx(0.2 / 0.7)
-    assert mass_std_bound(mass).confidence == 1.0
-    assert mass_std_bound(mass) == mass_std_bound(settled([(0.5, 0), (0.2, 1)]))
+        assert interval(made) == pytest.approx([0.2, 0.5])  # the remainder is unknown too
+        assert (made.confidence, made.method, made.n) == (1.0, "exact mass", 0)
+        assert made.value == pytest.approx(0.2 / 0.7)
+    assert bound(Masses.of(mass), SD).confidence == 1.0
+    assert bound(Masses.of(mass), SD) == bound(Masses.of(settled([(0.5, 0), (0.2, 1)])), SD)
     for above in (  # no score lies above 1
-        mass_survival_bound(mass, [1, 1.5]),
-        mass_survival_bound(mass, [1, 1.5], [0.5, 1]),
-        mass_proportion_bound(mass, x=1),
+        bound(Masses.of(mass), tail([1, 1.5])),
+        bound(Masses.of(mass, Rows.of([0.5, 1])), tail([1, 1.5])),
     ):
         assert np.all(above.upper == 0)
 
@@ -136,9 +129,9 @@ def test_proved_by_enormous_k() -> None:
         proof = proof_of_leak([float(p)], [0.7], [1, k])
         assert proof.leak_at_k.lower == pytest.approx([0.7 * float(p), 0.7 * chance], rel=1e-12)
         mass = settled([(1 - float(p), 0)])
-        upper = mass_leak_at_k_proportion_bound(mass, k).upper
+        upper = bound(Masses.of(mass, binary=True), leak_at(k)).upper
         assert upper == pytest.approx(chance, rel=1e-3)  # 1 - p itself is rounded
-    everything = mass_leak_at_k_bound(settled([(0.5, 0.2), (0.5, 1)]), [10**6, 10**9])
+    everything = bound(Masses.of(settled([(0.5, 0.2), (0.5, 1)])), leak_at([10**6, 10**9]))
     assert interval(everything) == [pytest.approx([1, 1]), pytest.approx([1, 1])]
 
 
@@ -148,15 +141,14 @@ LAWS = [Law(seed) for seed in range(150)]
 def test_exact_bounds_contain_the_truth_and_the_value() -> None:
     for law in LAWS:
         x = np.unique([-0.5, 0, 0.3, 1, 1.5, *law.scores])
-        for bound, truth in (
-            (mass_survival_bound(law.mass, x), law.tail(x)),
-            (mass_proportion_bound(law.mass, x=0.3), law.tail(np.array([0.3]))[0]),
-            (mass_mean_bound(law.mass), law.mean),
-            (mass_leak_at_k_bound(law.mass, K), law.leak_at(K)),
-            (mass_std_bound(law.mass), law.std),
+        for made, truth in (
+            (bound(Masses.of(law.mass), tail(x)), law.tail(x)),
+            (bound(Masses.of(law.mass)), law.mean),
+            (bound(Masses.of(law.mass), leak_at(K)), law.leak_at(K)),
+            (bound(Masses.of(law.mass), SD), law.std),
         ):
-            assert contains(bound, truth), law.mass
-            assert law.mass.p.sum() == 0 or contains(bound, bound.value), law.mass
+            assert contains(made, truth), law.mass
+            assert law.mass.p.sum() == 0 or contains(made, made.value), law.mass
 
 
 def test_tails_and_means_are_attained() -> None:
@@ -165,15 +157,11 @@ def test_tails_and_means_are_attained() -> None:
     x = [0, 0.1, 0.4, 0.5, 0.59, 0.6, 0.99, 1]
     lowest = settled([(0.3, 0.1), (0.4, 0.5), (0.3, 0)])
     highest = settled([(0.3, 0.6), (0.4, 0.5), (0.3, 1)])
-    for call in (
-        mass_mean_bound,
-        partial(mass_survival_bound, x=x),
-        partial(mass_leak_at_k_bound, k=K),
-    ):
-        bound = call(mass)
-        assert bound.lower == pytest.approx(call(lowest).lower)
-        assert bound.upper == pytest.approx(call(highest).upper)
-        assert interval(call(lowest))[0] == pytest.approx(call(lowest).upper)
+    for quantity in (LEAKAGE, tail(x), leak_at(K)):
+        made, least, most = (bound(Masses.of(m), quantity) for m in (mass, lowest, highest))
+        assert made.lower == pytest.approx(least.lower)
+        assert made.upper == pytest.approx(most.upper)
+        assert interval(least)[0] == pytest.approx(least.upper)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -181,18 +169,18 @@ def test_std_is_the_range_over_all_laws_that_fit(seed: int) -> None:
     rng = np.random.default_rng(seed)
     p = rng.dirichlet(np.ones(3)) * [1, 1, 1]
     low, high = np.sort(rng.random((2, 2)), axis=0)
-    bound = mass_std_bound(Mass(p[:2], low, high))
+    made = bound(Masses.of(Mass(p[:2], low, high)), SD)
     low, high = np.append(low, 0), np.append(high, 1)
     share = np.stack(np.meshgrid(*[np.linspace(0, 1, 41)] * 3), axis=-1).reshape(-1, 3)
     mean = (p * (low + share * (high - low))).sum(axis=1)
     square = (p * (low**2 + share * (high**2 - low**2))).sum(axis=1)
     spread = np.sqrt(np.maximum(square - mean**2, 0))
-    assert spread.max() <= bound.upper + 1e-12
-    assert spread.max() == pytest.approx(bound.upper, abs=2e-3)
+    assert spread.max() <= made.upper + 1e-12
+    assert spread.max() == pytest.approx(made.upper, abs=2e-3)
     point = low + share * (high - low)  # every event in one point
     nearest = np.sqrt((p * (point - (p * point).sum(axis=1)[:, None]) ** 2).sum(axis=1))
-    assert nearest.min() >= bound.lower - 1e-12
-    assert nearest.min() == pytest.approx(bound.lower, abs=2e-2)
+    assert nearest.min() >= made.lower - 1e-12
+    assert nearest.min() == pytest.approx(made.lower, abs=2e-2)
 
 
 def test_knowing_more_never_widens() -> None:
@@ -203,13 +191,9 @@ def test_knowing_more_never_widens() -> None:
             np.append(mass.p, mass.slack / 2), np.append(mass.low, 0.2), np.append(mass.high, 0.9)
         )
         sharper = Mass(more.p, (more.low + more.high) / 2, more.high)
-        for call in (
-            partial(mass_survival_bound, x=[0, 0.15, 0.5, 0.95]),
-            mass_mean_bound,
-            partial(mass_leak_at_k_bound, k=K),
-            mass_std_bound,
-        ):
-            for wide, narrow in pairwise([call(m) for m in (mass, more, sharper)]):
+        for quantity in (tail([0, 0.15, 0.5, 0.95]), LEAKAGE, leak_at(K), SD):
+            made = [bound(Masses.of(m), quantity) for m in (mass, more, sharper)]
+            for wide, narrow in pairwise(made):
                 assert (np.asarray(narrow.lower) >= np.asarray(wide.lower) - 1e-12).all(), mass
                 assert (np.asarray(narrow.upper) <= np.asarray(wide.upper) + 1e-12).all(), mass
 
@@ -237,13 +221,12 @@ def test_impossible_masses_are_refused(
 def test_bad_input_is_refused() -> None:
     mass = settled([(0.5, 0.3)], remainder=0.5)
     for call, message in (
-        (lambda: mass_survival_bound(mass, np.nan), "`x`"),
-        (lambda: mass_proportion_bound(mass, x=[0.1, 0.2]), "one finite"),  # type: ignore[arg-type]
-        (lambda: mass_proportion_bound(mass, 1, 0), "n"),
-        (lambda: mass_leak_at_k_proportion_bound(mass, 2), "0.3"),
-        (lambda: mass_leak_at_k_bound(mass, 0), "`k`"),
-        (lambda: mass_mean_bound(mass, [1.2]), r"\[0, 1\]"),
-        (lambda: mass_mean_bound(mass, side="top"), "'both'"),  # type: ignore[arg-type]
+        (lambda: bound(Masses.of(mass), tail(np.nan)), "`x`"),
+        (lambda: bound(Masses.of(mass, Rows.of_hits(1, 0))), "n"),
+        (lambda: bound(Masses.of(mass, binary=True), leak_at(2)), "0.3"),
+        (lambda: bound(Masses.of(mass), leak_at(0)), "`k`"),
+        (lambda: bound(Masses.of(mass, Rows.of([1.2]))), r"\[0, 1\]"),
+        (lambda: bound(Masses.of(mass), side="top"), "'both'"),  # type: ignore[arg-type]
     ):
         with pytest.raises(InputError, match=message):
             call()
@@ -252,7 +235,7 @@ def test_bad_input_is_refused() -> None:
 def test_rounding_beyond_one_is_forgiven() -> None:
     mass = settled([(0.7, 1), (0.3 + 5e-10, 1)])
     assert mass.slack == 0
-    assert interval(mass_mean_bound(mass)) == [1, 1]
+    assert interval(bound(Masses.of(mass))) == [1, 1]
 
 
 def test_slack_keeps_what_plain_sums_lose() -> None:
@@ -270,10 +253,12 @@ def test_hybrid(case: dict[str, Any]) -> None:
     leak, rest = float(case["P_leak"]), float(case["R"])
     mass = settled([(leak, 1), (1 - leak - rest, 0)], rest)
     confidence = 1 - float(case["alpha"])
-    bound = mass_proportion_bound(mass, case["s"], case["n"], confidence=confidence, side="upper")
-    assert bound.upper == pytest.approx(float(case["upper"]), rel=1e-9)
-    assert (bound.lower, bound.n, bound.confidence) == (0, case["n"], confidence)
-    assert bound.method == "exact mass + Clopper-Pearson"
+    made = bound(
+        Masses.of(mass, Rows.of_hits(case["s"], case["n"])), confidence=confidence, side="upper"
+    )
+    assert made.upper == pytest.approx(float(case["upper"]), rel=1e-9)
+    assert (made.lower, made.n, made.confidence) == (0, case["n"], confidence)
+    assert made.method == "exact mass + Clopper-Pearson"
 
 
 SCORES = np.array([0.0] * 20 + [0.2, 0.2, 0.7, 1.0])
@@ -281,52 +266,29 @@ ALONE = Mass(NOTHING, NOTHING, NOTHING, remainder=1.0)
 X = np.array([-0.1, 0, 0.2, 0.5, 1])
 
 
-def of_hits(bound: Callable[..., Estimate]) -> Callable[..., Estimate]:
-    def call(scores: np.ndarray, missing: int, **how: Any) -> Estimate:
-        return bound(
-            hits=int((scores > 0.5).sum()), n=len(scores) + missing, missing=missing, **how
-        )
-
-    return call
-
-
-PAIRS: dict[str, tuple[Callable[..., Estimate], Callable[..., Estimate]]] = {
-    **{
-        f"mean {m}": (partial(mass_mean_bound, ALONE, method=m), partial(mean_bound, method=m))
-        for m in ("betting", "portfolio", "berk-jones", "paper")
-    },
-    **{
-        f"tail {m}": (
-            partial(mass_survival_bound, ALONE, X, method=m),
-            partial(survival_bound, x=X, method=m),
-        )
-        for m in ("berk-jones", "paper")
-    },
-    **{
-        f"leak@k {m}": (
-            partial(mass_leak_at_k_bound, ALONE, K, method=m),
-            partial(leak_at_k_bound, k=K, method=m),
-        )
-        for m in ("berk-jones", "paper")
-    },
-    "proportion": (of_hits(partial(mass_proportion_bound, ALONE)), of_hits(proportion_bound)),
-    "leak@k of hits": (
-        of_hits(partial(mass_leak_at_k_proportion_bound, ALONE, K)),
-        of_hits(partial(leak_at_k_proportion_bound, k=K)),
-    ),
-}
+PAIRS = [
+    *((False, LEAKAGE, m) for m in ("betting", "portfolio", "any-time", "berk-jones", "paper")),
+    *((False, quantity, m) for quantity in (tail(X), leak_at(K)) for m in ("berk-jones", "paper")),
+    (True, LEAKAGE, None),
+    (True, leak_at(K), None),
+]
 
 
 @pytest.mark.parametrize("side", ["upper", "lower", "both"])
 @pytest.mark.parametrize("missing", [0, 3])
-@pytest.mark.parametrize("name", PAIRS)
-def test_with_nothing_explored_it_is_the_plain_bound(name: str, missing: int, side: str) -> None:
-    hybrid, plain = (call(SCORES, missing=missing, side=side) for call in PAIRS[name])
+@pytest.mark.parametrize(("binary", "quantity", "method"), PAIRS)
+def test_with_nothing_explored_it_is_the_plain_bound(
+    binary: bool, quantity: Quantity, method: str | None, missing: int, side: Any
+) -> None:
+    rows = Rows.of(SCORES > 0.5 if binary else SCORES, missing=missing, binary=binary)
+    hybrid, plain = (
+        bound(given, quantity, side=side, method=method) for given in (Masses.of(ALONE, rows), rows)
+    )
     for key in ("lower", "upper"):
         assert getattr(hybrid, key) == pytest.approx(getattr(plain, key), abs=1e-12)
     for key in ("estimand", "side", "confidence", "n", "missing", "seed"):
         assert getattr(hybrid, key) == getattr(plain, key)
-    if "leak" not in name:
+    if quantity.reading != "leak@k":
         assert hybrid.value == pytest.approx(plain.value)
 
 
@@ -334,9 +296,8 @@ def test_with_nothing_explored_it_is_the_plain_bound(name: str, missing: int, si
 def test_what_is_unknown_counts_as_1_above_and_0_below(side: str) -> None:
     """Scores drawn from the remainder say nothing of the slack, 0.15 here."""
     mass, rest, scores = settled([(0.4, 0), (0.2, 0.6)], 0.25), 0.25, np.append(SCORES, SCORES)
-    mean, plain = (
-        f(scores=scores, side=side) for f in (partial(mass_mean_bound, mass), mean_bound)
-    )
+    rows = Rows.of(scores)
+    mean, plain = (bound(given, side=side) for given in (Masses.of(mass, rows), rows))
     if side != "upper":
         assert mean.lower == pytest.approx(0.12 + rest * plain.lower)
     if side != "lower":
@@ -347,25 +308,24 @@ def test_what_is_unknown_counts_as_1_above_and_0_below(side: str) -> None:
 def test_counts_are_only_notation() -> None:
     mass = settled([(0.4, 0), (0.2, 0.6)], remainder=0.35)
     values, counts = np.unique(SCORES, return_counts=True)
-    for call in (
-        mass_mean_bound,
-        partial(mass_survival_bound, x=X),
-        partial(mass_leak_at_k_bound, k=K),
-    ):
-        plain, counted = call(mass, scores=SCORES), call(mass, scores=values, counts=counts)
+    for quantity in (LEAKAGE, tail(X), leak_at(K)):
+        plain, counted = (
+            bound(Masses.of(mass, rows), quantity)
+            for rows in (Rows.of(SCORES), Rows.of(values, counts))
+        )
         assert json.dumps(plain.to_dict()) == json.dumps(counted.to_dict())
 
 
 def test_the_value_mixes_events_and_draws() -> None:
     mass = Mass(np.array([0.4, 0.2]), np.array([0.0, 0.5]), np.array([0.0, 1.0]), 0.3)
-    tail, mean = 0.2 * np.array([1, 0.5]) / 0.9, (0.2 * 0.75 + 0.3 * 0.25) / 0.9
+    above, mean = 0.2 * np.array([1, 0.5]) / 0.9, (0.2 * 0.75 + 0.3 * 0.25) / 0.9
     scores = [0.5, 0.0]
-    assert mass_mean_bound(mass, scores).value == pytest.approx(mean)
-    x = mass_survival_bound(mass, [0.4, 0.6], scores)
-    assert x.value == pytest.approx(tail + np.array([0.15 / 0.9, 0]))
-    assert mass_leak_at_k_bound(mass, 1, scores).value == pytest.approx(mean)
-    assert np.isnan(mass_mean_bound(ALONE, missing=4).value)
-    assert np.isnan(mass_mean_bound(Mass(NOTHING, NOTHING, NOTHING)).value)
+    assert bound(Masses.of(mass, Rows.of(scores))).value == pytest.approx(mean)
+    x = bound(Masses.of(mass, Rows.of(scores)), tail([0.4, 0.6]))
+    assert x.value == pytest.approx(above + np.array([0.15 / 0.9, 0]))
+    assert bound(Masses.of(mass, Rows.of(scores)), leak_at(1)).value == pytest.approx(mean)
+    assert np.isnan(bound(Masses.of(ALONE, Rows.of([], missing=4))).value)
+    assert np.isnan(bound(Masses.of(Mass(NOTHING, NOTHING, NOTHING))).value)
 
 
 def trials(count: int, n: int = 200) -> tuple[Mass, Mass, np.ndarray, Law]:
@@ -381,22 +341,23 @@ def trials(count: int, n: int = 200) -> tuple[Mass, Mass, np.ndarray, Law]:
     return Mass(p, low, high, remainder=0.9 * 0.2), careless, draws, law
 
 
-HYBRIDS: dict[str, tuple[Callable[..., Estimate], Callable[[Law], np.ndarray | float]]] = {
-    "tail": (partial(mass_survival_bound, x=X), lambda law: law.tail(X)),
-    "mean": (mass_mean_bound, lambda law: law.mean),
-    "leak@k": (partial(mass_leak_at_k_bound, k=K), lambda law: law.leak_at(K)),
+HYBRIDS: dict[str, tuple[Quantity, Callable[[Law], np.ndarray | float]]] = {
+    "tail": (tail(X), lambda law: law.tail(X)),
+    "mean": (LEAKAGE, lambda law: law.mean),
+    "leak@k": (leak_at(K), lambda law: law.leak_at(K)),
 }
 
 
 @pytest.mark.parametrize("name", HYBRIDS)
 def test_hybrid_coverage(name: str) -> None:
     mass, careless, draws, law = trials(40 if name == "mean" else 150)
-    call, truth = HYBRIDS[name]
+    quantity, truth = HYBRIDS[name]
     allowed = int(binom.ppf(1 - 1e-4, len(draws), 0.1))
 
-    def misses(known: Mass, side: str) -> int:
-        bounds = [call(known, scores=row, confidence=0.9, side=side) for row in draws]
-        return sum(not contains(bound, truth(law)) for bound in bounds)
+    def misses(known: Mass, side: Any) -> int:
+        given = [Masses.of(known, Rows.of(row)) for row in draws]
+        bounds = [bound(one, quantity, confidence=0.9, side=side) for one in given]
+        return sum(not contains(made, truth(law)) for made in bounds)
 
     assert misses(mass, "upper") <= allowed
     assert misses(mass, "lower") <= allowed
@@ -411,25 +372,28 @@ def test_hybrid_proportion_errs_as_often_as_it_may(q: float) -> None:
     for side in ("upper", "lower"):
         missed = 0.0
         for hits, weight in enumerate(binom.pmf(np.arange(n + 1), n, q)):
-            bound = mass_proportion_bound(mass, hits, n, side=side, confidence=0.9)
-            missed += weight * (not bound.lower <= 0.1 + rest * q <= bound.upper)
+            made = bound(Masses.of(mass, Rows.of_hits(hits, n)), side=side, confidence=0.9)
+            missed += weight * (not made.lower <= 0.1 + rest * q <= made.upper)
         assert missed <= 0.1
         assert missed > 0.03 or (q, side) == (0.02, "upper")
 
 
 def test_missing_draws_are_leaks_above_and_none_below() -> None:
     mass, clean = settled([(0.5, 0), (0.1, 1)], remainder=0.4), np.zeros(20)
-    for call in (
-        partial(mass_mean_bound, method="portfolio"),
-        partial(mass_survival_bound, x=0.5),
-        partial(mass_leak_at_k_bound, k=2),
-    ):
-        bound = call(mass, scores=clean, missing=5)
-        assert bound.upper == pytest.approx(call(mass, scores=[*clean, *np.ones(5)]).upper)
-        assert bound.lower == pytest.approx(call(mass, scores=np.zeros(25)).lower)
-        assert (bound.n, bound.missing) == (25, 5)
-    leak = mass_proportion_bound(mass, 0, 25, missing=5)
-    assert leak.upper == mass_proportion_bound(mass, 5, 25).upper
+    for quantity, method in ((LEAKAGE, "portfolio"), (tail(0.5), None), (leak_at(2), None)):
+        made, leaked, not_leaked = (
+            bound(Masses.of(mass, rows), quantity, method=method)
+            for rows in (
+                Rows.of(clean, missing=5),
+                Rows.of([*clean, *np.ones(5)]),
+                Rows.of(np.zeros(25)),
+            )
+        )
+        assert made.upper == pytest.approx(leaked.upper)
+        assert made.lower == pytest.approx(not_leaked.lower)
+        assert (made.n, made.missing) == (25, 5)
+    leak = bound(Masses.of(mass, Rows.of_hits(0, 25, 5)))
+    assert leak.upper == bound(Masses.of(mass, Rows.of_hits(5, 25))).upper
 
 
 def test_the_mean_of_masses_adds_what_is_known_and_what_was_drawn() -> None:
@@ -438,23 +402,41 @@ def test_the_mean_of_masses_adds_what_is_known_and_what_was_drawn() -> None:
         Mass(np.array([0.7]), np.array([1.0]), np.array([1.0])),
     ]
     scores, counts = [[0.0, 1.0], [0.0, 1.0]], [[80, 20], [0, 0]]
-    made = mass_mean_over_questions(known, scores, counts, binary=True, confidence=0.9)
-    inside = proportion_bound(20, 100, confidence=0.9, side="both")
+    masses = Masses.of(known, Rows.of(scores, counts, binary=True, empty=True))
+    made = bound(masses, LEAKAGE.mean(), confidence=0.9)
+    inside = bound(Rows.of_hits(20, 100), confidence=0.9, side="both")
     assert made.lower == pytest.approx((0.1 + 0.4 * inside.lower + 0.7) / 2, abs=1e-12)
     assert made.upper == pytest.approx((0.1 + 0.4 * inside.upper + 1.0) / 2, abs=1e-12)
     assert (made.n, made.confidence, made.about.over) == (100, 0.9, 2)
     assert made.target == "the mean over these questions under this decoding"
-    below = mass_mean_over_questions(known, scores, counts, binary=True, side="lower")
+    below = bound(masses, LEAKAGE.mean(), side="lower")
     assert (made.side, below.side, below.upper) == ("both", "lower", 1.0)
-    sure = mass_mean_over_questions(known[1:], [[0.0]], [[0]])
+    sure = bound(Masses.of(known[1:], Rows.of([[0.0]], [[0]], empty=True)), LEAKAGE.mean())
     assert (sure.lower, sure.upper, sure.confidence) == (0.7, 1.0, 1.0)
     assert sure.method == "exact mass"
-    with pytest.raises(InputError, match="no remainder"):
-        mass_mean_over_questions(known[:1], [[0.0]], [[0]])
+    undrawn = Masses.of(known[:1], Rows.of([[0.0]], [[0]], empty=True))
+    unknown = bound(undrawn, LEAKAGE.mean())  # a remainder that nothing was drawn of
+    assert (unknown.lower, unknown.upper) == pytest.approx((0.1, 0.5))
     with pytest.raises(InputError, match="one row for each of 2 masses"):
-        mass_mean_over_questions(known, [[0.0]])
-    with pytest.raises(InputError, match=r"must be 0 or 1, got 0\.5"):
-        mass_mean_over_questions(known, [[0.0, 0.5], [0.0, 1.0]], counts, binary=True)
+        Masses.of(known, Rows.of([[0.0]]))
+
+
+def test_a_question_among_others_is_bounded_as_it_is_alone() -> None:
+    known = [settled([(0.4, 0), (0.2, 0.6)], 0.3), settled([(0.5, 1)]), settled([(0.1, 0)], 0.9)]
+    scores, counts = np.tile(SCORES, (3, 1)), np.ones((3, len(SCORES)), int)
+    counts[1] = 0
+    masses = Masses.of(known, Rows.of(scores, counts, empty=True))
+    for quantity in (LEAKAGE, tail(X), leak_at(K), SD):
+        made = bound(masses, quantity, seed=[5, 6, 7])
+        for i, seed in enumerate((5, 6, 7)):
+            own = Masses.of(known[i], None if i == 1 else Rows.of(SCORES))
+            alone = bound(own, quantity, seed=seed)
+            np.testing.assert_array_equal(made.lower[i], alone.lower)
+            np.testing.assert_array_equal(made.upper[i], alone.upper)
+            assert made.n[i] == alone.n
+    mixed = bound(masses, seed=[5, 6, 7])
+    assert (mixed.method, mixed.confidence) == ("exact mass + finite-horizon betting", 0.99)
+    assert mixed.seed.tolist() == [5, 6, 7]
 
 
 XS = (0.0, 1.0, 0.1, 0.3, 0.5, 1 / 3)
@@ -474,9 +456,9 @@ def test_what_is_known_whole_has_ends_on_either_side_of_the_truth() -> None:
         d = int(rng.integers(1, 6))
         p = rng.dirichlet(np.full(d, rng.choice([0.1, 1.0, 10.0]))).tolist()
         x = rng.choice(XS, size=d).tolist()
-        bound = mass_std_bound(Mass(np.array(p), np.array(x), np.array(x)))
+        made = bound(Masses.of(Mass(np.array(p), np.array(x), np.array(x))), SD)
         lower, value, upper = (
-            float(np.asarray(each)) for each in (bound.lower, bound.value, bound.upper)
+            float(np.asarray(each)) for each in (made.lower, made.value, made.upper)
         )
         assert lower <= value <= upper
         if sum(map(Fraction, p)) <= 1:  # else no law has these masses
@@ -488,15 +470,15 @@ def test_what_is_known_whole_has_ends_on_either_side_of_the_truth() -> None:
 def test_where_all_score_alike_the_value_is_no_rounding_of_the_mean() -> None:
     """Shares of .9 add up to a mean that is off by one rounding, and so would be the deviation."""
     p, x = np.array([0.7928268871303794, 0.20717311286962065]), np.array([0.9, 0.9])
-    bound = mass_std_bound(Mass(p, x, x))
-    assert (bound.lower, bound.value, bound.upper) == (0, 0, 0)
+    made = bound(Masses.of(Mass(p, x, x)), SD)
+    assert (made.lower, made.value, made.upper) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("over", [1e-12, 5e-10, 9.9e-10])
 @pytest.mark.parametrize("x", [[0.0, 1.0], [0.0, 0.5], [1 / 3, 1 / 3]])
 def test_masses_that_add_up_to_a_little_more_than_one(over: float, x: list[float]) -> None:
     p = [0.5, 0.5 + over]
-    bound = mass_std_bound(Mass(np.array(p), np.array(x), np.array(x)))
+    made = bound(Masses.of(Mass(np.array(p), np.array(x), np.array(x))), SD)
     truth = sqrt(variance(p, x))
-    assert bound.lower <= truth <= bound.upper <= 0.5
-    assert bound.upper - bound.lower < 1e-4
+    assert made.lower <= truth <= made.upper <= 0.5
+    assert made.upper - made.lower < 1e-4

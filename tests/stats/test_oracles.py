@@ -11,15 +11,7 @@ from scipy.optimize import minimize
 from scipy.stats import binom
 from stretches import lone_mean_upper, lone_std_upper
 
-from leakbound.stats import (
-    betting,
-    expectation_deviation,
-    leak_at_k,
-    leak_at_k_proportion,
-    mean_bound,
-    std_bound,
-    worst_of_k,
-)
+from leakbound.stats import SD, Rows, betting, bound, expectation_deviation, leak_at_k, worst_of_k
 from leakbound.stats.betting import mean_upper, rejected, std_upper
 from leakbound.stats.tail import berk_jones, dkw
 
@@ -92,18 +84,18 @@ def test_a_stand_ends_the_scan_although_lower_ends_would_fall() -> None:
 def test_leak_at_k_is_the_mean_over_subsets(k: int) -> None:
     scores = np.array([0.3, 0.3, 0.0, 1.0, 0.7, 0.1, 0.7])
     subsets = [max(subset) for subset in combinations(scores, k)]
-    assert leak_at_k(scores, k) == pytest.approx(np.mean(subsets), abs=1e-14)
+    assert leak_at_k(Rows.of(scores), k) == pytest.approx(np.mean(subsets), abs=1e-14)
     hits = scores >= 0.7
     subsets = [max(subset) for subset in combinations(hits, k)]
-    assert leak_at_k_proportion(hits.sum(), 7, k) == pytest.approx(np.mean(subsets), abs=1e-14)
+    assert leak_at_k(Rows.of_hits(hits.sum(), 7), k) == pytest.approx(np.mean(subsets), abs=1e-14)
 
 
 def test_worst_of_k_is_unbiased_over_shuffles() -> None:
     scores = np.linspace(0, 1, 10) ** 2
-    shuffles = [worst_of_k(scores, 3, seed=seed) for seed in range(600)]
-    assert np.mean(shuffles) == pytest.approx(leak_at_k(scores, 3), abs=0.015)
-    assert worst_of_k(scores, 10) == 1
-    assert worst_of_k(scores, 1) == pytest.approx(scores.mean())
+    shuffles = [worst_of_k(Rows.of(scores), 3, seed=seed) for seed in range(600)]
+    assert np.mean(shuffles) == pytest.approx(leak_at_k(Rows.of(scores), 3), abs=0.015)
+    assert worst_of_k(Rows.of(scores), 10) == 1
+    assert worst_of_k(Rows.of(scores), 1) == pytest.approx(scores.mean())
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -120,13 +112,13 @@ def test_deviation_over_the_band_is_extreme(seed: int) -> None:
         mean = np.diff(knots) @ (1 - cdf)
         return float(np.diff(knots**2) @ (1 - cdf) - mean**2)
 
-    bound = std_bound(scores, confidence=1 - alpha, side="upper", method="paper")
+    made = bound(Rows.of(scores), SD, confidence=1 - alpha, side="upper", method="paper")
     best = max(variance(np.clip(c, low, high)) for c in np.linspace(0, 1, 2001))
-    assert bound.upper == pytest.approx(math.sqrt(best), abs=1e-4)
-    floor = std_bound(scores, confidence=1 - alpha, side="lower", method="paper")
+    assert made.upper == pytest.approx(math.sqrt(best), abs=1e-4)
+    floor = bound(Rows.of(scores), SD, confidence=1 - alpha, side="lower", method="paper")
     for _ in range(200):
         member = np.clip(np.sort(rng.beta(*rng.uniform(0.2, 3, 2), n + 1)), low, high)
-        assert floor.lower**2 - 1e-12 <= variance(member) <= bound.upper**2 + 1e-12
+        assert floor.lower**2 - 1e-12 <= variance(member) <= made.upper**2 + 1e-12
     centred = minimize(
         lambda z: variance(low + (high - low) / (1 + np.exp(-z))),
         np.where(knots[1:] < scores.mean(), -3.0, 3.0),
@@ -152,10 +144,10 @@ def test_expectation_deviation_extremes_enclose_every_completion() -> None:
     rng = np.random.default_rng(5)
     for rho in (0.0, 0.5, 2.0, -1.0):
         for scores in (rng.beta(1, 4, 6), np.full(5, 0.4), rng.integers(0, 2, 5)):
-            low, high = expectation_deviation(scores, rho=rho, missing=2)
+            low, high = expectation_deviation(Rows.of(scores, missing=2), rho)
             pairs = np.stack(np.meshgrid(*[np.linspace(0, 1, 101)] * 2), axis=-1).reshape(-1, 2)
             filled = expectation_deviation(
-                np.column_stack([np.tile(scores, (len(pairs), 1)), pairs]), rho=rho
+                Rows.of(np.column_stack([np.tile(scores, (len(pairs), 1)), pairs])), rho
             )
             assert low <= filled.min() + 1e-12
             assert low == pytest.approx(filled.min(), abs=2e-3)
@@ -165,7 +157,7 @@ def test_expectation_deviation_extremes_enclose_every_completion() -> None:
 
 def test_portfolio_at_a_single_bet_is_the_root_of_the_wealth() -> None:
     scores = np.array([0.2, 0.5, 0.1, 0.0, 0.3] * 8)
-    upper = mean_bound(scores, method="portfolio", confidence=0.95, side="upper").upper
+    upper = bound(Rows.of(scores), method="portfolio", confidence=0.95, side="upper").upper
     lowest = 0.9 * math.sqrt(2 * math.log(20) / 40)
     bets = np.append(np.geomspace(lowest, 0.95, 12), 1)
     weights = np.append(np.full(12, 0.0625), 0.25)

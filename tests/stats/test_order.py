@@ -13,18 +13,20 @@ import pytest
 from stretches import allowed
 
 from leakbound.stats import (
+    LEAKAGE,
+    SD,
     Mass,
-    expectation_deviation_bound,
+    Masses,
+    Quantity,
+    Rows,
+    bound,
+    ed,
+    leak_at,
     leaking_questions,
-    mass_proportion_bound,
-    mean_bound,
-    mean_leak_at_k_over_questions,
     order_key,
     proof_of_leak,
-    std_bound,
-    survival_bound,
+    tail,
 )
-from leakbound.stats.leakage import Leakage
 from leakbound.stats.order import Keys, one_by_one
 
 COINS = np.array([0.0, 1.0])
@@ -35,30 +37,28 @@ def test_mean_leak_at_k_over_questions_with_equal_tallies_holds_by_default() -> 
     rng = np.random.default_rng(0)
     for _ in range(8):
         hits = rng.binomial(n, p, questions)
-        made = mean_leak_at_k_over_questions(
-            np.tile(COINS, (questions, 1)),
-            k,
-            np.stack([n - hits, hits], axis=1),
+        made = bound(
+            Rows.of(
+                np.tile(COINS, (questions, 1)), np.stack([n - hits, hits], axis=1), binary=True
+            ),
+            leak_at(k).mean(),
             side="both",
-            binary=True,
         )
         missed += not made.lower <= 1 - (1 - p) ** k <= made.upper
     assert missed <= 1
 
 
-@pytest.mark.parametrize("bound", [mean_bound, std_bound, expectation_deviation_bound])
+@pytest.mark.parametrize("quantity", [LEAKAGE, SD, ed()])
 @pytest.mark.thorough
-def test_scores_of_two_values_are_covered_by_default(bound: object) -> None:
+def test_scores_of_two_values_are_covered_by_default(quantity: Quantity) -> None:
     """The tally that was unlucky under one key was unlucky in every run."""
     n, p, rows, alpha = 128, 0.0401, 600, 0.05
     hits = np.random.default_rng(1).binomial(n, p, rows)
-    truth = {"mean_bound": p, "std_bound": np.sqrt(p * (1 - p))}
-    truth["expectation_deviation_bound"] = truth["mean_bound"] + 2 * truth["std_bound"]
-    made = bound(  # type: ignore[operator]
-        np.tile(COINS, (rows, 1)), np.stack([n - hits, hits], axis=1), confidence=1 - alpha
-    )
-    name = bound.__name__  # type: ignore[attr-defined]
-    assert (made.upper < truth[name]).sum() <= allowed(rows, alpha)
+    sd = np.sqrt(p * (1 - p))
+    truth = {"leakage": p, "standard deviation": sd, "expectation deviation": p + 2 * sd}
+    drawn = Rows.of(np.tile(COINS, (rows, 1)), np.stack([n - hits, hits], axis=1))
+    made = bound(drawn, quantity, confidence=1 - alpha, side="upper")
+    assert (made.upper < truth[quantity.reading]).sum() <= allowed(rows, alpha)
     assert len(np.unique(made.upper[hits == 5])) > 1  # equal tallies, orders of their own
 
 
@@ -71,10 +71,8 @@ def test_how_many_questions_leak_holds_over_bets() -> None:
         hits = rng.binomial(n, p, questions)
         counts = np.stack([n - hits, hits], axis=1)
 
-        def bound(counts: np.ndarray = counts, trial: int = trial, **how: object) -> object:
-            return mean_bound(np.tile(COINS, (questions, 1)), counts, seed=trial, **how)  # type: ignore[arg-type]
-
-        made = leaking_questions(bound, questions, x, each_confidence=0.95)  # type: ignore[arg-type]
+        drawn = Rows.of(np.tile(COINS, (questions, 1)), counts)
+        made = bound(drawn, LEAKAGE.above(x, each_confidence=0.95), side="upper", seed=trial)
         missed += made.upper < questions
     assert missed <= allowed(8, 0.01)
 
@@ -82,17 +80,17 @@ def test_how_many_questions_leak_holds_over_bets() -> None:
 def test_an_order_owes_nothing_to_the_scores() -> None:
     """The same places move alike, whatever stands there; one ulp more in a score moves none."""
     low, high = np.arange(40) / 40, np.arange(40) / 80 + 0.5
-    orders = [Leakage.read(row).ordered(3).shuffled(missing=1)[0] for row in (low, high)]
+    orders = [Rows.of(row).ordered(3).shuffled(missing=1)[0] for row in (low, high)]
     assert np.array_equal(np.argsort(orders[0]), np.argsort(orders[1]))
     assert not np.array_equal(orders[0], low)
     nudged = low.copy()
     nudged[7] = np.nextafter(nudged[7], 1)
-    assert mean_bound(nudged, seed=3).upper == mean_bound(low, seed=3).upper
+    assert bound(Rows.of(nudged), seed=3).upper == bound(Rows.of(low), seed=3).upper
 
 
 def test_one_more_leak_in_the_same_order_never_lowers_a_bound() -> None:
     n = 128
-    made = [mean_bound(COINS, np.array([n - hits, hits]), side="both") for hits in range(1, 25)]
+    made = [bound(Rows.of(COINS, np.array([n - hits, hits])), side="both") for hits in range(1, 25)]
     for end in ("lower", "upper"):
         ends = [getattr(each, end) for each in made]
         assert ends == sorted(ends)
@@ -100,14 +98,14 @@ def test_one_more_leak_in_the_same_order_never_lowers_a_bound() -> None:
 
 def test_a_row_alone_and_among_others_under_a_key_of_its_own() -> None:
     rows = np.random.default_rng(3).random((3, 30)).round(2)
-    both = mean_bound(rows, seed=[7, (1 << 62) + 1, 9])
+    both = bound(Rows.of(rows), seed=[7, (1 << 62) + 1, 9])
     assert both.seed.tolist() == [7, (1 << 62) + 1, 9]  # type: ignore[union-attr]
-    alone = mean_bound(rows[1], seed=(1 << 62) + 1)
+    alone = bound(Rows.of(rows[1]), seed=(1 << 62) + 1)
     assert alone.upper == both.upper[1]  # type: ignore[index]
     uneven = np.stack([np.arange(1, 31) % n + 1 for n in (3, 2)])  # rows of two n
-    kept = mean_bound(rows[[1, 1]], uneven, seed=[5, 6])
+    kept = bound(Rows.of(rows[[1, 1]], uneven), seed=[5, 6])
     for row, seed in enumerate((5, 6)):
-        assert kept.upper[row] == mean_bound(rows[1], uneven[row], seed=seed).upper  # type: ignore[index]
+        assert kept.upper[row] == bound(Rows.of(rows[1], uneven[row]), seed=seed).upper  # type: ignore[index]
 
 
 def test_a_key_is_the_same_in_every_version() -> None:
@@ -123,20 +121,22 @@ def test_float32_scores_are_the_decimals_that_they_print_as() -> None:
     """A float32 .1 is stored as .10000000149, and is no more than .1."""
     draws = np.array([0.1, 0.1, 0.7], dtype=np.float32)
     exact = np.array([0.1, 0.1, 0.7])
-    assert survival_bound(draws, 0.1).value == survival_bound(exact, 0.1).value < 0.4
-    assert mean_bound(draws, seed=1).upper == mean_bound(exact, seed=1).upper
-    assert (Leakage.read(draws).values == exact).all()
+    assert bound(Rows.of(draws), tail(0.1)).value == bound(Rows.of(exact), tail(0.1)).value < 0.4
+    assert bound(Rows.of(draws), seed=1).upper == bound(Rows.of(exact), seed=1).upper
+    assert (Rows.of(draws).values == exact).all()
 
 
 def test_float32_points_and_ranges_are_the_decimals_that_they_print_as() -> None:
     """Scores of .7 do not exceed a float32 .7, though that is stored as .69999999."""
     at, scores = np.float32(0.7), np.array([0.7, 0.7, 0.1])
-    assert survival_bound(scores, at).value == survival_bound(scores, [at]).value[0] == 0  # type: ignore[index]
-    bound = partial(mean_bound, np.full((2, 40), 0.7), seed=1)
-    assert leaking_questions(bound, 2, np.array([at])).value == [0]
+    assert (
+        bound(Rows.of(scores), tail(at)).value == bound(Rows.of(scores), tail([at])).value[0] == 0
+    )  # type: ignore[index]
+    made = partial(bound, Rows.of(np.full((2, 40), 0.7)), seed=1)
+    assert leaking_questions(made, 2, np.array([at])).value == [0]
     low = np.array([0.1], dtype=np.float32)
     mass = Mass(np.array([0.5]), low, low)
-    assert mass_proportion_bound(mass, x=0.1, side="lower").lower == 0
+    assert bound(Masses.of(mass), tail(0.1), side="lower").lower == 0
     assert proof_of_leak([0.5], low, x=0.1).probability.lower == 0
 
 

@@ -16,24 +16,18 @@ from scipy.stats import binom
 
 from leakbound.errors import InputError
 from leakbound.stats import (
+    LEAKAGE,
+    SD,
     Estimate,
     Pool,
+    Quantity,
+    Rows,
+    bound,
     clusters,
-    expectation_deviation_bound,
-    leak_at_k_bound,
-    leak_at_k_proportion_bound,
-    mean_bound,
-    mean_over_questions,
-    pool_expectation_deviation_bound,
-    pool_leak_at_k_bound,
-    pool_mean_bound,
-    pool_proportion_bound,
-    pool_std_bound,
-    pool_survival_bound,
-    proportion_bound,
-    proportion_over_questions,
-    std_bound,
-    survival_bound,
+    ed,
+    has_bound,
+    leak_at,
+    tail,
     worst_query,
 )
 from leakbound.stats.clusters import critical
@@ -48,8 +42,8 @@ MISSING = np.array([1, 0, 0])
 HITS, N = np.array([3, 0, 1]), np.array([8, 4, 2])
 
 
-def of_hits(hits: np.ndarray, n: np.ndarray, **how: Any) -> Pool:
-    return Pool.read(np.tile([0.0, 1.0], (len(n), 1)), np.stack([n - hits, hits], axis=1), **how)
+def of_hits(hits: np.ndarray, n: np.ndarray, missing: Any = 0, **how: Any) -> Pool:
+    return Pool.of(Rows.of_hits(hits, n + np.array(missing), missing), **how)
 
 
 def padded(rows: list[list[float]]) -> tuple[np.ndarray, np.ndarray]:
@@ -70,10 +64,11 @@ def same(made: Estimate, want: Estimate) -> bool:
 
 def test_an_allocated_pool_is_one_row() -> None:
     """Equal scores of different queries are counted together; a query may have no output."""
-    pool = Pool.read(SCORES, COUNTS, MISSING, design="allocated")
-    assert pool.row.values[0].tolist() == [0, 0.25, 0.5]
-    assert pool.row.counts[0].tolist() == [4, 2, 1]
-    assert (pool.row.n, pool.row.missing, pool.queries, len(pool.rows.n)) == (8, 1, 3, 2)
+    pool = Pool.of(Rows.of(SCORES, COUNTS, MISSING, empty=True), design="allocated")
+    assert pool.joined.values[0].tolist() == [0, 0.25, 0.5]
+    assert pool.joined.counts[0].tolist() == [4, 2, 1]
+    assert (pool.joined.n, pool.joined.missing, pool.queries) == (8, 1, (3,))
+    assert pool.rows.questions == 2
 
 
 @pytest.mark.parametrize(
@@ -81,49 +76,36 @@ def test_an_allocated_pool_is_one_row() -> None:
 )
 def test_iid_pools_have_every_bound_of_one_query(design: Any, target: Any) -> None:
     drawn = np.random.default_rng(0).beta(1, 4, (30, 1)).round(1)
-    pool, row = Pool.read(drawn, design=design, target=target), drawn.ravel()
-    how: dict[str, Any] = {"confidence": 0.9, "side": "both"}
-    pairs = [
-        (pool_mean_bound(pool, seed=3, **how), mean_bound(row, seed=3, **how)),
-        (pool_std_bound(pool, seed=3, **how), std_bound(row, seed=3, **how)),
-        (pool_survival_bound(pool, X, **how), survival_bound(row, X, **how)),
-        (
-            pool_survival_bound(pool, 0.2, method="paper", **how),
-            survival_bound(row, 0.2, method="paper", **how),
-        ),
-        (pool_leak_at_k_bound(pool, [1, 9], **how), leak_at_k_bound(row, [1, 9], **how)),
-        (pool_leak_at_k_bound(pool, 2, seed=3, **how), leak_at_k_bound(row, 2, seed=3, **how)),
-        (
-            pool_expectation_deviation_bound(pool, rho=1, seed=3, **how),
-            expectation_deviation_bound(row, rho=1, seed=3, **how),
-        ),
-    ]
-    for made, want in pairs:
-        assert same(made, want)
+    pool, row = Pool.of(Rows.of(drawn), design=design, target=target), drawn.ravel()
+    for quantity in (LEAKAGE, SD, tail(X), leak_at([1, 9]), leak_at(2), ed(1)):
+        for method in (None, "paper") if quantity.reading != "leak@k" else (None,):
+            given: dict[str, Any] = {"confidence": 0.9, "seed": 3, "method": method}
+            made, want = (bound(rows, quantity, **given) for rows in (pool, Rows.of(row)))
+            assert same(made, want)
 
 
 def test_iid_leaks_are_a_tally() -> None:
     pool = of_hits(HITS, N, design="allocated", missing=[2, 0, 1])
-    want = proportion_bound(4, 17, missing=3, side="both")
-    assert same(pool_proportion_bound(pool, side="both"), want)
-    at_k = pool_leak_at_k_bound(pool, [2, 30], binary=True, side="both")
-    want = leak_at_k_proportion_bound(4, 17, [2, 30], missing=3, side="both")
+    want = bound(Rows.of_hits(4, 17, 3), side="both")
+    assert same(bound(pool, side="both"), want)
+    at_k = bound(pool, leak_at([2, 30]), side="both")
+    want = bound(Rows.of_hits(4, 17, 3), leak_at([2, 30]), side="both")
     assert same(at_k, want)
 
 
 def test_unlike_draws_have_the_bounds_of_a_data_set() -> None:
     how: dict[str, Any] = {"confidence": 0.9, "side": "both"}
-    pool = Pool.read(SCORES, missing=MISSING, design="fixed")
-    want = mean_over_questions(SCORES, missing=MISSING, **how)
-    assert same(pool_mean_bound(pool, **how), want)
+    pool = Pool.of(Rows.of(SCORES, missing=MISSING), design="fixed")
+    want = bound(Rows.of(SCORES, missing=MISSING), LEAKAGE.mean(), **how)
+    assert same(bound(pool, **how), want)
     even = of_hits(HITS, np.full(3, 8), design="fixed")
-    want = proportion_over_questions(HITS, 8, **how)
-    made = pool_proportion_bound(even, **how)
+    want = bound(Rows.of_hits(HITS, 8), LEAKAGE.mean(), **how)
+    made = bound(even, **how)
     assert same(made, want)
     assert "Hoeffding" in made.method
-    fresh = Pool.read([[0.0], [1.0], [0.0]], design="fresh")
-    want = proportion_over_questions([0, 1, 0], 1, **how)
-    assert same(pool_proportion_bound(fresh, **how), want)
+    fresh = Pool.of(Rows.of([[0.0], [1.0], [0.0]], binary=True), design="fresh")
+    want = bound(Rows.of_hits([0, 1, 0], 1), LEAKAGE.mean(), **how)
+    assert same(bound(fresh, **how), want)
 
 
 @pytest.mark.parametrize("design", ["fixed", "allocated"])
@@ -132,11 +114,11 @@ def test_clusters_bet_on_one_mean_a_query(design: Any) -> None:
     rng = np.random.default_rng(1)
     scores, counts = rng.random((9, 5)).round(2), rng.integers(1, 6, (9, 5))
     counted = (scores * counts).sum(axis=1)
-    pool = Pool.read(scores, counts, 2, design=design, target="inputs")
+    pool = Pool.of(Rows.of(scores, counts, 2, empty=True), design=design, target="inputs")
     n = counts.sum(axis=1) + 2
     for side, means in (("upper", (counted + 2) / n), ("lower", counted / n)):
-        made = pool_mean_bound(pool, side=side, seed=4)
-        want = mean_bound(means, side=side, seed=4)
+        made = bound(pool, side=side, seed=4)
+        want = bound(Rows.of(means), side=side, seed=4)
         assert getattr(made, side) == getattr(want, side)
     assert made.value == pytest.approx((counted / counts.sum(axis=1)).mean())
     assert (made.n, made.missing, made.seed) == (n.sum(), 18, 4)
@@ -148,24 +130,26 @@ def test_means_equal_but_for_rounding_have_bounds_equal_but_for_rounding() -> No
     scores = np.linspace(0.01, 0.99, 30).round(2)[:, None]
     each = np.repeat(scores, 10, axis=1)
     assert (each.sum(axis=1) != 10 * scores[:, 0]).any()
-    counted = Pool.read(scores, np.full((30, 1), 10), design="fixed", target="inputs")
-    expanded = Pool.read(each, design="fixed", target="inputs")
+    counted = Pool.of(
+        Rows.of(scores, np.full((30, 1), 10), empty=True), design="fixed", target="inputs"
+    )
+    expanded = Pool.of(Rows.of(each, empty=True), design="fixed", target="inputs")
     for seed in range(3):
-        assert same(pool_mean_bound(counted, seed=seed), pool_mean_bound(expanded, seed=seed))
+        assert same(bound(counted, seed=seed), bound(expanded, seed=seed))
 
 
 def test_clusters_of_a_binary_scorer_bet_on_shares() -> None:
     pool = of_hits(HITS, N, design="fixed", target="inputs")
-    made = pool_proportion_bound(pool, confidence=0.6, side="both", seed=2)
-    want = mean_bound(HITS / N, confidence=0.6, side="both", seed=2)
+    made = bound(pool, confidence=0.6, side="both", seed=2)
+    want = bound(Rows.of(HITS / N), confidence=0.6, side="both", seed=2)
     assert (made.lower, made.upper) == (want.lower, want.upper)
     assert (made.estimand, made.value) == ("leak probability", pytest.approx((HITS / N).mean()))
-    at_k = pool_leak_at_k_bound(pool, 7, binary=True, confidence=0.6, side="both", seed=2)
+    at_k = bound(pool, leak_at(7), confidence=0.6, side="both", seed=2)
     assert at_k.estimand == "leak@7"
     for end in ("lower", "upper"):
         assert getattr(at_k, end) == pytest.approx(1 - (1 - getattr(made, end)) ** 7)
     nine = of_hits(np.tile(HITS, 3), np.tile(N, 3), design="fixed", target="inputs")
-    known, unknown = np.asarray(pool_leak_at_k_bound(nine, [2, 3], binary=True, seed=2).value)
+    known, unknown = np.asarray(bound(nine, leak_at([2, 3]), seed=2).value)
     assert known == pytest.approx(1 - (1 - made.value) ** 2)
     assert np.isnan(unknown)  # from k = 9/4 queries on
 
@@ -183,16 +167,16 @@ def test_critical_values_against_golden_values(case: dict[str, Any]) -> None:
 )
 def test_bands_of_clusters_against_golden_values(case: dict[str, Any]) -> None:
     scores, counted = padded(GOLDEN["pools"][case["pool"]])
-    pool = Pool.read(scores, counted, design="fixed", target="inputs")
+    pool = Pool.of(Rows.of(scores, counted, empty=True), design="fixed", target="inputs")
     confidence, x = 1 - float(case["alpha"]), [float(v["x"]) for v in case["tail"]]
     for side in ("upper", "lower"):
-        made = pool_survival_bound(pool, x, side=side, confidence=confidence, method=case["band"])
+        made = bound(pool, tail(x), side=side, confidence=confidence, method=case["band"])
         want = [float(v[side]) for v in case["tail"]]
         np.testing.assert_allclose(getattr(made, side), want, atol=1e-10)
         np.testing.assert_allclose(made.value, [float(v["value"]) for v in case["tail"]], 1e-12)
         if case["band"] == "berk-jones":
             sizes = [v["k"] for v in case["leak_at_k"]]
-            at_k = pool_leak_at_k_bound(pool, sizes, side=side, confidence=confidence)
+            at_k = bound(pool, leak_at(sizes), side=side, confidence=confidence)
             want = [float(v[side]) for v in case["leak_at_k"]]
             np.testing.assert_allclose(getattr(at_k, side), want, atol=1e-9)
             few = len(pool.rows.n) / 4  # of more queries than that there is no point estimate
@@ -201,70 +185,99 @@ def test_bands_of_clusters_against_golden_values(case: dict[str, Any]) -> None:
 
 
 def test_a_query_without_scores_has_no_say_in_the_value() -> None:
-    pool = Pool.read([[0.5, 1.0], [0, 0]], [[1, 1], [0, 0]], [0, 2], design="fixed",
-                     target="inputs")  # fmt: skip
-    assert pool_mean_bound(pool).value == 0.75
-    assert pool_survival_bound(pool, 0.7).value == 0.5
-    nothing = Pool.read([[0.0], [0.0]], [[0], [0]], 3, design="fixed", target="inputs")
-    assert np.isnan(pool_mean_bound(nothing).value)
-    assert np.isnan(pool_survival_bound(nothing, 0.5).value)
-    assert (pool_mean_bound(nothing).upper, pool_survival_bound(nothing, 0.5).upper) == (1, 1)
+    rows = Rows.of([[0.5, 1.0], [0, 0]], [[1, 1], [0, 0]], [0, 2])
+    pool = Pool.of(rows, design="fixed", target="inputs")
+    assert bound(pool).value == 0.75
+    assert bound(pool, tail(0.7)).value == 0.5
+    nothing = Pool.of(
+        Rows.of([[0.0], [0.0]], [[0], [0]], 3, empty=True), design="fixed", target="inputs"
+    )
+    assert np.isnan(bound(nothing).value)
+    assert np.isnan(bound(nothing, tail(0.5)).value)
+    assert (bound(nothing).upper, bound(nothing, tail(0.5)).upper) == (1, 1)
 
 
 def test_only_outputs_decide_how_many_clusters_there_are() -> None:
     """A query that got no output under `allocated` is no cluster: its mean is unknown."""
-    with_empty = Pool.read(SCORES, COUNTS, design="allocated", target="inputs")
-    without = Pool.read(SCORES[:2], COUNTS[:2], design="fixed", target="inputs")
-    for bound in (pool_mean_bound, partial(pool_survival_bound, x=X)):
-        assert same(bound(with_empty, confidence=0.5), bound(without, confidence=0.5))
+    with_empty = Pool.of(Rows.of(SCORES, COUNTS, empty=True), design="allocated", target="inputs")
+    without = Pool.of(Rows.of(SCORES[:2], COUNTS[:2], empty=True), design="fixed", target="inputs")
+    for quantity in (LEAKAGE, tail(X)):
+        made, want = (bound(p, quantity, confidence=0.5) for p in (with_empty, without))
+        assert same(made, want)
 
 
 UNLIKE = {"fixed queries", "fresh queries"}
 NOT_ALIKE = {*UNLIKE, "fixed inputs", "allocated inputs"}
 UNAVAILABLE = {
-    "tail": (partial(pool_survival_bound, x=0.5), UNLIKE),
-    "leak@k": (partial(pool_leak_at_k_bound, k=2), UNLIKE),
-    "standard deviation": (pool_std_bound, NOT_ALIKE),
-    "2 standard deviations": (pool_expectation_deviation_bound, NOT_ALIKE),
+    tail(0.5): UNLIKE,
+    leak_at(2): UNLIKE,
+    SD: NOT_ALIKE,
+    ed(): NOT_ALIKE,
 }
 
 
 @pytest.mark.parametrize("quantity", UNAVAILABLE)
 @pytest.mark.parametrize("target", ["queries", "inputs"])
 @pytest.mark.parametrize("design", ["allocated", "fixed", "fresh"])
-def test_what_has_no_bound_is_refused(quantity: str, design: Any, target: Any) -> None:
-    bound, unavailable = UNAVAILABLE[quantity]
-    pool = Pool.read([[0.5], [0.25]], design=design, target=target)
-    if f"{design} {target}" not in unavailable:
-        bound(pool)
+def test_what_has_no_bound_is_refused(quantity: Quantity, design: Any, target: Any) -> None:
+    pool = Pool.of(Rows.of([[0.5], [0.25]]), design=design, target=target)
+    available = f"{design} {target}" not in UNAVAILABLE[quantity]
+    assert has_bound(pool, quantity) == available
+    if available:
+        bound(pool, quantity)
         return
     remedy = "allocated" if target == "queries" else "fresh"
-    with pytest.raises(InputError, match=f"{quantity}.*design '{design}'.*design '{remedy}'"):
-        bound(pool)
+    words = rf"{quantity.reading} has no .*design '{design}'.*: leakage.*design '{remedy}'.*NAME>=t"
+    with pytest.raises(InputError, match=words):
+        bound(pool, quantity)
 
 
 @pytest.mark.parametrize(
-    ("scores", "how", "message"),
+    ("scores", "counts", "how", "message"),
     [
-        ([0.1, 0.2], {"design": "fixed"}, "2-D"),
-        ([[0.1]], {"design": "shared"}, "'allocated', 'fixed', 'fresh'"),
-        ([[0.1]], {"design": "fixed", "target": "all"}, "'queries', 'inputs'"),
-        ([[0.1, 0.2]], {"design": "fresh"}, "one output, got 2 for query 0"),
-        ([[0.1], [0.2]], {"design": "fixed", "counts": [[1], [0]]}, "none for query 1"),
-        ([[0.1]], {"design": "allocated", "counts": [[0]]}, "no draw"),
+        ([0.1, 0.2], [1, 1], {"design": "fixed"}, "2-D"),
+        ([[0.1]], [[1]], {"design": "shared"}, "'allocated', 'fixed', 'fresh'"),
+        ([[0.1]], [[1]], {"design": "fixed", "target": "all"}, "'queries', 'inputs'"),
+        ([[0.1, 0.2]], [[1, 1]], {"design": "fresh"}, "one output, got 2 for query 0"),
+        ([[0.1], [0.2]], [[1], [0]], {"design": "fixed"}, "none for query 1"),
+        ([[0.1]], [[0]], {"design": "allocated"}, "no draw"),
     ],
 )
-def test_pools_that_cannot_be_are_refused(scores: Any, how: dict[str, Any], message: str) -> None:
+def test_pools_that_cannot_be_are_refused(
+    scores: Any, counts: Any, how: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InputError, match=message):
-        Pool.read(scores, **how)
+        Pool.of(Rows.of(scores, counts, empty=True), **how)
 
 
-def test_what_a_bound_of_a_pool_needs() -> None:
-    """Leaks for a leak probability; for the band an alpha that it can solve for."""
-    pool = Pool.read([[0.5, 1.0]], design="fixed")
-    for bound in (pool_proportion_bound, partial(pool_leak_at_k_bound, k=2, binary=True)):
-        with pytest.raises(InputError, match="NAME>=t"):
-            bound(pool)
+@pytest.mark.parametrize("target", ["queries", "inputs"])
+@pytest.mark.parametrize("design", ["allocated", "fixed"])
+def test_a_question_among_others_is_bounded_as_it_is_alone(design: Any, target: Any) -> None:
+    scores = np.random.default_rng(3).random((9, 12)).round(1)
+    owners = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2])
+    pool = Pool.of(Rows.of(scores), design=design, target=target, owners=owners)
+    made = bound(pool, seed=[5, 6, 7])
+    assert made.about.over == (3, 2, 4)
+    for i, seed in enumerate((5, 6, 7)):
+        alone = bound(
+            Pool.of(Rows.of(scores[owners == i]), design=design, target=target), seed=seed
+        )
+        assert (made.lower[i], made.upper[i]) == (alone.lower, alone.upper)
+        assert made.value[i] == pytest.approx(alone.value)
+
+
+def test_the_mean_over_unlike_pools_weighs_every_question_alike() -> None:
+    scores = np.random.default_rng(3).random((9, 12)).round(1)
+    owners = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2])
+    pool = Pool.of(Rows.of(scores), design="fixed", owners=owners)
+    mean = bound(pool, LEAKAGE.mean(), seed=2)
+    weighted = bound(Rows.of(scores), LEAKAGE.mean(1 / np.array([3, 2, 4])[owners]), seed=2)
+    assert (mean.lower, mean.upper) == (weighted.lower, weighted.upper)
+    assert mean.value == pytest.approx(np.mean(bound(pool).value))
+    assert (mean.about.scope, mean.about.over, mean.about.inputs) == ("mean", 3, "these queries")
+
+
+def test_a_band_of_clusters_needs_an_alpha_that_it_can_solve_for() -> None:
     with pytest.raises(InputError, match="at least 1e-11"):
         clusters.berk_jones(np.array([0.5]), 50, 1e-12)
     assert 0 < clusters.berk_jones(np.array([0.9]), 50, 1e-10)[0] < 0.9
@@ -293,7 +306,7 @@ def test_these_queries_are_covered_by_either_design(side: Any) -> None:
         even = np.full(QUERIES, OUTPUTS)
         for design, n in (("allocated", allocated), ("fixed", even)):
             pool = of_hits(rng.binomial(n, p), n, design=design)
-            made = pool_proportion_bound(pool, side=side)
+            made = bound(pool, side=side)
             missed[design] += not made.lower <= p.mean() <= made.upper
     assert max(missed.values()) <= ALLOWED
 
@@ -303,14 +316,14 @@ def test_the_input_distribution_is_covered_and_the_iid_pool_is_not() -> None:
     """Betting on 16 shares; Clopper-Pearson on 1,024 draws covers about 60 %, not 99 %."""
     p = np.random.default_rng(2).beta(0.1, 0.9, (TRIALS, QUERIES))
     hits = np.random.default_rng(3).binomial(OUTPUTS, p)
-    plain = proportion_bound(hits.sum(axis=1), QUERIES * OUTPUTS, side="upper").upper
+    plain = bound(Rows.of_hits(hits.sum(axis=1), QUERIES * OUTPUTS), side="upper").upper
     assert 0.5 < np.mean(plain >= MEAN) < 0.7
     shares = hits / OUTPUTS
-    assert (mean_bound(shares, side="upper").upper < MEAN).sum() <= ALLOWED
-    assert (mean_bound(shares, side="lower").lower > MEAN).sum() <= ALLOWED
+    assert (bound(Rows.of(shares), side="upper").upper < MEAN).sum() <= ALLOWED
+    assert (bound(Rows.of(shares), side="lower").lower > MEAN).sum() <= ALLOWED
     for trial in (0, 1):  # and this is what the statement does, one pool at a time
         pool = of_hits(hits[trial], np.full(QUERIES, OUTPUTS), design="fixed", target="inputs")
-        assert pool_proportion_bound(pool).upper == mean_bound(shares[trial]).upper
+        assert bound(pool).upper == bound(Rows.of(shares[trial])).upper
 
 
 @pytest.mark.thorough
@@ -319,7 +332,7 @@ def test_one_output_a_fresh_query_is_iid() -> None:
     for rng, p in trials(4):
         leaks = (rng.random(QUERIES) < p).astype(int)
         pool = of_hits(leaks, np.ones(QUERIES, int), design="fresh", target="inputs")
-        made = pool_proportion_bound(pool, confidence=0.98, side="both")
+        made = bound(pool, confidence=0.98, side="both")
         missed += not made.lower <= MEAN <= made.upper
     assert missed <= 2 * ALLOWED
 
@@ -332,14 +345,14 @@ def test_tails_over_the_inputs_are_covered_where_the_iid_band_is_not(method: str
     missed: Counter[str] = Counter()
     for trial, (rng, p) in enumerate(trials(5)):
         scores = rng.random((QUERIES, OUTPUTS)) * (rng.random((QUERIES, OUTPUTS)) < p[:, None])
-        pool = Pool.read(scores, design="fixed", target="inputs")
+        pool = Pool.of(Rows.of(scores, empty=True), design="fixed", target="inputs")
         side: Any = ("upper", "lower")[trial % 2]
-        made = pool_survival_bound(pool, x, side=side, method=method)
+        made = bound(pool, tail(x), side=side, method=method)
         truth = MEAN * (1 - x)
         missed[side] += ((made.lower > truth) | (truth > made.upper)).any()
         if side == "upper":
-            alike = Pool.read(scores, design="allocated")
-            band = pool_survival_bound(alike, x, method=method, side="upper")
+            alike = Pool.of(Rows.of(scores, empty=True), design="allocated")
+            band = bound(alike, tail(x), method=method, side="upper")
             missed["iid"] += (truth > band.upper).any()
     assert missed["upper"] <= ALLOWED / 2
     assert missed["lower"] <= ALLOWED / 2
@@ -361,9 +374,9 @@ def test_bands_over_the_inputs_by_enumeration(method: str, alpha: float) -> None
     outcomes = list(combinations_with_replacement(range(3), 2))
 
     @cache
-    def bound(rows: tuple[tuple[int, ...], ...], side: Any) -> tuple[np.ndarray, np.ndarray]:
-        pool = Pool.read(np.array(rows) / 2, design="fixed", target="inputs")
-        made = pool_survival_bound(pool, [0.0, 0.5], confidence=1 - alpha, side=side, method=method)
+    def ends(rows: tuple[tuple[int, ...], ...], side: Any) -> tuple[np.ndarray, np.ndarray]:
+        pool = Pool.of(Rows.of(np.array(rows) / 2, empty=True), design="fixed", target="inputs")
+        made = bound(pool, tail([0.0, 0.5]), confidence=1 - alpha, side=side, method=method)
         return np.asarray(made.lower), np.asarray(made.upper)
 
     for name, law in laws.items():
@@ -372,7 +385,7 @@ def test_bands_over_the_inputs_by_enumeration(method: str, alpha: float) -> None
         for side in ("upper", "lower"):
             missed = 0.0
             for drawn in product(range(len(outcomes)), repeat=4):
-                low, high = bound(tuple(sorted(outcomes[i] for i in drawn)), side)
+                low, high = ends(tuple(sorted(outcomes[i] for i in drawn)), side)
                 truth = 1 - cdf[:2]
                 if ((low > truth + 1e-12) | (high < truth - 1e-12)).any():
                     missed += np.prod([chance[i] for i in drawn])
@@ -387,11 +400,9 @@ def test_the_worst_query_is_covered_though_some_got_no_output() -> None:
     for n in rng.multinomial(40, np.full(8, 1 / 8), TRIALS):
         hits, drawn = rng.binomial(n, p), n > 0
 
-        def bound(*, confidence: float, side: Any, h: Any = hits[drawn], m: Any = n[drawn]) -> Any:
-            return proportion_bound(h, m, confidence=confidence, side=side)
-
-        made = worst_query(bound, n, confidence=0.9, side="lower")
+        own = partial(bound, Rows.of_hits(hits[drawn], n[drawn]))
+        made = worst_query(own, n, confidence=0.9, side="lower")
         missed["paid"] += made.lower > 0.3
-        missed["unpaid"] += bound(confidence=0.9, side="lower").lower.max() > 0.3
+        missed["unpaid"] += own(confidence=0.9, side="lower").lower.max() > 0.3
     assert missed["paid"] <= int(binom.isf(1e-4, TRIALS, 0.1))
     assert missed["unpaid"] > 0.2 * TRIALS

@@ -13,33 +13,23 @@ import pytest
 from scipy.stats import beta, binom
 
 from leakbound.errors import InputError
-from leakbound.stats import (
-    corrected_bound,
-    expectation_deviation_bound,
-    expectation_deviation_proportion_bound,
-    judged_bound,
-    mean_bound,
-    proportion_bound,
-    proportion_over_questions,
-    std_bound,
-    std_proportion_bound,
-)
+from leakbound.stats import LEAKAGE, SD, Estimate, Rows, bound, corrected_bound, ed
 
 N, ALPHA = 40, 0.1
 HITS = np.arange(N + 1)
 PEAK = (1 + 1 / np.sqrt(5)) / 2
 P = np.concatenate([np.linspace(0, 1, 201), [PEAK - 1e-4, PEAK + 1e-4, 0.4999, 0.5001]])
 CASES = {
-    "std": (std_proportion_bound, lambda p: np.sqrt(p * (1 - p))),
-    "ED": (expectation_deviation_proportion_bound, lambda p: p + 2 * np.sqrt(p * (1 - p))),
+    "std": (SD, lambda p: np.sqrt(p * (1 - p))),
+    "ED": (ed(), lambda p: p + 2 * np.sqrt(p * (1 - p))),
 }
 
 
 @pytest.mark.parametrize("side", ["upper", "lower", "both"])
 @pytest.mark.parametrize("name", CASES)
 def test_no_p_is_missed_more_often_than_alpha(name: str, side: str) -> None:
-    bound, f = CASES[name]
-    made = bound(HITS, N, confidence=1 - ALPHA, side=side)
+    quantity, f = CASES[name]
+    made = bound(Rows.of_hits(HITS, N), quantity, confidence=1 - ALPHA, side=side)
     truth = f(P)[:, None]
     missed = (made.lower > truth + 1e-12) | (made.upper < truth - 1e-12)
     chance = (binom.pmf(HITS, N, P[:, None]) * missed).sum(axis=1)
@@ -48,22 +38,20 @@ def test_no_p_is_missed_more_often_than_alpha(name: str, side: str) -> None:
 
 
 def test_half_a_deviation_may_be_added_and_none() -> None:
-    whole, half, none = (
-        expectation_deviation_proportion_bound(4, 40, rho=rho).upper for rho in (1.0, 0.5, 0.0)
-    )
-    assert none == proportion_bound(4, 40, side="both").upper
+    whole, half, none = (bound(Rows.of_hits(4, 40), ed(rho)).upper for rho in (1.0, 0.5, 0.0))
+    assert none == bound(Rows.of_hits(4, 40), side="both").upper
     assert none < half < whole  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_ends_are_the_extremes_over_the_interval(name: str) -> None:
     """Against a fine grid of p inside the Clopper-Pearson interval, computed apart."""
-    bound, f = CASES[name]
+    quantity, f = CASES[name]
     for hits in (0, 3, 20, 33, 40):
         low = beta.ppf(ALPHA / 2, hits, N - hits + 1) if hits else 0.0
         high = beta.isf(ALPHA / 2, hits + 1, N - hits) if hits < N else 1.0
         inside = f(np.linspace(low, high, 20_001))
-        made = bound(hits, N, confidence=1 - ALPHA, side="both")
+        made = bound(Rows.of_hits(hits, N), quantity, confidence=1 - ALPHA)
         assert made.upper == pytest.approx(inside.max(), abs=1e-7)
         assert made.lower == pytest.approx(inside.min(), abs=1e-12)
         assert made.value == pytest.approx(f(hits / N))
@@ -74,21 +62,26 @@ def test_it_is_narrower_than_betting_on_the_same_coins() -> None:
     """3 to 25 %, at n = 1,024; and one draw of either kind moves it by little."""
     for hits in (0, 10, 100, 512):
         counts = [1024 - hits, hits]
-        ours = std_proportion_bound(hits, 1024, side="both")
-        bets = std_bound([0.0, 1.0], counts, side="both")
+        ours = bound(Rows.of_hits(hits, 1024), SD, side="both")
+        bets = bound(Rows.of([0.0, 1.0], counts), SD, side="both")
         assert ours.upper - ours.lower < bets.upper - bets.lower
-        ours = expectation_deviation_proportion_bound(hits, 1024)
-        assert ours.upper < expectation_deviation_bound([0.0, 1.0], counts).upper
+        ours = bound(Rows.of_hits(hits, 1024), ed())
+        assert ours.upper < bound(Rows.of([0.0, 1.0], counts), ed()).upper
 
 
 def test_missing_draws_may_have_leaked_or_not() -> None:
-    for bound, f in CASES.values():
-        gone = bound(2, 30, missing=5, side="both")
+    for quantity, f in CASES.values():
+        gone = bound(Rows.of_hits(2, 30, 5), quantity)
         for leaks in range(6):
-            known = bound(2 + leaks, 30, side="both")
+            known = bound(Rows.of_hits(2 + leaks, 30), quantity)
             assert gone.upper >= known.upper - 1e-12
             assert gone.lower <= known.lower + 1e-12
         assert gone.value == pytest.approx(f(2 / 25))
+
+
+def judged(hits: Any, n: Any, missing: Any = 0, **how: Any) -> Estimate:
+    """The leak probability behind a judge that calls `hits` of `n` draws a leak."""
+    return corrected_bound(partial(bound, Rows.of_hits(hits, n, missing)), **how)
 
 
 GOOD: dict[str, Any] = {"positives": (46, 50), "negatives": (2, 60)}
@@ -160,7 +153,7 @@ JUDGED = (
 def test_golden_values_from_the_definitions(case: tuple[tuple[int, int], ...], side: Any) -> None:
     """Clopper-Pearson from binomial sums of 30 digits, the three joined by a search over p."""
     said, true, false = case
-    made = judged_bound(*said, positives=true, negatives=false, confidence=0.99, side=side)
+    made = judged(*said, positives=true, negatives=false, confidence=0.99, side=side)
     with mpmath.workdps(30):
         want = searched(case, mpmath.mpf("0.01"), side)
     assert getattr(made, side) == pytest.approx(float(want), abs=1e-10)
@@ -173,8 +166,13 @@ RATES = [(0.9, 0.05), (1.0, 0.0), (0.6, 0.4), (0.5, 0.5), (0.2, 0.7), (0.99, 0.5
 def ends() -> dict[tuple[Any, int, int], Any]:
     """The ends for every number of hits in 24, by how many of 7 items of each kind are hits."""
     return {
-        (side, t, f): judged_bound(
-            np.arange(25), 24, positives=(t, 7), negatives=(f, 7), confidence=0.9, side=side
+        (side, t, f): judged(
+            np.arange(25),
+            24,
+            positives=(t, 7),
+            negatives=(f, 7),
+            confidence=0.9,
+            side=side,
         )
         for side in ("upper", "lower")
         for t, f in product(range(8), repeat=2)
@@ -198,11 +196,11 @@ def test_it_misses_no_more_often_than_it_says(
 
 def test_false_alarms_are_taken_off_and_missed_leaks_added() -> None:
     many: dict[str, Any] = {"positives": (9000, 10_000), "negatives": (1000, 10_000)}
-    alarms = judged_bound(102, 1024, side="both", **many)
+    alarms = judged(102, 1024, side="both", **many)
     assert alarms.lower == 0
     assert alarms.value < 0.001
-    assert judged_bound(900, 1024, side="lower", **many).lower > 0.9
-    assert judged_bound(500, 1024, **many).value == pytest.approx((500 / 1024 - 0.1) / 0.8)
+    assert judged(900, 1024, side="lower", **many).lower > 0.9
+    assert judged(500, 1024, **many).value == pytest.approx((500 / 1024 - 0.1) / 0.8)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +210,7 @@ def test_false_alarms_are_taken_off_and_missed_leaks_added() -> None:
 def test_it_says_where_the_items_do_not_tell_leaks_from_others(
     positives: tuple[int, int], negatives: tuple[int, int], said: bool
 ) -> None:
-    made = judged_bound(46, 100, positives=positives, negatives=negatives, side="both")
+    made = judged(46, 100, positives=positives, negatives=negatives, side="both")
     assert made.method.endswith("too few to tell the two apart") == said
     assert ((made.lower, made.upper) == (0, 1)) == said
     assert np.isnan(made.value) == (positives == (20, 60))
@@ -220,19 +218,25 @@ def test_it_says_where_the_items_do_not_tell_leaks_from_others(
 
 def test_questions_are_rows_and_a_mean_is_corrected_as_they_are() -> None:
     hits, n, missing = [46, 0, 90], [100, 200, 100], [0, 7, 3]
-    made = judged_bound(hits, n, missing=missing, side="both", **GOOD)
+    made = judged(hits, n, missing, side="both", **GOOD)
     for i in range(3):
-        alone = judged_bound(hits[i], n[i], missing=missing[i], side="both", **GOOD)
+        alone = judged(hits[i], n[i], missing[i], side="both", **GOOD)
         assert (made.lower[i], made.upper[i]) == (alone.lower, alone.upper)
         assert (made.value[i], made.n[i], made.missing[i]) == (alone.value, n[i], missing[i])
-    mean = corrected_bound(partial(proportion_over_questions, hits, [100] * 3), **GOOD)
+    mean = corrected_bound(partial(bound, Rows.of_hits(hits, [100] * 3), LEAKAGE.mean()), **GOOD)
     assert mean.target == "the mean over these questions under this decoding"
     assert 0.4 < mean.value < mean.upper < 0.8
 
 
 @pytest.mark.parametrize("side", ["upper", "lower"])
 def test_trivial_ends_keep_the_shape_of_the_questions(side: Any) -> None:
-    made = judged_bound([46, 0], 100, positives=(20, 60), negatives=(30, 60), side=side)
+    made = judged(
+        [46, 0],
+        100,
+        positives=(20, 60),
+        negatives=(30, 60),
+        side=side,
+    )
     assert made.lower.tolist() == [0, 0]
     assert made.upper.tolist() == [1, 1]
     assert np.isnan(made.value).all()
@@ -247,9 +251,9 @@ def test_trivial_ends_keep_the_shape_of_the_questions(side: Any) -> None:
 )
 def test_bad_input_is_refused(how: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        judged_bound(46, 100, **{**GOOD, **how})
+        judged(46, 100, **{**GOOD, **how})
 
 
 def test_only_a_leak_probability_is_corrected() -> None:
     with pytest.raises(InputError, match="'mean leakage'"):
-        corrected_bound(partial(mean_bound, [0.2, 0.4]), **GOOD)
+        corrected_bound(partial(bound, Rows.of([0.2, 0.4])), **GOOD)

@@ -14,28 +14,27 @@ from scipy.stats import binom
 from leakbound.errors import InputError
 from leakbound.stats import (
     Estimate,
+    Rows,
+    bound,
     clean_questions,
     each_query,
     every_question,
     joint,
-    leak_at_k_bound,
+    leak_at,
     leaking_questions,
-    mean_bound,
     mean_over_stopped_questions,
-    mean_p_value,
-    proportion_bound,
-    proportion_p_value,
-    survival_bound,
+    p_value,
+    tail,
     worst_query,
     worst_question,
 )
 
 RNG = np.random.default_rng(0)
 SCORES = RNG.beta(1, 5, (6, 80))
-PAPER = partial(mean_bound, SCORES, method="paper", side="upper")
+PAPER = partial(bound, Rows.of(SCORES), method="paper", side="upper")
 QUERIED = np.array([[0.0, 0.0, 0.5, 1.0], [0.0, 0.25, 0.25, 0.25]])
 X = [0.0, 0.2, 0.5, 1.0]
-TALLY = partial(proportion_bound, [0, 1, 4, 40], [100, 100, 100, 100], side="upper")
+TALLY = partial(bound, Rows.of_hits([0, 1, 4, 40], [100, 100, 100, 100]), side="upper")
 
 
 def test_worst_question_splits_alpha_below_only() -> None:
@@ -53,7 +52,7 @@ def test_worst_question_splits_alpha_below_only() -> None:
 
 
 def test_worst_question_keeps_further_axes() -> None:
-    worst = worst_question(partial(leak_at_k_bound, SCORES, [1, 8]), 6)
+    worst = worst_question(partial(bound, Rows.of(SCORES), leak_at([1, 8])), 6)
     assert worst.upper.shape == (2,)
 
 
@@ -91,11 +90,12 @@ def test_questions_are_counted_at_most_once_and_never_below_none() -> None:
 
 @pytest.mark.parametrize(("n", "each"), [(50, "99 %"), (400, "99.75 %"), (1_024, "99.9 %")])
 def test_each_question_gets_one_over_n_unless_told(n: int, each: str) -> None:
-    bound = partial(proportion_bound, [0, 1], [n, 2 * n])
-    made = leaking_questions(bound, 2, 0.1)
+    estimate = partial(bound, Rows.of_hits([0, 1], [n, 2 * n]))
+    made = leaking_questions(estimate, 2, 0.1)
     assert f"at {each} each" in made.method
     assert (
-        made.upper == leaking_questions(bound, 2, 0.1, each_confidence=float(each[:-2]) / 100).upper
+        made.upper
+        == leaking_questions(estimate, 2, 0.1, each_confidence=float(each[:-2]) / 100).upper
     )
 
 
@@ -117,12 +117,12 @@ def test_leaking_questions_are_counted_for_every_x_at_once() -> None:
     truth = np.where(x < p, 40, 0)
     missed = {"upper": 0, "lower": 0, "bare": 0}
     for hits in rng.binomial(100, p, (200, 40)):
-        bound = partial(proportion_bound, hits, 100)
+        estimate = partial(bound, Rows.of_hits(hits, 100))
         how = {"confidence": 0.9, "each_confidence": 0.9}
         for side in ("upper", "lower"):
-            made = leaking_questions(bound, 40, x, side=side, **how)
+            made = leaking_questions(estimate, 40, x, side=side, **how)
             missed[side] += bool(((truth > made.upper) | (truth < made.lower)).any())
-        bare = (bound(confidence=0.9, side="upper").upper[:, None] > x).sum(axis=0)
+        bare = (estimate(confidence=0.9, side="upper").upper[:, None] > x).sum(axis=0)
         missed["bare"] += bool((truth > bare).any())
     assert max(missed["upper"], missed["lower"]) <= binom.ppf(1 - 1e-4, 200, 0.1)
     assert missed["bare"] > 150
@@ -130,39 +130,39 @@ def test_leaking_questions_are_counted_for_every_x_at_once() -> None:
 
 def test_each_query_has_its_own_bound_and_nothing_where_nothing_was_drawn() -> None:
     outputs = [8, 0, 2]
-    bound = partial(proportion_bound, [3, 1], [8, 2], missing=[1, 0])
-    made = each_query(bound, outputs, side="both")
-    want = bound(confidence=0.99, side="both")
+    estimate = partial(bound, Rows.of_hits([3, 1], [8, 2], [1, 0]))
+    made = each_query(estimate, outputs, side="both")
+    want = estimate(confidence=0.99, side="both")
     assert made.upper.tolist() == [want.upper[0], 1, want.upper[1]]
     assert made.lower.tolist() == [want.lower[0], 0, want.lower[1]]
     assert made.n.tolist() == outputs
     assert made.missing.tolist() == [1, 0, 0]
-    keyed = each_query(partial(mean_bound, QUERIED, method="betting", seed=[7, 9]), [4, 0, 4])
+    keyed = each_query(partial(bound, Rows.of(QUERIED), method="betting", seed=[7, 9]), [4, 0, 4])
     assert keyed.seed.tolist() == [7, 0, 9]  # type: ignore[union-attr]
     assert np.isnan(made.value[1])
     assert not np.isnan(made.value[[0, 2]]).any()
-    tails = each_query(partial(survival_bound, QUERIED, X), [4, 4, 0])
+    tails = each_query(partial(bound, Rows.of(QUERIED), tail(X)), [4, 4, 0])
     assert tails.upper.shape == (3, 4)
     assert tails.upper[2].tolist() == [1, 1, 1, 1]
 
 
 def test_the_worst_query_is_one_of_all() -> None:
-    bound = partial(proportion_bound, [30, 2], [40, 40])
-    made = worst_query(bound, [40, 0, 40], side="lower")
-    assert made.lower == proportion_bound(30, 40, side="lower", confidence=1 - 0.01 / 3).lower
-    assert worst_query(bound, [40, 0, 40]).upper == 1
-    full = worst_query(bound, [40, 40], side="both")
-    want = worst_question(bound, 2, side="both")
+    estimate = partial(bound, Rows.of_hits([30, 2], [40, 40]))
+    made = worst_query(estimate, [40, 0, 40], side="lower")
+    assert made.lower == bound(Rows.of_hits(30, 40), side="lower", confidence=1 - 0.01 / 3).lower
+    assert worst_query(estimate, [40, 0, 40]).upper == 1
+    full = worst_query(estimate, [40, 40], side="both")
+    want = worst_question(estimate, 2, side="both")
     assert (full.lower, full.upper, full.value) == (want.lower, want.upper, 0.75)
     assert full.target == "the worst of these 2 queries under this decoding"
 
 
 def test_error_rates_add_up() -> None:
-    parts = [proportion_bound(hits, 100, confidence=0.997) for hits in (0, 4, 9)]
+    parts = [bound(Rows.of_hits(hits, 100), confidence=0.997) for hits in (0, 4, 9)]
     claim = joint(*parts, confidence=0.99)
     assert claim.estimates == tuple(parts)
     assert claim.confidence == pytest.approx(0.991)
-    assert joint(*[proportion_bound(0, 9, confidence=1 - 0.01 / 7)] * 7).confidence == (
+    assert joint(*[bound(Rows.of_hits(0, 9), confidence=1 - 0.01 / 7)] * 7).confidence == (
         pytest.approx(0.99)
     )
 
@@ -178,18 +178,18 @@ def test_a_claim_that_costs_too_much_is_refused_with_what_would_do(
     estimates: int, message: str
 ) -> None:
     with pytest.raises(InputError) as caught:
-        joint(*[proportion_bound(0, 9)] * estimates)
+        joint(*[bound(Rows.of_hits(0, 9))] * estimates)
     assert str(caught.value) == message
     each = float(message.split()[-2]) / 100
-    joint(*[proportion_bound(0, 9, confidence=each)] * estimates)
+    joint(*[bound(Rows.of_hits(0, 9), confidence=each)] * estimates)
 
 
 def test_each_question_is_a_claim_unless_they_were_bound_jointly() -> None:
-    bound = partial(proportion_bound, [0, 3, 5], [50, 50, 50])
+    made = partial(bound, Rows.of_hits([0, 3, 5], [50, 50, 50]))
     with pytest.raises(InputError, match="3 estimates"):
-        joint(bound(confidence=0.99))
-    every = every_question(bound, 3, confidence=0.995)
-    assert joint(every, proportion_bound(0, 9, confidence=0.995)).confidence == (
+        joint(made(confidence=0.99))
+    every = every_question(made, 3, confidence=0.995)
+    assert joint(every, bound(Rows.of_hits(0, 9), confidence=0.995)).confidence == (
         pytest.approx(0.99)
     )
 
@@ -214,10 +214,10 @@ def test_every_question_holds_jointly() -> None:
     p = np.linspace(0.05, 0.95, 30)
     missed = {"every": 0, "each": 0}
     for hits in rng.binomial(60, p, (300, 30)):
-        bound = partial(proportion_bound, hits, 60)
+        estimate = partial(bound, Rows.of_hits(hits, 60))
         for name, made in (
-            ("every", every_question(bound, 30, confidence=0.8, side="both")),
-            ("each", bound(confidence=0.8, side="both")),
+            ("every", every_question(estimate, 30, confidence=0.8, side="both")),
+            ("each", estimate(confidence=0.8, side="both")),
         ):
             missed[name] += bool(((p < made.lower) | (p > made.upper)).any())
     assert missed["every"] <= binom.ppf(1 - 1e-4, 300, 0.2) < missed["each"]
@@ -254,7 +254,7 @@ def test_no_question_that_leaks_more_is_called_clean() -> None:
     p = np.where(np.arange(30) < 20, 0.1001, 0.001)
     wrong = {"holm": 0, "each": 0}
     for hits in rng.binomial(100, p, (300, 30)):
-        values = proportion_p_value(hits, 100, 0.1)
+        values = p_value(Rows.of_hits(hits, 100), 0.1)
         wrong["holm"] += clean_questions(0.1, values, confidence=0.8).holds[:20].any()
         wrong["each"] += (values[:20] <= 0.2).any()
     assert wrong["holm"] <= binom.ppf(1 - 1e-4, 300, 0.2) < wrong["each"]
@@ -262,52 +262,51 @@ def test_no_question_that_leaks_more_is_called_clean() -> None:
 
 def test_the_proportion_p_value_is_the_binomial_tail() -> None:
     hits, n = np.arange(31), 30
-    p = proportion_p_value(hits, n, 0.3)
+    p = p_value(Rows.of_hits(hits, n), 0.3)
     np.testing.assert_allclose(p, binom.cdf(hits, 30, 0.3), rtol=1e-10)
-    assert proportion_p_value(30, 30, 0.3) == 1
-    assert isinstance(proportion_p_value(0, 30, 0.3), float)
-    assert proportion_p_value(1, 30, 0.3, missing=2) == proportion_p_value(3, 30, 0.3)
+    assert p_value(Rows.of_hits(30, 30), 0.3) == 1
+    assert isinstance(p_value(Rows.of_hits(0, 30), 0.3), float)
+    assert p_value(Rows.of_hits(1, 30, 2), 0.3) == p_value(Rows.of_hits(3, 30), 0.3)
     np.testing.assert_array_equal(
-        proportion_p_value(2, 30, 0.3, missing=[0, 1]), proportion_p_value([2, 3], 30, 0.3)
+        p_value(Rows.of_hits(2, 30, [0, 1]), 0.3), p_value(Rows.of_hits([2, 3], 30), 0.3)
     )
     for alpha in (0.3, 0.01):
-        upper = proportion_bound(hits, np.full(31, n), confidence=1 - alpha, side="upper").upper
+        upper = bound(Rows.of_hits(hits, np.full(31, n)), confidence=1 - alpha, side="upper").upper
         np.testing.assert_array_equal(p <= alpha, upper <= 0.3)
 
 
 def test_the_mean_p_value_is_dual_to_the_any_time_bound_and_rarely_small() -> None:
     rng = np.random.default_rng(5)
     scores = rng.beta(1, 4, (300, 60))
-    p = mean_p_value(scores, 0.2)
+    p = p_value(Rows.of(scores), 0.2)
     for alpha in (0.3, 0.05):
-        upper = mean_bound(scores, confidence=1 - alpha, method="any-time", side="upper").upper
+        upper = bound(Rows.of(scores), confidence=1 - alpha, method="any-time", side="upper").upper
         np.testing.assert_array_equal(p <= alpha, upper <= 0.2)
         assert (p <= alpha).sum() <= binom.ppf(1 - 1e-4, 300, alpha)
-    assert (mean_p_value(scores, 0.4) <= 0.05).mean() > 0.9
-    missing = mean_p_value(scores[0], 0.4, missing=3)
-    assert missing == pytest.approx(mean_p_value(np.append(scores[0], [1, 1, 1]), 0.4))
-    assert mean_p_value([0.2, 0.4], 0.4, [3, 0]) == mean_p_value([0.2, 0.2, 0.2], 0.4)
+    assert (p_value(Rows.of(scores), 0.4) <= 0.05).mean() > 0.9
+    missing = p_value(Rows.of(scores[0], missing=3), 0.4)
+    assert missing == pytest.approx(p_value(Rows.of(np.append(scores[0], [1, 1, 1])), 0.4))
+    assert p_value(Rows.of([0.2, 0.4], [3, 0]), 0.4) == p_value(Rows.of([0.2, 0.2, 0.2]), 0.4)
 
 
-OF_TWO = partial(proportion_bound, [3, 1], [8, 2])
+OF_TWO = partial(bound, Rows.of_hits([3, 1], [8, 2]))
 REFUSED = [
-    (partial(leaking_questions, partial(leak_at_k_bound, SCORES, [1, 2]), 6, 0.1), "one x or one"),
+    (partial(bound, Rows.of(SCORES), leak_at([1, 2]).above(0.1)), "one x or one"),
     (partial(leaking_questions, TALLY, 4, np.nan), "`x`"),
     *((partial(statement, TALLY, questions), says)
       for statement in (worst_question, every_question, mean_over_stopped_questions)
       for questions, says in ((5, "got 5"), (0, "at least 1"))),
     *((partial(each_query, OF_TWO, outputs), "outputs")
       for outputs in ([], [0, 0], [[8, 2]], [8, 3], [8, 2, 1], [-1, 2], 8)),
-    (lambda: joint(*(proportion_bound(0, 9, confidence=c) for c in (0.995, 0.9945))),
+    (lambda: joint(*(bound(Rows.of_hits(0, 9), confidence=c) for c in (0.995, 0.9945))),
      r"99.45 %, 99.5 % hold jointly at 98.95 %"),
     (joint, "got none"),
     *((partial(clean_questions, 0.1, p), "p_values")
       for p in ([], [[0.1]], [0.1, np.nan], [-0.1], [1.1], 0.5)),
     *((call, "limit") for limit in (0, 1, -0.1, np.nan) for call in (
-        partial(clean_questions, limit, [0.1]), partial(proportion_p_value, 0, 10, limit),
-        partial(mean_p_value, [0.1], limit),
+        partial(clean_questions, limit, [0.1]), partial(p_value, Rows.of_hits(0, 10), limit),
+        partial(p_value, Rows.of([0.1]), limit),
     )),
-    (partial(proportion_p_value, 11, 10, 0.1), "exceed"),
 ]  # fmt: skip
 
 

@@ -8,13 +8,7 @@ import numpy as np
 import pytest
 from stretches import Grown, arcsine, least
 
-from leakbound.stats import (
-    betting,
-    mean_bound,
-    mean_leak_at_k_over_questions,
-    mean_over_questions,
-)
-from leakbound.stats.leakage import Leakage
+from leakbound.stats import LEAKAGE, Rows, betting, bound, leak_at
 from leakbound.stats.rounds import Rounds, as_they_are, least_rejected, mean_upper
 
 RNG = np.random.default_rng(0)
@@ -100,9 +94,9 @@ def test_a_bound_is_the_least_mean_that_its_stretch_rejects(
     laws = np.linspace(0.1, 0.9, len(numbers))[:, None]
     scores = np.clip(laws + RNG.uniform(-0.1, 0.1, (len(numbers), widest)), 0, 1)
     counts = np.arange(widest) < np.array(numbers)[:, None]
-    rows = Leakage.read(scores, counts).ordered(4)
+    rows = Rows.of(scores, counts).ordered(4)
     bound = mean_upper(rows, np.array(weights), 0.05)
-    draws = [Leakage.read(own[kept]).ordered(4) for own, kept in zip(scores, counts, strict=True)]
+    draws = [Rows.of(own[kept]).ordered(4) for own, kept in zip(scores, counts, strict=True)]
     assert rows.keys is not None
     for i, row in enumerate(draws):
         assert row.keys is not None
@@ -118,8 +112,8 @@ def test_a_bound_is_the_least_mean_that_its_stretch_rejects(
 def test_what_lies_between_the_questions_is_no_chance() -> None:
     """Half always leak, half never do: pooled draws are a fair coin's, rounds know the mean."""
     scores = np.repeat(np.arange(40) % 2, 64).reshape(40, 64) * 0.9
-    made = mean_over_questions(scores, side="both", seed=1)
-    pool = mean_bound(scores.ravel(), method="portfolio", side="both")
+    made = bound(Rows.of(scores), LEAKAGE.mean(), side="both", seed=1)
+    pool = bound(Rows.of(scores.ravel()), method="portfolio", side="both")
     assert made.lower < 0.45 < made.upper
     assert made.upper - made.lower < 0.2 * (pool.upper - pool.lower)
 
@@ -129,8 +123,8 @@ def test_it_is_narrower_than_the_pool(law: str, share: float) -> None:
     rng = np.random.default_rng(2)
     middle = {"alike": 0.3, "unlike": np.linspace(0.02, 0.98, 24)[:, None], "zero": 0.5}[law]
     scores = rng.beta(5 * middle, 5 * (1 - middle), (24, 128)) * (law != "zero")  # type: ignore[operator]
-    pool = mean_bound(scores.ravel(), method="portfolio", side="both")
-    made = mean_over_questions(scores, side="both", seed=1)
+    pool = bound(Rows.of(scores.ravel()), method="portfolio", side="both")
+    made = bound(Rows.of(scores), LEAKAGE.mean(), side="both", seed=1)
     assert made.upper - made.lower < share * (pool.upper - pool.lower)
 
 
@@ -138,7 +132,7 @@ def test_how_many_ends_are_tried_at_once_and_which_first_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Wherever the first that stands lies in its block: also where it opens one."""
-    rows = Leakage.read(np.random.default_rng(4).beta(1, 4, (3, 9))).ordered(1)
+    rows = Rows.of(np.random.default_rng(4).beta(1, 4, (3, 9))).ordered(1)
     alphas = np.geomspace(0.4, 0.002, 90).tolist()
     at_once = [mean_upper(rows, np.ones(3), alpha) for alpha in alphas]
     for guess in (-1.0, 2.0):
@@ -151,8 +145,8 @@ def test_blocks_are_met_in_an_order_of_their_own() -> None:
     """The order that cut the blocks is a function of its key: meeting them by it shares chance."""
     rng = np.random.default_rng(3)
     scores = rng.beta(1, 5, (5, 64))
-    made = mean_leak_at_k_over_questions(scores, 4, seed=2)
-    keys = Leakage.read(scores).ordered(2).keys
+    made = bound(Rows.of(scores), leak_at(4).mean(), seed=2)
+    keys = Rows.of(scores).ordered(2).keys
     assert keys is not None
     apart = keys.apart(1)
     assert apart.rows[:, :2].tolist() == keys.rows.tolist()
@@ -167,7 +161,7 @@ GOLDEN = [0.23823668185152247, 0.4461554362860831]
 def test_bounds_stay_as_they_are() -> None:
     """Of draws as above, whose oracle it is: the values pin the bets, whatever the machine."""
     scores = (np.arange(60).reshape(5, 12) * 7919 % 101 / 100) ** 2
-    made = mean_over_questions(scores, confidence=0.98, side="both", seed=7)
+    made = bound(Rows.of(scores), LEAKAGE.mean(), confidence=0.98, side="both", seed=7)
     assert [made.lower, made.upper] == pytest.approx(GOLDEN, abs=1e-12)
 
 

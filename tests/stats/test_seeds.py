@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from leakbound.errors import InputError
-from leakbound.stats import Estimate, median_over_seeds, proportion_bound
+from leakbound.stats import Estimate, Rows, bound, median_over_seeds
 
 HITS = [3, 0, 9, 4, 6, 2, 8, 5]
 
 
-def bound(hits: list[int], n: int = 40) -> Callable[..., Estimate]:
-    return partial(proportion_bound, hits, n)
+def tallies(hits: list[int], n: int = 40) -> Callable[..., Estimate]:
+    return partial(bound, Rows.of_hits(hits, n))
 
 
 @pytest.mark.parametrize(
@@ -34,8 +34,8 @@ def bound(hits: list[int], n: int = 40) -> Callable[..., Estimate]:
 def test_few_seeds_take_the_least_and_the_largest_end(
     seeds: int, side: Any, confidence: float, beta: Fraction
 ) -> None:
-    made = median_over_seeds(bound(HITS[:seeds]), seeds, side=side, confidence=confidence)
-    alone = bound(HITS[:seeds])
+    made = median_over_seeds(tallies(HITS[:seeds]), seeds, side=side, confidence=confidence)
+    alone = tallies(HITS[:seeds])
     low = alone(confidence=1 - float(beta), side="lower").lower.min() if side != "upper" else 0.0
     high = alone(confidence=1 - float(beta), side="upper").upper.max() if side != "lower" else 1.0
     assert (made.lower, made.upper) == (pytest.approx(low, abs=1e-12), pytest.approx(high))
@@ -52,9 +52,9 @@ def test_too_few_seeds_are_refused_and_as_many_as_are_named_do(
     seeds: int, confidence: float
 ) -> None:
     with pytest.raises(InputError, match="say nothing of a median") as caught:
-        median_over_seeds(bound([1] * seeds), seeds, confidence=confidence, side="lower")
+        median_over_seeds(tallies([1] * seeds), seeds, confidence=confidence, side="lower")
     needed = int(str(caught.value).split("Train ")[1].split()[0])
-    median_over_seeds(bound([1] * needed), needed, confidence=confidence, side="lower")
+    median_over_seeds(tallies([1] * needed), needed, confidence=confidence, side="lower")
     assert (
         Fraction(1, 2) ** (needed - 1) >= 1 - Fraction(str(confidence)) > Fraction(1, 2) ** needed
     )
@@ -64,7 +64,7 @@ def test_too_few_seeds_are_refused_and_as_many_as_are_named_do(
 def test_many_seeds_take_the_order_statistic_that_leaves_a_fifth_to_the_bounds(seeds: int) -> None:
     def exact(confidence: float, side: str) -> Estimate:
         """As if each were known: its order statistic is what is looked at."""
-        return proportion_bound(list(range(seeds)), 10 * seeds, confidence=confidence, side=side)
+        return bound(Rows.of_hits(list(range(seeds)), 10 * seeds), confidence=confidence, side=side)
 
     share, rank, luck = Fraction(1, 40), 0, Fraction(0)
     while luck + Fraction(comb(seeds, rank), 2**seeds) <= Fraction(4, 5) * share:
@@ -79,9 +79,9 @@ def test_many_seeds_take_the_order_statistic_that_leaves_a_fifth_to_the_bounds(s
 
 def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(InputError, match="`seeds` must be at least 1"):
-        median_over_seeds(bound([1]), 0)
+        median_over_seeds(tallies([1]), 0)
     with pytest.raises(InputError, match="6"):
-        median_over_seeds(bound(HITS[:5]), 6)
+        median_over_seeds(tallies(HITS[:5]), 6)
 
 
 def looked_up(n: int) -> Callable[[np.ndarray], Callable[..., Estimate]]:
@@ -89,7 +89,7 @@ def looked_up(n: int) -> Callable[[np.ndarray], Callable[..., Estimate]]:
 
     @cache
     def every(confidence: float, side: Any) -> Estimate:
-        return proportion_bound(np.arange(n + 1), n, confidence=confidence, side=side)
+        return bound(Rows.of_hits(np.arange(n + 1), n), confidence=confidence, side=side)
 
     def known(hits: np.ndarray, *, confidence: float, side: Any) -> Estimate:
         ends = every(confidence, side)

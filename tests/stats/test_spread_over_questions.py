@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import partial
 from itertools import product
 
 import numpy as np
@@ -13,23 +11,14 @@ from stretches import Grown, least
 from test_rounds import one_round
 
 from leakbound.errors import InputError
-from leakbound.stats import (
-    Estimate,
-    every_question,
-    expectation_deviation_bound,
-    expectation_deviation_over_questions,
-    mean_over_questions,
-    std_bound,
-    std_over_questions,
-)
-from leakbound.stats.leakage import Leakage
+from leakbound.stats import LEAKAGE, SD, Quantity, Rows, bound, ed
 
 RNG = np.random.default_rng(0)
 
 
 def ordered(scores: np.ndarray, seed: int) -> list[list[float]]:
     """Each question's draws in the order that the seed gives them."""
-    rows: list[list[float]] = Leakage.read(scores).ordered(seed).in_order(missing=1).tolist()
+    rows: list[list[float]] = Rows.of(scores).ordered(seed).in_order(missing=1).tolist()
     return rows
 
 
@@ -115,18 +104,15 @@ def blocks(draws: list[list[float]], level: float, rho: float) -> tuple[list[Met
 
 
 @pytest.mark.parametrize(
-    ("bound", "level", "most"),
-    [
-        (std_over_questions, 0.0, 0.5),
-        (expectation_deviation_over_questions, 1.0, (1 + math.sqrt(5)) / 2),
-    ],
+    ("quantity", "level", "most"),
+    [(SD.mean(), 0.0, 0.5), (ed().mean(), 1.0, (1 + math.sqrt(5)) / 2)],
 )
 @pytest.mark.parametrize(("questions", "n"), [(3, 40), (1, 90), (12, 17)])
 def test_ends_are_the_least_that_the_formulas_reject(
-    bound: Callable[..., Estimate], level: float, most: float, questions: int, n: int
+    quantity: Quantity, level: float, most: float, questions: int, n: int
 ) -> None:
     scores = RNG.beta(np.linspace(1, 6, questions)[:, None], 6, (questions, n))
-    made = bound(scores, confidence=0.9, side="both", seed=3)
+    made = bound(Rows.of(scores), quantity, confidence=0.9, seed=3)
     rho, draws = 1.0 + level, ordered(scores, 3)
     steps = min(max(math.ceil(32 * math.sqrt(questions * n)), 500), 4_000)
     above = lone_grown(tangents(draws, level, rho, 0.05), questions, 0.05)
@@ -165,19 +151,15 @@ def test_the_deviation_of_a_block_is_too_small_on_average_and_a_tangent_too_larg
 @pytest.mark.parametrize("n", [128, 1024])
 def test_they_are_far_narrower_than_bounds_of_every_question(n: int) -> None:
     rng = np.random.default_rng(7)
-    scores = rng.beta(5, 15, (20, n))
-    for over, each in (
-        (std_over_questions, std_bound),
-        (expectation_deviation_over_questions, expectation_deviation_bound),
-    ):
-        made = over(scores, side="both", seed=1)
-        every = every_question(partial(each, scores, seed=1), 20, side="both")
+    rows = Rows.of(rng.beta(5, 15, (20, n)))
+    for quantity in (SD, ed()):
+        made, every = (bound(rows, over, seed=1) for over in (quantity.mean(), quantity.every()))
         width = float(np.mean(np.asarray(every.upper) - np.asarray(every.lower)))
         assert float(made.upper) - float(made.lower) < width / 4
 
 
 def test_questions_that_never_vary_are_told_to() -> None:
-    made = std_over_questions(np.full((24, 1024), 0.3), side="both", seed=0)
+    made = bound(Rows.of(np.full((24, 1024), 0.3)), SD.mean(), side="both", seed=0)
     assert made.value == pytest.approx(0)
     assert made.lower == 0
     assert float(made.upper) < 0.02
@@ -185,37 +167,37 @@ def test_questions_that_never_vary_are_told_to() -> None:
 
 def test_without_a_weight_on_the_deviation_it_bounds_the_mean() -> None:
     scores = RNG.beta(2, 5, (5, 60))
-    made = expectation_deviation_over_questions(scores, rho=0, side="both", seed=2)
-    mean = mean_over_questions(scores, side="both", seed=2)
+    made = bound(Rows.of(scores), ed(0).mean(), side="both", seed=2)
+    mean = bound(Rows.of(scores), LEAKAGE.mean(), side="both", seed=2)
     assert made.value == pytest.approx(mean.value)
     assert float(made.upper) == pytest.approx(float(mean.upper), abs=0.05)
     with pytest.raises(InputError, match="rho"):
-        expectation_deviation_over_questions(scores, rho=-1)
+        bound(Rows.of(scores), ed(-1).mean())
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_hardly_any_draws_say_hardly_anything(n: int) -> None:
     for scores in (np.zeros((4, n)), np.tile([0.0, 1.0, 0.0], (4, 1))[:, :n]):
-        made = std_over_questions(scores, side="both", seed=0)
+        made = bound(Rows.of(scores), SD.mean(), side="both", seed=0)
         assert 0 <= made.lower <= made.value <= made.upper <= 0.5
-    assert std_over_questions(np.zeros((4, 1)), seed=0).upper == 0.5
+    assert bound(Rows.of(np.zeros((4, 1))), SD.mean(), seed=0).upper == 0.5
 
 
 def test_what_is_missing_may_be_anything() -> None:
     """Above as far from the mean as can be, below as if its block did not vary."""
     scores = RNG.beta(4, 4, (8, 60))
-    whole = std_over_questions(scores, side="both", seed=1)
-    few = std_over_questions(scores[:, :50], missing=10, side="both", seed=1)
+    whole = bound(Rows.of(scores), SD.mean(), side="both", seed=1)
+    few = bound(Rows.of(scores[:, :50], missing=10), SD.mean(), side="both", seed=1)
     assert (few.n, few.missing) == (480, 80)
     assert few.upper > whole.upper
     assert few.lower < whole.lower
-    gone = std_over_questions(np.empty((3, 0)), missing=50, side="both", seed=1)
+    gone = bound(Rows.of(np.empty((3, 0)), missing=50), SD.mean(), side="both", seed=1)
     assert math.isnan(float(gone.value))
     assert (gone.lower, gone.upper) == (0, 0.5)
 
 
 def test_it_says_what_it_is_about() -> None:
-    made = expectation_deviation_over_questions(RNG.random((3, 20)), seed=4)
+    made = bound(Rows.of(RNG.random((3, 20))), ed().mean(), seed=4)
     assert made.estimand == "mean + 2 standard deviations"
     assert "mean over" in made.target
     assert (made.about.over, made.seed, made.n) == (3, 4, 60)

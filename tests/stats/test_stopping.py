@@ -16,16 +16,15 @@ from leakbound.stats import (
     Claim,
     Estimate,
     Looks,
+    Rows,
     Side,
-    mean_bound,
+    Stopped,
+    bound,
     mean_over_stopped_questions,
     parse_claim,
-    proportion_bound,
-    stopped_mean_bound,
-    stopped_proportion_bound,
 )
 
-TALLY = partial(proportion_bound, [0, 1, 4, 40], [100, 100, 100, 100])
+TALLY = partial(bound, Rows.of_hits([0, 1, 4, 40], [100, 100, 100, 100]))
 TWO_PERCENT = parse_claim("p<=0.02")
 
 
@@ -65,9 +64,9 @@ def test_limits_that_claim_nothing_are_refused() -> None:
 def test_both_halves_of_alpha_are_charged(side: str) -> None:
     kwargs = {"side": side, "confidence": 0.9}
     share = {"side": side, "confidence": 0.95}
-    stopped = stopped_proportion_bound([3, 3, 0, 100], [60, 100, 100, 100], 100, **kwargs)
-    early = proportion_bound([3, 3, 0, 100], [60, 100, 100, 100], method="any-time", **share)
-    fixed = proportion_bound([3, 3, 0, 100], [60, 100, 100, 100], **share)
+    stopped = bound(Stopped(Rows.of_hits([3, 3, 0, 100], [60, 100, 100, 100]), 100), **kwargs)
+    early = bound(Rows.of_hits([3, 3, 0, 100], [60, 100, 100, 100]), method="any-time", **share)
+    fixed = bound(Rows.of_hits([3, 3, 0, 100], [60, 100, 100, 100]), **share)
     upper = [early.upper[0], *np.minimum(early.upper, fixed.upper)[1:]]
     lower = [early.lower[0], *np.maximum(early.lower, fixed.lower)[1:]]
     assert stopped.upper.tolist() == pytest.approx(upper, abs=1e-12)
@@ -83,9 +82,9 @@ def test_a_mean_is_charged_likewise(side: str) -> None:
     counts = np.stack([np.arange(80) < 50, np.ones(80)]).astype(int)
     scores = np.stack([scores, scores])
     share = {"side": side, "confidence": 0.95}
-    stopped = stopped_mean_bound(scores, counts, cap=80, side=side, confidence=0.9, seed=5)
-    early = mean_bound(scores, counts, method="any-time", **share)
-    fixed = mean_bound(scores, counts, seed=5, **share)
+    stopped = bound(Stopped(Rows.of(scores, counts), 80), side=side, confidence=0.9, seed=5)
+    early = bound(Rows.of(scores, counts), method="any-time", **share)
+    fixed = bound(Rows.of(scores, counts), seed=5, **share)
     assert stopped.upper[0] == early.upper[0]
     assert stopped.upper[1] == min(early.upper[1], fixed.upper[1])
     assert stopped.lower[0] == pytest.approx(early.lower[0], abs=1e-12)
@@ -94,18 +93,18 @@ def test_a_mean_is_charged_likewise(side: str) -> None:
 
 
 def test_missing_draws_count_against_the_claim_at_the_cap_too() -> None:
-    gone = stopped_proportion_bound(2, 50, 50, missing=3, side="both")
-    assert gone.upper == stopped_proportion_bound(5, 50, 50, side="both").upper
-    assert gone.lower == stopped_proportion_bound(2, 50, 50, side="both").lower
+    gone = bound(Stopped(Rows.of_hits(2, 50, 3), 50), side="both")
+    assert gone.upper == bound(Stopped(Rows.of_hits(5, 50), 50), side="both").upper
+    assert gone.lower == bound(Stopped(Rows.of_hits(2, 50), 50), side="both").lower
     assert (gone.n, gone.missing, gone.value) == (50, 3, pytest.approx(2 / 47))
 
 
 @pytest.mark.parametrize("cap", [9, 0, 2.5])
 def test_more_draws_than_the_cap_are_refused(cap: float) -> None:
     for call in (
-        lambda: stopped_proportion_bound(0, 10, cap),
-        lambda: stopped_mean_bound([0.1] * 10, cap=cap),
-        lambda: Looks(TWO_PERCENT, cap).next_look([0], [10]),
+        lambda: bound(Stopped(Rows.of_hits(0, 10), cap)),
+        lambda: bound(Stopped(Rows.of([0.1] * 10), cap)),
+        lambda: Looks(TWO_PERCENT, cap).next_look(Rows.of([0], [10])),
     ):
         with pytest.raises(InputError, match="cap"):
             call()
@@ -115,11 +114,11 @@ def run(looks: Looks, draws: np.ndarray) -> tuple[str, list[int]]:
     """The verdict on one question whose draws these are, and the looks it took."""
     seen = [looks.first]
     while True:
-        scores = draws[: seen[-1]]
-        verdict = str(looks.decide(scores)[0])
+        rows = Rows.of(draws[: seen[-1]])
+        verdict = str(looks.decide(rows)[0])
         if verdict != "open" or seen[-1] == looks.cap:
             return verdict, seen
-        seen.append(int(looks.next_look(scores)[0]))
+        seen.append(int(looks.next_look(rows)[0]))
 
 
 CLEAN, DOUBLING = np.zeros(1024), [8, 16, 32, 64, 128, 256]
@@ -143,37 +142,37 @@ def test_a_question_is_looked_at_until_it_is_decided(
     looks = Looks(claim, cap)
     assert run(looks, draws) == (verdict, seen)
     if verdict == "holds" and seen[-1] < cap:
-        assert looks.decide([0], [seen[-1] - 1]) == ["open"]
+        assert looks.decide(Rows.of([0], [seen[-1] - 1])) == ["open"]
 
 
 def test_a_decision_compares_the_bounds_with_the_limit() -> None:
     for claim in (TWO_PERCENT, Claim("mean", 0.02)):
         looks = Looks(claim, 400, confidence=0.9)
         scores, counts = np.tile([0.0, 1.0], (4, 1)), [[400, 0], [399, 1], [300, 30], [392, 8]]
-        verdicts = looks.decide(scores, counts, missing=[0, 0, 9, 0])
+        rows = Rows.of(scores, counts, [0, 0, 9, 0])
+        verdicts = looks.decide(rows)
         assert verdicts.tolist() == ["holds", "holds", "refuted", "open"]
         for i, side in [(0, "upper"), (1, "upper"), (2, "lower")]:
-            end = getattr(looks.bound(scores, counts, side=side, missing=[0, 0, 9, 0]), side)[i]
+            end = getattr(looks.bound(rows, side=side), side)[i]
             assert (end <= 0.02) == (side == "upper")
-    assert looks.bound([0.0, 1.0], [9, 1]).upper == pytest.approx(
-        stopped_mean_bound([0.0, 1.0], [9, 1], cap=400, confidence=0.9).upper
-    )
+    rows = Rows.of([0.0, 1.0], [9, 1])
+    assert looks.bound(rows).upper == bound(Stopped(rows, 400), confidence=0.9).upper
 
 
 def test_the_next_look_is_the_first_that_can_decide() -> None:
     for claim in (TWO_PERCENT, Claim("mean", 0.02)):
         looks = Looks(claim, 10**5)
-        n = int(looks.next_look([0.0, 1.0], [400, 1])[0])
+        n = int(looks.next_look(Rows.of([0.0, 1.0], [400, 1]))[0])
         assert 401 < n < 802
-        assert looks.decide([0.0, 1.0], [n - 1, 1]) == ["holds"]
-        assert looks.decide([0.0, 1.0], [n - 2, 1]) == ["open"]
+        assert looks.decide(Rows.of([0.0, 1.0], [n - 1, 1])) == ["holds"]
+        assert looks.decide(Rows.of([0.0, 1.0], [n - 2, 1])) == ["open"]
         # A missing draw delays as a leak does; more leaks than the limit: twice as many draws.
-        assert looks.next_look([0.0], [400], missing=1) == n
-        assert looks.next_look([0.0, 1.0], [90, 10]) == 200
-        assert looks.next_look([0.0], [4000]) == 8000  # decided already
-        batch = looks.next_look([[0.0, 1.0]] * 3, [[400, 1], [90, 10], [8, 0]])
+        assert looks.next_look(Rows.of([0.0], [400], missing=1)) == n
+        assert looks.next_look(Rows.of([0.0, 1.0], [90, 10])) == 200
+        assert looks.next_look(Rows.of([0.0], [4000])) == 8000  # decided already
+        batch = looks.next_look(Rows.of([[0.0, 1.0]] * 3, [[400, 1], [90, 10], [8, 0]]))
         assert batch.tolist() == [n, 200, 16]
-        assert Looks(claim, 20).next_look([0.0], [16]) == 20
+        assert Looks(claim, 20).next_look(Rows.of([0.0], [16])) == 20
 
 
 def test_looks_wants_a_cap_a_confidence_and_binary_scores_for_p() -> None:
@@ -181,7 +180,7 @@ def test_looks_wants_a_cap_a_confidence_and_binary_scores_for_p() -> None:
         with pytest.raises(InputError):
             Looks(TWO_PERCENT, **wrong)
     with pytest.raises(InputError, match=r"got 0\.3"):
-        Looks(TWO_PERCENT, 100).decide([0.0, 0.3, 1.0])
+        Looks(TWO_PERCENT, 100).decide(Rows.of([0.0, 0.3, 1.0]))
 
 
 def wrong_decisions(looks: Looks, p: float, trials: int) -> int:
@@ -192,11 +191,11 @@ def wrong_decisions(looks: Looks, p: float, trials: int) -> int:
     count, goal = 0, np.full(trials, looks.first)
     while hits.size:
         hits, n = hits + rng.binomial(goal - n, p), goal
-        tally = np.tile([0.0, 1.0], (len(n), 1)), np.stack([n - hits, hits], axis=1)
-        verdicts = looks.decide(*tally)
+        rows = Rows.of_hits(hits, n)
+        verdicts = looks.decide(rows)
         count += int((verdicts == wrong).sum())
         going = (verdicts == "open") & (n < looks.cap)
-        goal = looks.next_look(*tally)[going]
+        goal = looks.next_look(rows)[going]
         hits, n = hits[going], n[going]
     return count
 
@@ -214,9 +213,7 @@ def test_decisions_by_a_bound_for_fixed_n_would_be_wrong_too_often(
     monkeypatch.setattr(
         Looks,
         "bound",
-        lambda self, scores, counts, side, missing, seed: proportion_bound(
-            counts[:, 1], counts.sum(axis=1), confidence=self.confidence, side=side
-        ),
+        lambda self, rows, side, seed: bound(rows, confidence=self.confidence, side=side),
     )
     looks = Looks(Claim("p", 0.1), 512, confidence=0.9)
     assert wrong_decisions(looks, 0.1001, 1000) > binom.ppf(1 - 1e-4, 1000, 0.1)
@@ -225,15 +222,15 @@ def test_decisions_by_a_bound_for_fixed_n_would_be_wrong_too_often(
 @pytest.mark.parametrize("side", ["lower", pytest.param("upper", marks=pytest.mark.thorough)])
 def test_a_decision_by_betting_is_that_of_its_seed(side: Side) -> None:
     """At the cap bets meet the draws in an order; looks are made again from the stored scores."""
-    tally = [0.0, 0.5, 1.0], [110, 60, 30]
-    ends = [Looks(Claim("mean", 0.5), 200).bound(*tally, side=side, seed=s) for s in range(16)]
+    rows = Rows.of([0.0, 0.5, 1.0], [110, 60, 30])
+    ends = [Looks(Claim("mean", 0.5), 200).bound(rows, side=side, seed=s) for s in range(16)]
     lower, upper = (np.array([getattr(end, name) for end in ends]) for name in ("lower", "upper"))
     limit = float(np.median(lower if side == "lower" else upper))
     wanted = ["refuted" if low > limit else "holds" for low in lower]
     if side == "upper":
         wanted = ["holds" if high <= limit else "open" for high in upper]
     looks = Looks(Claim("mean", limit), 200)
-    verdicts = [str(looks.decide(*tally, seed=s)[0]) for s in range(16)]
+    verdicts = [str(looks.decide(rows, seed=s)[0]) for s in range(16)]
     decided = {"lower": "refuted", "upper": "holds"}[side]
     assert [v == decided for v in verdicts] == [w == decided for w in wanted]
     assert 0 < sum(v == decided for v in verdicts) < 16  # the order matters here
@@ -266,15 +263,15 @@ def test_mean_over_stopped_questions_is_the_formula() -> None:
 
 def test_the_mean_does_not_lie_above_the_worst_question() -> None:
     """Its largest bound has half of what may fail, so the mean is never looser than at that."""
-    alike = partial(proportion_bound, [1, 0, 2, 1], [300] * 4)
+    alike = partial(bound, Rows.of_hits([1, 0, 2, 1], [300] * 4))
     made = mean_over_stopped_questions(stopped_bound(alike), 4, each_confidence=0.99, side="upper")
     assert made.upper == alike(confidence=0.995, side="upper").upper.max()
     both = mean_over_stopped_questions(stopped_bound(alike), 4, each_confidence=0.99, side="both")
     assert both.upper == alike(confidence=0.9975, side="upper").upper.max()
-    one = stopped_bound(partial(proportion_bound, [1], [300]))
+    one = stopped_bound(partial(bound, Rows.of_hits([1], [300])))
     alone = mean_over_stopped_questions(one, 1, side="upper")
     assert alone.upper == pytest.approx(
-        proportion_bound(1, 300, confidence=0.99, side="upper").upper, rel=1e-6
+        bound(Rows.of_hits(1, 300), confidence=0.99, side="upper").upper, rel=1e-6
     )
 
 
@@ -284,10 +281,13 @@ def test_mean_over_questions_whose_bounds_fail_often() -> None:
     p = np.linspace(0.1, 0.5, 40)
     missed = {"mean": 0, "bare": 0}
     for hits in rng.binomial(100, p, (100, 40)):
-        bound, how = partial(proportion_bound, hits, 100), {"confidence": 0.9, "side": "upper"}
-        made = mean_over_stopped_questions(bound, 40, each_confidence=0.4, **how)
+        estimate, how = (
+            partial(bound, Rows.of_hits(hits, 100)),
+            {"confidence": 0.9, "side": "upper"},
+        )
+        made = mean_over_stopped_questions(estimate, 40, each_confidence=0.4, **how)
         missed["mean"] += made.upper < p.mean()
-        missed["bare"] += bound(confidence=0.2, side="upper").upper.mean() < p.mean()
+        missed["bare"] += estimate(confidence=0.2, side="upper").upper.mean() < p.mean()
     assert missed["mean"] <= binom.ppf(1 - 1e-4, 100, 0.1) < missed["bare"]
 
 
@@ -295,17 +295,17 @@ def test_mean_over_questions_whose_bounds_fail_often() -> None:
 def test_the_mean_after_stopping_spends_what_the_number_of_questions_says(questions: int) -> None:
     """Its alpha' lets b bounds fail, b and alpha' such that more do with probability <= alpha."""
     rows = [0] * questions
-    bound = partial(proportion_bound, rows, 314, method="any-time")
-    made = mean_over_stopped_questions(bound, questions, side="upper")
+    estimate = partial(bound, Rows.of_hits(rows, 314), method="any-time")
+    made = mean_over_stopped_questions(estimate, questions, side="upper")
     each, fails = re.search(r"at ([\d.]+) % each, at most (\d+) fail", made.method).groups()
     share = 1 - float(each) / 100
     assert binom.sf(int(fails), questions, share) <= 0.01 + 1e-7
     assert binom.sf(int(fails), questions, 1.2 * share) > 0.01 / 2
-    usual = mean_over_stopped_questions(bound, questions, each_confidence=0.999, side="upper")
+    usual = mean_over_stopped_questions(estimate, questions, each_confidence=0.999, side="upper")
     assert made.upper <= usual.upper
 
 
 def test_few_clean_questions_have_a_small_mean_after_stopping() -> None:
     """24 of them: at most .034 on both sides together, where .0693 was stated beside .0224."""
-    bound = partial(proportion_bound, [0] * 24, 314, method="any-time")
-    assert mean_over_stopped_questions(bound, 24, side="both").upper < 0.036
+    made = partial(bound, Rows.of_hits([0] * 24, 314), method="any-time")
+    assert mean_over_stopped_questions(made, 24, side="both").upper < 0.036

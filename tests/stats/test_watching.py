@@ -13,22 +13,13 @@ from scipy.integrate import quad
 from scipy.stats import binom
 
 from leakbound.errors import InputError
-from leakbound.stats import (
-    Estimate,
-    mean_bound,
-    proportion_bound,
-    stopped_mean_bound,
-    stopped_proportion_bound,
-    watched_questions,
-    worst_watched,
-)
+from leakbound.stats import Estimate, Rows, Stopped, bound, watched_questions, worst_watched
 from leakbound.stats.anytime import anytime_bets, log_evidence_above, log_evidence_below
-from leakbound.stats.leakage import Leakage
 from leakbound.stats.portfolio import Portfolio, mean_upper, weighted_mean_upper
 
 PLAIN = Portfolio(np.array([0.3, 1.0]), np.array([0.6, 0.4]))
 # Two questions with 4 and 2 draws, one of the second missing.
-ROWS = Leakage.read([[0.0, 0.25, 0.5], [1.0, 0.0, 0.0]], [[1, 2, 1], [0, 1, 0]], [0, 1])
+ROWS = Rows.of([[0.0, 0.25, 0.5], [1.0, 0.0, 0.0]], [[1, 2, 1], [0, 1, 0]], [0, 1])
 
 
 def wealth(m: float, scale: tuple[float, float]) -> float:
@@ -55,7 +46,7 @@ def test_the_weighted_bound_is_the_root_of_the_wealth(
 def test_a_stake_that_is_lost_stays_lost() -> None:
     """However long the draws after a full leak stay clean, a bet of everything is 0."""
     everything = Portfolio(np.ones(1), np.ones(1))
-    rows = Leakage.read([0.0, 1.0], [10**6, 1])
+    rows = Rows.of([0.0, 1.0], [10**6, 1])
     assert mean_upper(rows, 0.5, everything)[0] == 1
 
 
@@ -90,12 +81,10 @@ def misses_when_peeking(
 
 
 def of_hits(method: str) -> Callable[..., Estimate]:
-    """`proportion_bound` on scores 0 and 1."""
-
-    def bound(scores: np.ndarray, counts: np.ndarray, **kwargs: object) -> Estimate:
-        return proportion_bound(counts[:, 1], counts.sum(axis=1), method=method, **kwargs)
-
-    return bound
+    """The leak probability from scores of 0 and 1."""
+    return lambda scores, counts, **how: bound(
+        Rows.of_hits(counts[:, 1], counts.sum(axis=1)), method=method, **how
+    )
 
 
 @pytest.mark.parametrize("side", ["upper", "lower"])
@@ -111,8 +100,10 @@ def test_peeking_after_every_draw_is_free_for_any_time_bounds_only(p: float, sid
 def test_peeking_at_a_mean(side: str) -> None:
     draws = np.random.default_rng(2).choice([0.0, 0.5, 1.0], (400, 50), p=[0.7, 0.2, 0.1])
 
-    bound = partial(mean_bound, method="any-time")
-    assert misses_when_peeking(draws, 0.2, bound, side) <= ALLOWED
+    def mean(scores: np.ndarray, counts: np.ndarray, **how: object) -> Estimate:
+        return bound(Rows.of(scores, counts), method="any-time", **how)
+
+    assert misses_when_peeking(draws, 0.2, mean, side) <= ALLOWED
 
 
 def test_the_evidence_is_the_average_likelihood_ratio() -> None:
@@ -146,25 +137,25 @@ FAR = [
 
 @pytest.mark.parametrize(("hits", "n", "side", "value"), FAR)
 def test_bounds_in_the_far_tails(hits: int, n: int, side: str, value: float) -> None:
-    bound = proportion_bound(hits, n, method="any-time", side=side, confidence=0.995)
-    assert getattr(bound, side) == pytest.approx(value, rel=1e-8, abs=0)
+    made = bound(Rows.of_hits(hits, n), method="any-time", side=side, confidence=0.995)
+    assert getattr(made, side) == pytest.approx(value, rel=1e-8, abs=0)
 
 
 @pytest.mark.parametrize("n", [1, 50, 10**4, 10**7])
 def test_bounds_are_sound_for_any_count(n: int) -> None:
     hits = np.unique(np.geomspace(1, n, 40).astype(int))
     hits = np.unique(np.concatenate([[0], hits, n - hits]))
-    bound = proportion_bound(hits, n, method="any-time", side="both")
-    fixed = proportion_bound(hits, n, side="both")
-    assert np.isfinite(bound.lower).all()
-    assert np.isfinite(bound.upper).all()
-    assert (np.diff(bound.upper) >= 0).all()
-    assert (np.diff(bound.lower) >= 0).all()
-    assert (bound.lower <= fixed.lower).all()
-    assert (bound.upper >= fixed.upper).all()
-    assert (bound.upper[-1], bound.lower[0]) == (1, 0)
+    made = bound(Rows.of_hits(hits, n), method="any-time", side="both")
+    fixed = bound(Rows.of_hits(hits, n), side="both")
+    assert np.isfinite(made.lower).all()
+    assert np.isfinite(made.upper).all()
+    assert (np.diff(made.upper) >= 0).all()
+    assert (np.diff(made.lower) >= 0).all()
+    assert (made.lower <= fixed.lower).all()
+    assert (made.upper >= fixed.upper).all()
+    assert (made.upper[-1], made.lower[0]) == (1, 0)
     width = np.sqrt((hits + 1) * (n - hits + 1) / (n + 2)) / n
-    assert (bound.upper - bound.value <= 12 * width + 16 / n).all()
+    assert (made.upper - made.value <= 12 * width + 16 / n).all()
 
 
 SIMULATED, QUESTIONS = 250, 2
@@ -180,8 +171,8 @@ def looks(law: list[float], seed: int) -> NDArray[np.int64]:
 
 
 def watched(hits: NDArray[np.int64], n: int) -> Estimate:
-    bound = partial(stopped_proportion_bound, hits, np.full(len(hits), n), CAP)
-    return jointly(bound)
+    made = partial(bound, Stopped(Rows.of_hits(hits, np.full(len(hits), n)), CAP))
+    return jointly(made)
 
 
 def jointly(bound: partial[Estimate]) -> Estimate:
@@ -208,7 +199,7 @@ def test_whoever_looks_after_every_part_is_wrong_no_oftener_than_is_said(p: floa
     sizes = [PART * (i + 1) for i in range(PARTS)]
     assert errors([watched(hits, n) for hits, n in zip(seen, sizes, strict=True)], p) <= ALPHA
     how = {"confidence": 1 - ALPHA / QUESTIONS, "side": "both"}
-    peeked = [proportion_bound(hits, n, **how) for hits, n in zip(seen, sizes, strict=True)]
+    peeked = [bound(Rows.of_hits(hits, n), **how) for hits, n in zip(seen, sizes, strict=True)]
     assert errors(peeked, p) > 1.5 * ALPHA
     assert errors(peeked[-1:], p) <= 1.2 * ALPHA  # of 250 simulations
 
@@ -217,19 +208,19 @@ def test_so_it_is_for_means() -> None:
     values, law = np.array([0.0, 0.3, 1.0]), [0.6, 0.3, 0.1]
     early = [counts for i, counts in enumerate(looks(law, seed=11)) if i % 4 == 3 and i < PARTS - 1]
     rows = np.tile(values, (SIMULATED * QUESTIONS, 1))
-    found = [jointly(partial(stopped_mean_bound, rows, counts, cap=CAP)) for counts in early]
+    found = [jointly(partial(bound, Stopped(Rows.of(rows, counts), CAP))) for counts in early]
     assert errors(found, float(values @ law)) <= ALPHA
 
 
 HITS, N = np.array([0, 3, 40]), np.array([64, 64, 64])
-BOUND = partial(stopped_proportion_bound, HITS, N, 128)
+BOUND = partial(bound, Stopped(Rows.of_hits(HITS, N), 128))
 
 
 def test_every_side_of_every_question_has_its_share_of_alpha() -> None:
     """To the last digit those of the any-time bound at half of alpha/(2N), N all that are asked."""
     found = watched_questions(BOUND, 10, confidence=0.9, side="both")
     how = {"confidence": 1 - 0.1 / 10 / 2, "method": "any-time"}
-    by_hand = proportion_bound(HITS, N, side="both", **how)
+    by_hand = bound(Rows.of_hits(HITS, N), side="both", **how)
     np.testing.assert_allclose(found.lower, by_hand.lower, rtol=0, atol=1e-12)
     np.testing.assert_allclose(found.upper, by_hand.upper, rtol=0, atol=1e-12)
     assert (found.confidence, found.about.jointly, found.side) == (0.9, True, "both")
@@ -256,5 +247,5 @@ def test_what_is_drawn_must_be_among_what_is_asked() -> None:
             watched_questions(BOUND, asked)
     with pytest.raises(InputError, match="at least 1"):
         watched_questions(BOUND, 0)
-    alone = watched_questions(partial(stopped_proportion_bound, 3, 64, 128), 1, side="both")
+    alone = watched_questions(partial(bound, Stopped(Rows.of_hits(3, 64), 128)), 1, side="both")
     assert worst_watched(alone).about.over == 1

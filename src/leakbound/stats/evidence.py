@@ -131,7 +131,12 @@ class Rows:
     @property
     def described(self) -> str:
         """The kind of evidence in words, for a refusal."""
-        return f"draws of a fixed n ({'binary' if self.binary else 'scores in [0, 1]'})"
+        return f"draws of a fixed n ({self.scored_by})"
+
+    @property
+    def scored_by(self) -> str:
+        """The kind of scorer, for a refusal."""
+        return "binary scorer" if self.binary else "scores in [0, 1]"
 
     @property
     def questions(self) -> int:
@@ -303,7 +308,7 @@ class Stopped(OfRows):
     @property
     def described(self) -> str:
         """The kind of evidence in words, for a refusal."""
-        return f"stopped {self.rows.described.removesuffix(')')}, at most {self.cap})"
+        return f"draws that may have stopped, at most {self.cap} ({self.rows.scored_by})"
 
 
 @dataclass(frozen=True)

@@ -148,8 +148,7 @@ class Masses:
             The masses; a remainder that nothing was drawn of counts as unknown.
 
         Raises:
-            InputError: another number of rows than of masses, or, of a binary scorer, an event
-                whose range ends anywhere but at 0 and 1.
+            InputError: another number of rows than of masses.
         """
         single = isinstance(laws, Mass)
         own = (laws,) if isinstance(laws, Mass) else tuple(laws)
@@ -160,9 +159,6 @@ class Masses:
             raise InputError(
                 f"`rest` must have one row for each of {len(own)} masses, got {rest.questions}."
             )
-        if rest.binary:
-            limits = [end for law in own for end in (law.low, law.high)]
-            require_binary(np.concatenate([*limits, []]), "the ranges of the masses")
         drawn = rest.n > 0
         known = [
             law if some else replace(law, remainder=0.0)
@@ -173,7 +169,7 @@ class Masses:
     @property
     def described(self) -> str:
         """The kind of evidence in words, for a refusal."""
-        return f"exact masses ({'binary' if self.binary else 'scores in [0, 1]'})"
+        return f"exact masses ({self.rest.scored_by})"
 
     @property
     def binary(self) -> bool:
@@ -270,6 +266,7 @@ def mass_leak_among_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estim
     sizes = quantity.sizes
 
     def rule(mass: Mass, draws: Rows | None, terms: Terms) -> Estimate:
+        require_binary(np.concatenate([mass.low, mass.high]), "the ranges of the masses")
         leak = _leak_of_one(quantity, mass, draws, terms)
         value = supported(among(leak.value, sizes), sizes, _like(mass, leak))
         return replace(carried(leak, sizes), value=plain(value))

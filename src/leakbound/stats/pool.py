@@ -125,8 +125,8 @@ class Pool(OfRows):
     @property
     def described(self) -> str:
         """The kind of evidence in words, for a refusal."""
-        binary = "binary" if self.binary else "scores in [0, 1]"
-        return f"a pool with design {self.design!r} and target {self.target!r} ({binary})"
+        by = self.rows.scored_by
+        return f"a pool with design {self.design!r} and target {self.target!r} ({by})"
 
     @property
     def remedy(self) -> str:

@@ -101,7 +101,7 @@ def test_only_bounds_that_survive_stopping_are_made(finished: Run) -> None:
     for q in LEAKS:
         (leak,) = rows(finished, arm="target", query_id=q, **PROBABILITY)
         scores = [1.0] * round(leak.value * leak.n)
-        want = stats.stopped_proportion_bound(len(scores), leak.n, CAP, side="both")
+        want = stats.bound(stats.Stopped(stats.Rows.of_hits(len(scores), leak.n), CAP), side="both")
         assert (leak.lower, leak.upper) == (want.lower, want.upper)
         for r in rows(finished, arm="target", quantity="leak@k", proved=False, query_id=q):
             ends = ("value", "lower", "upper") if 4 * r.parameter <= r.n else ("lower", "upper")

@@ -24,7 +24,7 @@ from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.comparisons import share_nothing
 from leakbound.evaluation.statements.evidence import ArmEvidence
 from leakbound.scorers import make_scorer
-from leakbound.stats import excess, excess_bound, excess_over_questions, proportion_bound
+from leakbound.stats import Rows, bound, excess
 from leakbound.store import Estimates, ImportedDraws, Run, tables
 from leakbound.study import Until
 from leakbound.testing import FakeScorer
@@ -241,7 +241,9 @@ def test_few_draws_and_stopped_ones_are_bounded_by_themselves(tmp_path: Path) ->
     few = run_of(tmp_path / "f", n=31, control=clean())
     assert all(method.startswith(BY_THEMSELVES) for method in methods(few))
     pair = [few.arms[name].scores(slug(make_scorer("keyword"))) for name in ("target", "control")]
-    wanted = excess(*(proportion_bound(s.hits, s.n, confidence=0.995, side="both") for s in pair))
+    wanted = excess(
+        *(bound(Rows.of_hits(s.hits, s.n), confidence=0.995, side="both") for s in pair)
+    )
     for i, query_id in enumerate(IDS):
         row = excesses(few)[query_id]
         assert row.lower == pytest.approx(wanted.lower[i], abs=1e-12)  # type: ignore[index]

@@ -16,7 +16,7 @@ from leakbound.evaluation.scoring.ordering import BY_QUESTION
 from leakbound.evaluation.statements.drawn import ExploredArm, Fixed
 from leakbound.evaluation.statements.pooled import Pooled
 from leakbound.evaluation.statements.rows import StatedBound
-from leakbound.stats import betting, expectation_deviation_bound, mean_bound
+from leakbound.stats import Rows, betting, bound, ed
 from leakbound.stats.betting import raced_once
 from leakbound.store import ArmScores, QueryMasses, QueryShares
 from leakbound.types import Query
@@ -79,13 +79,17 @@ def test_the_leakage_of_each_question(side: stats.Side) -> None:
         mass, _, gone = of(known)
         tally = known[1]
         n, hits = sum(tally.values()), tally.get(1.0, 0)
-        each.append(stats.mass_proportion_bound(mass, hits, n, missing=gone, **how))
+        each.append(stats.bound(stats.Masses.of(mass, stats.Rows.of_hits(hits, n, gone)), **how))
     same(explored(*BINARY, binary=True).leakage(**how), each)
     each = []
     keys = BY_QUESTION.keys([f"q{i}" for i in range(len(RANGED))]).tolist()
     for known, key in zip(RANGED, keys, strict=True):
         mass, draws, gone = of(known)
-        each.append(stats.mass_mean_bound(mass, **draws, missing=gone, seed=key, **how))
+        each.append(
+            stats.bound(
+                stats.Masses.of(mass, stats.Rows.of([], missing=gone)), **draws, seed=key, **how
+            )
+        )
     same(explored(*RANGED).leakage(**how), each)
 
 
@@ -94,8 +98,22 @@ def test_tails_and_leak_at_k_of_each_question() -> None:
     tails, largest, hits = [], [], []
     for known in RANGED:
         mass, draws, gone = of(known)
-        tails.append(stats.mass_survival_bound(mass, X, **draws, missing=gone, **how))
-        largest.append(stats.mass_leak_at_k_bound(mass, K, **draws, missing=gone, **how))
+        tails.append(
+            stats.bound(
+                stats.Masses.of(mass, stats.Rows.of([], missing=gone)),
+                stats.tail(X),
+                **draws,
+                **how,
+            )
+        )
+        largest.append(
+            stats.bound(
+                stats.Masses.of(mass, stats.Rows.of([], missing=gone)),
+                stats.leak_at(K),
+                **draws,
+                **how,
+            )
+        )
     for known in BINARY:
         mass, _, gone = of(known)
         tally = (known[1].get(1.0, 0), sum(known[1].values()))
@@ -110,7 +128,7 @@ def test_tails_and_leak_at_k_of_each_question() -> None:
 @pytest.mark.parametrize("known", [BINARY, RANGED])
 def test_the_deviation_is_certain_and_no_draw_narrows_it(known: list[Known]) -> None:
     whole = explored(*known, binary=known is BINARY).deviation()
-    same(whole, [stats.mass_std_bound(of(one)[0]) for one in known])
+    same(whole, [stats.bound(stats.Masses.of(of(one)[0]), stats.SD) for one in known])
     assert whole.confidence == 1
     assert not whole.n.any()
 
@@ -137,9 +155,11 @@ def test_the_mean_is_its_certain_part_and_a_weighted_mean_of_remainders(
     seed = one.order.keys(["q0", "q3"])
     how |= {"missing": scores.missing, "weights": weights, "seed": seed}
     if known is BINARY:
-        inside = stats.proportion_over_questions(scores.hits, scores.n, **how)
+        inside = stats.bound(stats.Rows.of_hits(scores.hits, scores.n), stats.LEAKAGE.mean(), **how)
     else:
-        inside = stats.mean_over_questions(scores.scores, scores.counts, **how)
+        inside = stats.bound(
+            stats.Rows.of(scores.scores, scores.counts), stats.LEAKAGE.mean(), **how
+        )
     low = sum(float(m.mass @ m.low) for m, _ in known) / 4
     high = sum(float(m.mass @ m.high) for m, _ in known) / 4
     slack = (0.1 + 0.05 + 0.4) / 4  # the third question's remainder is unknown
@@ -233,12 +253,12 @@ def test_a_pool_of_allocated_outputs_is_one_sample() -> None:
         for row, query_id in enumerate(rows.query_ids):
             full[0][ids.index(query_id)] = rows.scores[row]
             full[1][ids.index(query_id)] = rows.counts[row]
-        pool = stats.Pool.read(*full, design="allocated")
-        leak = stats.pool_proportion_bound(pool, confidence=0.99, side="both")
+        pool = stats.Pool.of(stats.Rows.of(*full, empty=True), design="allocated")
+        leak = stats.bound(pool, confidence=0.99, side="both")
         found = each["leak probability", "these queries"]
         assert (found.lower[i], found.upper[i]) == (leak.lower, leak.upper)
         hits = int((full[0] * full[1]).sum())
-        spread = stats.std_proportion_bound(hits, 40, confidence=0.99, side="both")
+        spread = stats.bound(stats.Rows.of_hits(hits, 40), stats.SD, confidence=0.99, side="both")
         assert each["standard deviation", "these queries"].upper[i] == spread.upper
     assert known.pools == (4, 1, 6)
 
@@ -297,21 +317,21 @@ def test_no_race_is_run_twice_and_none_ends_otherwise(monkeypatch: pytest.Monkey
     raced = betting._raced
     monkeypatch.setattr(betting, "_raced", lambda *given: races.append(given[3]) or raced(*given))
     alone = (
-        mean_bound(scores, **how),
-        expectation_deviation_bound(scores, **how | {"confidence": 0.96}),
+        bound(Rows.of(scores), **how),
+        bound(Rows.of(scores), ed(), **how | {"confidence": 0.96}),
     )
     assert len(races) == 3  # the mean and the deviation, each at half of alpha
     with raced_once():
         races.clear()
         again = (
-            mean_bound(scores, **how),
-            expectation_deviation_bound(scores, **how | {"confidence": 0.96}),
+            bound(Rows.of(scores), **how),
+            bound(Rows.of(scores), ed(), **how | {"confidence": 0.96}),
         )
         assert len(races) == 2
-        mean_bound(scores[:, ::-1][:, :39], **how)
-        mean_bound(scores, **how | {"confidence": 0.9})
+        bound(Rows.of(scores[:, ::-1][:, :39]), **how)
+        bound(Rows.of(scores), **how | {"confidence": 0.9})
         assert len(races) == 4
-    mean_bound(scores, **how)
+    bound(Rows.of(scores), **how)
     assert len(races) == 5  # what was kept is gone
     for one, other in zip(alone, again, strict=True):
         np.testing.assert_array_equal(one.upper, other.upper)

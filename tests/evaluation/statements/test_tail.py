@@ -50,9 +50,11 @@ def test_a_binary_tail_counts_the_leaks_of_every_question(run: Run) -> None:
     assert tail.questions == 3
     for side in ("upper", "lower", "both"):
         each, mean = (bound(confidence=0.9, side=side) for bound in (tail.each, tail.mean))
-        want = stats.proportion_bound(leaks, 256, confidence=0.9, side=side)
+        want = stats.bound(stats.Rows.of_hits(leaks, 256), confidence=0.9, side=side)
         np.testing.assert_array_equal([each.lower, each.upper], [want.lower, want.upper])
-        whole = stats.proportion_over_questions(leaks, 256, confidence=0.9, side=side)
+        whole = stats.bound(
+            stats.Rows.of_hits(leaks, 256), stats.LEAKAGE.mean(), confidence=0.9, side=side
+        )
         assert (mean.lower, mean.upper, mean.n) == (whole.lower, whole.upper, 768)
         assert each.estimand == "leak probability"
 
@@ -80,9 +82,11 @@ def test_draws_without_a_score_count_against_the_claim(run: Run) -> None:
     assert scores.missing[1] > 0
     how = {"confidence": 0.99, "side": "both"}
     each, mean = tail.each(**how), tail.mean(**how)
-    want = stats.proportion_bound(scores.hits, 256, missing=scores.missing, **how)
+    want = stats.bound(stats.Rows.of_hits(scores.hits, 256, scores.missing), **how)
     np.testing.assert_array_equal([each.lower, each.upper], [want.lower, want.upper])
-    whole = stats.proportion_over_questions(scores.hits, 256, missing=scores.missing, **how)
+    whole = stats.bound(
+        stats.Rows.of_hits(scores.hits, 256, scores.missing), stats.LEAKAGE.mean(), **how
+    )
     assert (mean.lower, mean.upper, mean.missing) == (whole.lower, whole.upper, whole.missing)
 
 
@@ -126,7 +130,7 @@ def test_an_arm_that_stopped_early_has_any_time_bounds(x: float, tmp_path: Path)
     assert len(set(scores.n)) > 1
     tail = tail_of(run, "target", make_scorer(scorer), x)
     each = tail.each(confidence=0.99, side="both")
-    want = stats.stopped_proportion_bound(scores.hits, scores.n, 256, side="both")
+    want = stats.bound(stats.Stopped(stats.Rows.of_hits(scores.hits, scores.n), 256), side="both")
     np.testing.assert_array_equal([each.lower, each.upper], [want.lower, want.upper])
     assert each.estimand == (f"Pr[X > {x:g}]" if x else "leak probability")
     (run.path / "arms" / "target" / "looks.json").unlink()
@@ -138,7 +142,7 @@ def test_an_explored_arm_has_its_masses_and_draws(tmp_path: Path) -> None:
     run = explored_run(tmp_path / "run")
     tail = tail_of(run, "target", make_scorer("contains"), 0.0)
     each = tail.each(confidence=0.99, side="both")
-    inside = stats.proportion_bound(20, 100, side="both")
+    inside = stats.bound(stats.Rows.of_hits(20, 100), side="both")
     assert each.lower[0] == pytest.approx(0.33 + 0.07 * inside.lower)
     assert each.upper[0] == pytest.approx(0.33 + 0.07 * inside.upper + 0.05)
     assert (each.lower[2], each.upper[2]) == (0.0, pytest.approx(0.45))
