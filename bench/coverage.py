@@ -5,7 +5,7 @@
     python bench/coverage.py verdicts [--runs N]
     python bench/coverage.py until | independence | servers
 
-`bounds`: every bound of `leakbound.stats.BOUNDS`, by method, side and distribution, at alpha = .01;
+`bounds`: every theorem of `leakbound.stats`, by method, side and distribution, at alpha = .01;
 statements about data sets and pools (statements.py); conbo 0.1.1 if it is installed (`pip install
 conbo==0.1.1 'scipy<1.16'`). A cell is "misses / mean distance of the bound from the truth". One
 core, about 30 CPU minutes. `shipped`: every statement that `leakbound.evaluate` makes about models
@@ -26,11 +26,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from types import ModuleType
+from typing import Any, get_type_hints
+
+from leakbound.stats import LEAKAGE, SD, Quantity, Stopped, Theorem, ed, leak_at, tail
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
@@ -39,6 +42,8 @@ import numpy as np
 
 import known
 from laws import LAWS, Law
+from leakbound import stats
+from leakbound.stats import THEOREMS as LISTED
 from leakbound.stats import (
     Estimate,
     Looks,
@@ -46,9 +51,10 @@ from leakbound.stats import (
     bound,
     check_independence,
     corrected_bound,
-    leak_at_k_bound,
     parse_claim,
 )
+from leakbound.stats.estimand import Terms
+from leakbound.stats.leak_at_k import BLOCKS
 from runner import FALSE_ALARM, keep, markdown, most_misses, options, too_often
 from statements import (
     AS_IF,
@@ -73,23 +79,20 @@ except ImportError:
 ALPHA, CONFIDENCE = 0.01, 0.99
 BATCH = 100  # trials bounded in one call
 SIDES = ("upper", "lower")
-UPPER_ONLY = {"std, grid"}
 UNLIKE, POOLED = "unlike questions", "unlike queries"
 Call = Callable[[np.ndarray, str, int], np.ndarray]
 """(scores, side, seed) -> the bound on that side: (trials,), or (trials, points)."""
 Bounded = dict[str, tuple[Call, Callable[[Law], Any]]]
 
 
-def called(bound: Callable[..., Estimate], evidence: str, **settings: Any) -> Call:
-    """A listed bound of hits or of scores, at the points of this bench; a cap is n."""
-    taken = inspect.signature(bound).parameters
+def called(row: Theorem, quantity: Quantity, method: str | None = None) -> Call:
+    """A theorem of one question's draws; a cap is n."""
 
     def call(scores: np.ndarray, side: str, seed: int) -> np.ndarray:
-        points = {"x": X, "k": K, "cap": scores.shape[1], "seed": seed}
-        given = {name: points[name] for name in points if name in taken} | settings
-        hits = (scores > 0.5).sum(axis=1), scores.shape[1]
-        first = hits if evidence == "hits" else (scores,)
-        return getattr(bound(*first, confidence=CONFIDENCE, side=side, **given), side)
+        rows = Rows.of(scores > 0.5 if row.binary else scores, binary=bool(row.binary))
+        given = Stopped(rows, scores.shape[1]) if row.kind == "stopped" else rows
+        terms = Terms(CONFIDENCE, side, method, seed)
+        return getattr(row.prove(given, quantity, terms), side)
 
     return call
 
@@ -128,39 +131,51 @@ def sd_of(law: Law) -> float:
     return math.sqrt(law.p * (1 - law.p))
 
 
-TRUTHS: dict[tuple[str, str], Callable[[Law], Any]] = {  # by quantity and evidence
-    ("leak probability", "hits"): lambda law: law.p,
-    ("leak@k", "hits"): lambda law: 1 - (1 - law.p) ** K,
-    ("standard deviation", "hits"): sd_of,
-    ("expectation deviation", "hits"): lambda law: law.p + 2 * sd_of(law),
-    ("mean leakage", "scores"): lambda law: law.mean,
-    ("standard deviation", "scores"): lambda law: law.std,
-    ("expectation deviation", "scores"): lambda law: law.mean + 2 * law.std,
-    ("tail", "scores"): lambda law: law.tail(X),
-    ("leak@k", "scores"): lambda law: law.leak_at(K),
+TRUTHS: dict[tuple[str, bool], Callable[[Law], Any]] = {  # by reading, of a binary scorer or not
+    ("leakage", True): lambda law: law.p,
+    ("leak@k", True): lambda law: 1 - (1 - law.p) ** K,
+    ("standard deviation", True): sd_of,
+    ("expectation deviation", True): lambda law: law.p + 2 * sd_of(law),
+    ("leakage", False): lambda law: law.mean,
+    ("standard deviation", False): lambda law: law.std,
+    ("expectation deviation", False): lambda law: law.mean + 2 * law.std,
+    ("tail", False): lambda law: law.tail(X),
+    ("leak@k", False): lambda law: law.leak_at(K),
 }
+QUANTITIES = {
+    "leakage": LEAKAGE, "leak@k": leak_at(K), "tail": tail(X), "standard deviation": SD,
+    "expectation deviation": ed(),
+}  # fmt: skip
 JUDGES = {"judged .9/.05": (0.9, 0.05), "judged .3/.4": (0.3, 0.4)}
 
 
+def of_draws(row: Theorem) -> bool:
+    """Whether a theorem is about each question, by its draws."""
+    return row.kind in ("draws", "stopped") and row.over == "each"
+
+
 def of_one_question() -> Bounded:
-    """Every bound of one question that `stats` lists, by each of its methods."""
-    found: Bounded = {}
-    for name, listed in LISTED.items():
-        if listed.evidence not in ("hits", "scores"):
-            continue
-        if listed.about.quantity == "corrected leak probability":  # its items are drawn, too
-            truth: Callable[[Law], Any] = TRUTHS["leak probability", "hits"]
-            found |= {judge: (judged(*rates), truth) for judge, rates in JUDGES.items()}
-            continue
-        truth = TRUTHS[listed.about.quantity, listed.evidence]
-        for method in listed.methods or (None,):
-            settings = {"method": method} if method else {}
-            title = ", ".join(filter(None, (name, method)))
-            found[title] = called(listed.bound, listed.evidence, **settings), truth
+    """Every theorem about the draws of one question, by each of its methods."""
+    found: Bounded = {
+        judge: (judged(*rates), TRUTHS["leakage", True]) for judge, rates in JUDGES.items()
+    }
+    for row in LISTED:
+        for binary in (True, False) if row.binary is None else (row.binary,):
+            if not of_draws(row) or (row.reading, binary) not in TRUTHS:
+                continue
+            for method in [m for m in row.methods if m != BLOCKS] or (None,):
+                own = replace(row, binary=binary)
+                title = ", ".join(filter(None, (own.name, method)))
+                call = called(own, QUANTITIES[row.reading], method)
+                found[title] = call, TRUTHS[row.reading, binary]
+    blocks = next(row for row in LISTED if BLOCKS in row.methods)
     for k in (2, 8, 32):  # one k has its own bounds
-        at_k = called(leak_at_k_bound, "scores", k=k)
-        found[f"leak@{k}, that k"] = at_k, lambda law, k=k: law.leak_at(np.array([k]))
+        found[f"leak@{k}, that k"] = called(blocks, leak_at(k)), partial(at_one_k, k=k)
     return found
+
+
+def at_one_k(law: Law, k: int) -> np.ndarray:
+    return law.leak_at(np.array([k]))
 
 
 CONBO: Bounded = {
@@ -200,9 +215,9 @@ def of_laws(bounds: Bounded, n: int, trials: int) -> Iterator[Cell]:
     """Every bound and side under each distribution, on the same draws."""
     for index, (name, law) in enumerate(LAWS.items()):
         scores = law.draw(np.random.default_rng([3, index, n]), (trials, n))
-        for bound, (call, truth) in bounds.items():
-            for side in SIDES[: 1 if bound in UPPER_ONLY else 2]:
-                cell = Cell(bound, side, name, n)
+        for title, (call, truth) in bounds.items():
+            for side in SIDES:
+                cell = Cell(title, side, name, n)
                 target = np.asarray(truth(law))
                 for seed, start in enumerate(range(0, trials, BATCH)):
                     rows = scores[start : start + BATCH]
@@ -229,10 +244,25 @@ def of_trials(
 
 
 def not_simulated() -> set[str]:
-    """Listed bounds whose misses neither this bench nor a test counts."""
-    single = {name for name, row in LISTED.items() if row.evidence in ("hits", "scores")}
-    pools = {name.partition(",")[0] for name in OF_POOLS}
-    return LISTED.keys() - single - OF_QUESTIONS.keys() - pools - ELSEWHERE.keys()
+    """Theorems and statements whose misses neither this bench nor a test counts."""
+    proved = {row.name for row in LISTED if not of_draws(row)}
+    simulated = {name.partition(",")[0] for name in (*OF_QUESTIONS, *OF_POOLS)} | ELSEWHERE.keys()
+    rows = {name for name in proved if name.partition(",")[0] not in simulated}
+    return rows | {name for name in statements_of(stats) if name not in simulated}
+
+
+def statements_of(package: ModuleType) -> set[str]:
+    """The functions of a package that make estimates of other bounds."""
+    public = {name: getattr(package, name) for name in dir(package)}
+    made = {name: f for name, f in public.items() if inspect.isfunction(f) and gives_estimates(f)}
+    return made.keys() - {"bound", "stack", "joint", "randomisation_test"}
+
+
+def gives_estimates(function: Callable[..., Any]) -> bool:
+    """Whether a function returns an estimate, or a value with some."""
+    given = get_type_hints(function).get("return")
+    parts = get_type_hints(given).values() if is_dataclass(given) else ()
+    return given is Estimate or Estimate in parts or tuple[Estimate, ...] in parts
 
 
 def tables(cells: list[Cell]) -> Iterator[tuple[str, list[dict[str, Any]]]]:

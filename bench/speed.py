@@ -115,28 +115,23 @@ def bounds() -> int:
     rng = np.random.default_rng(0)
     scores = rng.beta(rng.uniform(0.3, 3, (400, 1)), 5, (400, 1024))
     hits, x, k = (scores > 0.5).sum(axis=1), np.linspace(0, 1, 100), [2**i for i in range(8)]
-    mean, tally = (
-        partial(stats.bound, stats.Rows.of(scores)),
-        partial(stats.bound, stats.Rows.of_hits(hits, 1024)),
-    )
-    calls: dict[str, dict[str, Callable[[], Any]]] = {
-        "proportion": {"default": tally},
-        "tail at 100 x": {"default": partial(stats.bound, stats.Rows.of(scores), stats.tail(x))},
-        "mean": {"default": mean},
-        "standard deviation": {"default": partial(stats.bound, stats.Rows.of(scores), stats.SD)},
-        "leak@k, 8 k": {"default": partial(stats.bound, stats.Rows.of(scores), stats.leak_at(k))},
-        "worst question": {"default": partial(stats.worst_question, mean, 400)},
-        "every question": {"default": partial(stats.every_question, mean, 400)},
-        "leaking questions": {"default": partial(stats.leaking_questions, tally, 400, x)},
-        "mean over questions": {
-            "default": partial(stats.bound, stats.Rows.of(scores), stats.LEAKAGE.mean())
-        },
-        "proportion over questions": {
-            "default": partial(stats.bound, stats.Rows.of_hits(hits, 1024), stats.LEAKAGE.mean())
-        },
-        "mean leak@32": {
-            "default": partial(stats.bound, stats.Rows.of(scores), stats.leak_at(32).mean())
-        },
+    leakage, tally = stats.LEAKAGE, stats.Rows.of_hits(hits, 1024)
+
+    def of_scores(quantity: stats.Quantity) -> Callable[..., Any]:
+        return lambda **how: stats.bound(stats.Rows.of(scores), quantity, **how)
+
+    calls: dict[str, dict[str, Callable[..., Any]]] = {
+        "proportion": {"default": partial(stats.bound, tally)},
+        "tail at 100 x": {"default": of_scores(stats.tail(x))},
+        "mean": {"default": of_scores(leakage)},
+        "standard deviation": {"default": of_scores(stats.SD)},
+        "leak@k, 8 k": {"default": of_scores(stats.leak_at(k))},
+        "worst question": {"default": of_scores(leakage.worst())},
+        "every question": {"default": of_scores(leakage.every())},
+        "leaking questions": {"default": partial(stats.bound, tally, leakage.above(x))},
+        "mean over questions": {"default": of_scores(leakage.mean())},
+        "proportion over questions": {"default": partial(stats.bound, tally, leakage.mean())},
+        "mean leak@32": {"default": of_scores(stats.leak_at(32).mean())},
     }
     for name in ("tail at 100 x", "mean", "standard deviation", "leak@k, 8 k"):
         calls[name]["paper"] = partial(calls[name]["default"], method="paper")

@@ -18,27 +18,33 @@ from scipy.stats import beta
 from laws import LAWS
 from leakbound.stats import (
     LEAKAGE,
+    SD,
+    THEOREMS,
     Estimate,
     Mass,
     Masses,
     Pair,
     Pool,
+    Quantity,
     Rows,
     Stopped,
     bound,
     carried,
     difference_over_questions,
+    ed,
     every_question,
     excess_of,
     excess_of_mean_and_worst,
+    leak_at,
     leaking_questions,
     mean_leak_at_k_of_counts,
     mean_over_stopped_questions,
+    tail,
     watched_questions,
-    worst_query,
     worst_question,
     worst_watched,
 )
+from leakbound.stats.pool import LAWS as LAWS_OF_POOLS
 
 X = np.array([0.0, 0.02, 0.05, 0.1, 0.3, 0.5, 0.9])
 K = np.array([1, 2, 8, 32, 128])
@@ -162,71 +168,71 @@ def far_mean(data: DataSet, **how: Any) -> Estimate:
     return mean_leak_at_k_of_counts(leaking_questions(tally(data), len(P), LEVELS, **how), FAR)
 
 
-def of_scores(bound: Callable[..., Estimate], *more: Any) -> Callable[..., Estimate]:
+def of_scores(quantity: Quantity) -> Callable[..., Estimate]:
     """A bound of the scores of all questions."""
-    return lambda d, **how: bound(d.scores, *more, seed=d.seed, **how)
+    return lambda d, **how: bound(Rows.of(d.scores), quantity, seed=d.seed, **how)
+
+
+def of_pair(quantity: Quantity) -> Callable[..., Estimate]:
+    """A bound of how much more the model scores than its control."""
+    return lambda d, **how: bound(
+        Pair(Rows.of(d.scores), Rows.of(d.control)), quantity, seed=d.seed, **how
+    )
 
 
 HALF_KNOWN = Mass(np.array([0.5, 0.1]), np.array([0.2, 0.0]), np.array([0.2, 0.0]), 0.4)
-OF_QUESTIONS: dict[str, Statement] = {
-    "worst question": (lambda d, **how: worst_question(tally(d), len(P), **how), P.max()),
-    "every question": (lambda d, **how: every_question(tally(d), len(P), **how), P),
-    "leaking questions": (
+OF_QUESTIONS: dict[str, Statement] = {  # by the theorem, or by the function of other bounds
+    "worst_question": (lambda d, **how: worst_question(tally(d), len(P), **how), P.max()),
+    "every_question": (lambda d, **how: every_question(tally(d), len(P), **how), P),
+    "leaking_questions": (
         lambda d, **how: leaking_questions(tally(d), len(P), LEVELS, **how),
         (P[:, None] > LEVELS).sum(axis=0),
     ),
-    "proportion over questions": (
+    "draws: mean of leakage, binary": (
         lambda d, **how: bound(Rows.of_hits(d.hits, d.n), LEAKAGE.mean(), **how),
         P.mean(),
     ),
-    "mean over stopped questions": (stopped_mean, P.mean()),
-    "mean over questions": (of_scores(mean_over_questions), MEANS.mean()),
-    "excess": (
-        lambda d, **how: bound(Pair(Rows.of(d.scores), Rows.of(d.control)), seed=d.seed, **how),
-        MEANS - CONTROL.mean,
+    "mean_over_stopped_questions": (stopped_mean, P.mean()),
+    "stopped: mean of leakage": (
+        lambda d, **how: bound(Stopped(Rows.of_hits(*d.stopped), d.n), LEAKAGE.mean(), **how),
+        P.mean(),
     ),
-    "excess over questions": (
+    "draws: mean of leakage": (of_scores(LEAKAGE.mean()), MEANS.mean()),
+    "pair: leakage": (of_pair(LEAKAGE), MEANS - CONTROL.mean),
+    "pair: mean of leakage": (of_pair(LEAKAGE.mean()), MEANS.mean() - CONTROL.mean),
+    "excess_of": (lambda d, **how: excess_of(*two_models(d), **how), P - P[::-1]),
+    "excess_of_mean_and_worst": (worst_excess, (P - P[::-1]).max()),
+    "masses: mean of leakage": (
         lambda d, **how: bound(
-            Pair(Rows.of(d.scores), Rows.of(d.control)), LEAKAGE.mean(), seed=d.seed, **how
-        ),
-        MEANS.mean() - CONTROL.mean,
-    ),
-    "excess of bounds": (lambda d, **how: excess_of(*two_models(d), **how), P - P[::-1]),
-    "excess of mean and worst": (worst_excess, (P - P[::-1]).max()),
-    "mass mean over questions": (
-        lambda d, **how: bound(
-            Masses.of([HALF_KNOWN] * len(EACH), Rows.of(d.scores, empty=True)),
+            Masses.of([HALF_KNOWN] * len(EACH), Rows.of(d.scores)),
             LEAKAGE.mean(),
             seed=d.seed,
             **how,
         ),
         0.2 * 0.5 + 0.4 * MEANS.mean(),
     ),
-    "difference over questions": (
+    "difference_over_questions": (
         differences,
         np.concatenate(
             [each for p in (P, np.roll(P, MANY)) for each in ([(p - P[::-1]).mean()], p - P[::-1])]
         ),
     ),
-    "watched questions": (partial(looked_at, worst=False), P[::MANY]),
-    "worst watched": (partial(looked_at, worst=True), P.max()),
-    "leak@k of a bound": (
+    "watched_questions": (partial(looked_at, worst=False), P[::MANY]),
+    "worst_watched": (partial(looked_at, worst=True), P.max()),
+    "carried": (
         lambda d, **how: carried(worst_question(tally(d), len(P), **how), FAR),
         1 - (1 - P.max()) ** FAR,
     ),
-    "leak@k of counts": (far_mean, (1 - (1 - P[:, None]) ** FAR).mean(axis=0)),
-    "std over questions": (of_scores(std_over_questions), SDS.mean()),
-    "mean + sd over questions": (
-        of_scores(expectation_deviation_over_questions),
-        (MEANS + 2 * SDS).mean(),
-    ),
-    "mean over questions, uneven": (uneven, MEANS @ WEIGHTS / WEIGHTS.sum()),
-    "leak@k over questions": (
-        of_scores(mean_leak_at_k_over_questions, BLOCK),
+    "mean_leak_at_k_of_counts": (far_mean, (1 - (1 - P[:, None]) ** FAR).mean(axis=0)),
+    "draws: mean of standard deviation": (of_scores(SD.mean()), SDS.mean()),
+    "draws: mean of expectation deviation": (of_scores(ed().mean()), (MEANS + 2 * SDS).mean()),
+    "draws: mean of leakage, uneven": (uneven, MEANS @ WEIGHTS / WEIGHTS.sum()),
+    "draws: mean of leak@k": (
+        of_scores(leak_at(BLOCK).mean()),
         np.mean([law.leak_at(BLOCK) for law in EACH]),
     ),
-    "leak@k over questions, several k": (
-        of_scores(mean_leak_at_k_over_questions, BLOCKS),
+    "draws: mean of leak@k, several k": (
+        of_scores(leak_at(BLOCKS).mean()),
         np.mean([law.leak_at(BLOCKS) for law in EACH], axis=0),
     ),
 }
@@ -250,11 +256,8 @@ class Queries:
         scores, counts = self.designs[design]
         if target == AS_IF:
             design, target = "allocated", "queries"
-        return Pool.of(
-            Rows.of((scores > 0) if binary else scores, counts, empty=True),
-            design=design,
-            target=target,
-        )
+        rows = Rows.of((scores > 0) if binary else scores, counts, binary=binary, empty=True)
+        return Pool.of(rows, design=design, target=target)
 
 
 def queries(n: int, trial: int) -> Queries:
@@ -277,45 +280,39 @@ def queries(n: int, trial: int) -> Queries:
 def worst(data: Queries, **how: Any) -> Estimate:
     """The query that leaks most; under `allocated` some may have no output."""
     scores, counts = data.designs["allocated"]
-    outputs = counts.sum(axis=1)
-    hits = ((scores > 0) & counts).sum(axis=1)
-    made = partial(bound, Rows.of_hits(hits[outputs > 0], outputs[outputs > 0]))
-    return worst_query(made, outputs, **how)
+    rows = Rows.of(scores > 0, counts, binary=True, empty=True)
+    return bound(rows, LEAKAGE.worst(), **how)
 
 
 TAIL = beta(*LEAK).sf
-OF_A_POOL: dict[str, tuple[Callable[..., Estimate], bool, Callable[[float], Any]]] = {
-    # name: (bound, on binary scores?, the truth where a leak has probability p)
-    "pool proportion": (pool_proportion_bound, True, lambda p: p),
-    "pool mean": (pool_mean_bound, False, lambda p: p * beta(*LEAK).mean()),
-    "pool tail": (partial(pool_survival_bound, x=X), False, lambda p: p * TAIL(X)),
-    "pool tail, DKW": (
-        partial(pool_survival_bound, x=X, method="paper"),
-        False,
-        lambda p: p * TAIL(X),
-    ),
-    "pool leak@k": (
-        partial(pool_leak_at_k_bound, k=K),
-        False,
+OF_A_POOL: dict[str, tuple[Quantity, str | None, Callable[[float], Any]]] = {
+    # name: (quantity, method, the truth where a leak has probability p)
+    "leakage, binary": (LEAKAGE, None, lambda p: p),
+    "leakage": (LEAKAGE, None, lambda p: p * beta(*LEAK).mean()),
+    "tail": (tail(X), None, lambda p: p * TAIL(X)),
+    "tail, DKW": (tail(X), "paper", lambda p: p * TAIL(X)),
+    "leak@k": (
+        leak_at(K),
+        None,
         lambda p: np.mean(1 - (1 - p * TAIL(COARSE)[:, None]) ** K, axis=0),
     ),
 }
-HELD: dict[tuple[str, str], tuple[str, ...]] = {
-    ("allocated", "queries"): ("pool proportion", "pool tail", "pool leak@k"),
-    ("fixed", "queries"): ("pool proportion", "pool mean"),
+SIMULATED: dict[tuple[str, str], tuple[str, ...]] = {
+    ("allocated", "queries"): ("leakage, binary", "tail", "leak@k"),
+    ("fixed", "queries"): ("leakage, binary", "leakage"),
     ("fixed", "inputs"): tuple(OF_A_POOL),
-    ("allocated", "inputs"): ("pool proportion", "pool mean"),
-    ("fresh", "inputs"): ("pool proportion", "pool tail", "pool leak@k"),
-    ("fixed", AS_IF): ("pool proportion", "pool tail", "pool leak@k"),
+    ("allocated", "inputs"): ("leakage, binary", "leakage"),
+    ("fresh", "inputs"): ("leakage, binary", "tail", "leak@k"),
+    ("fixed", AS_IF): ("leakage, binary", "tail", "leak@k"),
 }
 
 
 def of_pool(name: str, design: str, target: str) -> Statement:
-    bound, binary, truth = OF_A_POOL[name]
-    over_inputs = truth(LEAKING[0] / sum(LEAKING))
+    quantity, method, truth = OF_A_POOL[name]
+    over_inputs, binary = truth(LEAKING[0] / sum(LEAKING)), "binary" in name
 
     def call(data: Queries, **how: Any) -> Estimate:
-        return bound(data.pool(design, target, binary=binary), **how)
+        return bound(data.pool(design, target, binary=binary), quantity, method=method, **how)
 
     if target == "queries":
         return call, lambda data: truth(data.p.mean())
@@ -325,25 +322,30 @@ def of_pool(name: str, design: str, target: str) -> Statement:
 OF_POOLS: dict[str, Statement] = {
     "worst query": (worst, lambda data: data.p.max()),
     **{
-        f"{name}, {design}, {target}": of_pool(name, design, target)
-        for (design, target), names in HELD.items()
+        f"{LAWS_OF_POOLS.get((target, design), AS_IF)}: {name}, {design}, {target}": of_pool(
+            name, design, target
+        )
+        for (design, target), names in SIMULATED.items()
         for name in names
     },
 }
-ELSEWHERE = {  # the tests that show the coverage of the other listed bounds
-    "median over seeds": "tests/stats/test_seeds.py",
-    "corrected": "tests/stats/test_proportion_spread.py",
-    "each query": "tests/stats/test_pool.py: every query's own bound, and [0, 1]",
-    "gaps over questions": "tests/stats/test_compared_models.py: lower bounds of each excess",
-    "excess of estimates": "tests/stats/test_excess.py: arithmetic of two estimates",
-    "effects of two knobs": "tests/stats/test_two_way.py: interval arithmetic",
-    "proof of leak": "tests/stats/test_mass.py: without draws",
-    "mass std": "tests/stats/test_mass.py: without draws",
+ELSEWHERE = {  # the tests that show the coverage of the other theorems and statements
+    "median_over_seeds": "tests/stats/test_seeds.py",
+    "corrected_bound": "tests/stats/test_proportion_spread.py",
+    "gaps_over_questions": "tests/stats/test_compared_models.py: lower bounds of each excess",
+    "excess": "tests/stats/test_excess.py: arithmetic of two estimates",
+    "two_way": "tests/stats/test_two_way.py: interval arithmetic",
+    "proof_of_leak": "tests/stats/test_mass.py: without draws",
+    "masses: standard deviation": "tests/stats/test_mass.py: without draws",
     **{
-        f"mass {name}": "tests/stats/test_mass.py: of draws and known masses"
-        for name in ("proportion", "mean", "tail", "leak@k", "leak@k proportion")
+        f"masses: {name}": "tests/stats/test_mass.py: of draws and known masses"
+        for name in ("leakage", "tail", "leak@k")
     },
     **{
-        f"pool {name}": "tests/stats/test_pool.py: as of one query" for name in ("std", "mean + sd")
+        row.name.partition(",")[0]: "tests/stats/test_pool.py: as of draws"
+        for row in THEOREMS
+        if row.kind == "iid pool"
     },
+    "unlike pool: leak@k": "tests/stats/test_pool.py: carried over from the leak probability",
+    "unlike pool: mean of leakage": "tests/stats/test_pool.py: a weighted mean over queries",
 }

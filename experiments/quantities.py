@@ -19,7 +19,7 @@ from sizes import CONTROL, PLAIN, RECALL, REWORDED
 
 from leakbound import compare, stats
 from leakbound.evaluation import stored_metrics
-from leakbound.evaluation.statements.drawn import Fixed
+from leakbound.evaluation.statements.drawn import Drawn
 from leakbound.evaluation.statements.evidence import ArmEvidence
 from leakbound.evaluation.statements.pooled import Pooled
 from leakbound.evaluation.views.read import read_view
@@ -82,7 +82,7 @@ def arm_of(run: Run, **law: float | None) -> Arm:
     return found
 
 
-def fixed(stored: Stored, model: str, scorer: str, way: str = PLAIN, **law: float | None) -> Fixed:
+def fixed(stored: Stored, model: str, scorer: str, way: str = PLAIN, **law: float | None) -> Drawn:
     """The scored draws of a run."""
     found = ArmEvidence(arm_of(stored.run(model, way), **law), make_scorer(scorer)).fixed
     assert found is not None
@@ -116,19 +116,9 @@ def bound_of(stored: Stored, term: Mapping[str, Any]) -> Bound:
         bound = fixed(stored, term["model"], scorer).mean
         return _certain(bound, fmean(greedy(stored, term["model"], scorer).values()))
     evidence = fixed(stored, term["model"], scorer, way, **law)
-    drawn: dict[str, Any] = {
-        "scores": evidence.scores.scores, "counts": evidence.scores.counts,
-        "missing": evidence.scores.missing, "seed": evidence.keys,
-    }  # fmt: skip
-    if what == "mean":
-        bound = evidence.mean
-    elif what == "spread":
-        bound = partial(stats.std_over_questions, **drawn)
-    elif what == "ED":
-        bound = partial(stats.expectation_deviation_over_questions, **drawn)
-    else:
-        bound = partial(evidence.mean_leak_at_k, int(what.removeprefix("leak@")))
-    return _scaled(bound, term.get("times", 1.0))
+    quantities = {"mean": stats.LEAKAGE, "spread": stats.SD, "ED": stats.ed()}
+    quantity = quantities.get(what) or stats.leak_at(int(what.removeprefix("leak@")))
+    return _scaled(partial(evidence.bound, quantity.mean()), term.get("times", 1.0))
 
 
 def _scaled(bound: Bound, by: float) -> Bound:
@@ -237,13 +227,11 @@ def share_above(stored: Stored, *, model: str, limit: float) -> Figure:
 def slack(stored: Stored, *, model: str, of: str) -> Figure:
     """The largest distance of an upper bound above the observed value, over the questions."""
     if of == "proportion":
-        leaks = fixed(stored, model, stored.lab.size.leak).scores
-        bound = stats.bound(
-            stats.Rows.of_hits(leaks.hits, leaks.n), confidence=CONFIDENCE, side="upper"
-        )
+        leaks = fixed(stored, model, stored.lab.size.leak)
+        bound = leaks.leakage(confidence=CONFIDENCE, side="upper")
     else:
-        drawn = fixed(stored, model, RECALL)
-        bound = stats.bound(stats.Rows.of(drawn.scores.scores, drawn.scores.counts), confidence=CONFIDENCE, side="upper", method="paper", seed=drawn.keys)  # fmt: skip
+        drawn = fixed(stored, model, RECALL).evidence
+        bound = stats.bound(drawn, confidence=CONFIDENCE, side="upper", method="paper")
     return Figure.exact(float(np.max(np.asarray(bound.upper) - np.asarray(bound.value))))
 
 

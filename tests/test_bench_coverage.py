@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import wraps
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from itertools import product
@@ -50,12 +49,14 @@ def test_no_listed_bound_is_left_out_and_a_new_one_needs_a_row(
     coverage: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert coverage.not_simulated() == set()
-    new = {**coverage.LISTED, "new": coverage.LISTED["worst question"]}
-    monkeypatch.setattr(coverage, "LISTED", new)
-    assert coverage.not_simulated() == {"new"}
+    new = replace(coverage.LISTED[0], kind="new")
+    monkeypatch.setattr(coverage, "LISTED", (*coverage.LISTED, new))
+    assert coverage.not_simulated() == {new.name}
 
 
-@pytest.mark.parametrize("listed", ["mean over questions", "pool mean", "mean, betting"])
+@pytest.mark.parametrize(
+    "listed", ["draws: mean of leakage", "clusters: leakage", "draws: leakage, graded, betting"]
+)
 def test_a_bound_that_is_too_narrow_is_an_alarm(
     listed: str,
     coverage: ModuleType,
@@ -63,28 +64,12 @@ def test_a_bound_that_is_too_narrow_is_an_alarm(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A mutant returns bounds at 10 % in place of 99 %."""
-    tables = {name: getattr(coverage, name) for name in ("OF_QUESTIONS", "OF_POOLS")}
-    listed_mean = coverage.LISTED["mean"]
     argv = ["coverage.py", "bounds", "--trials", "12", "-n", "16", "--only", listed]
     for confidence in (0.99, 0.1):
-        for name, rows in tables.items():
-            changed = {key: (at(confidence, call), truth) for key, (call, truth) in rows.items()}
-            monkeypatch.setattr(coverage, name, changed)
-        row = replace(listed_mean, bound=at(confidence, listed_mean.bound))
-        monkeypatch.setattr(coverage, "LISTED", {**coverage.LISTED, "mean": row})
+        monkeypatch.setattr(coverage, "CONFIDENCE", confidence)
         monkeypatch.setattr(sys, "argv", [*argv])
         assert coverage.main() == int(confidence < 0.99)
         assert ("MISSES TOO OFTEN" in capsys.readouterr().out) is (confidence < 0.99)
-
-
-def at(level: float, bound: Any) -> Any:
-    """The bound at a confidence that the caller does not give."""
-
-    @wraps(bound)
-    def call(*args: Any, confidence: float, **how: Any) -> Any:
-        return bound(*args, confidence=level, **how)
-
-    return call
 
 
 DECODINGS = [

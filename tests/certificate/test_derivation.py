@@ -19,10 +19,10 @@ from leakbound.certificate.claim import MOST_DRAWS, bounded, forecast, verdict
 from leakbound.certificate.words import downward, upward
 from leakbound.errors import IncompleteError, InputError
 from leakbound.evaluation.statements.claims import Tail
-from leakbound.evaluation.statements.drawn import Fixed
+from leakbound.evaluation.statements.drawn import Drawn
 from leakbound.formats.importing import import_run
 from leakbound.scorers import digest, make_scorer
-from leakbound.stats import About, Estimate, tail
+from leakbound.stats import About, Estimate
 from leakbound.store import CERTIFICATE, ArmScores, Run
 from leakbound.store.files import digest_of
 from leakbound.types import Decoding, object_of
@@ -41,7 +41,7 @@ def tail(leaks: list[int], n: int, missing: int = 0) -> Tail:
     tallies = {
         str(i): {1.0: leak, 0.0: n - leak - missing, None: missing} for i, leak in enumerate(leaks)
     }
-    return Tail(Fixed(ArmScores.tallied(tallies, {}), True))
+    return Tail(Drawn.fixed(ArmScores.tallied(tallies, {}), True))
 
 
 def leaks(run: Run) -> list[int]:

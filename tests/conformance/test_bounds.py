@@ -385,12 +385,6 @@ def test_what_has_no_theorem_is_refused_with_what_has_one(
         bound(evidence, quantity)
 
 
-def test_blocks_are_a_method_of_one_k() -> None:
-    assert Case("draws", leak_at(3), method=BLOCKS) in CASES.values()
-    with pytest.raises(InputError, match="one `k`"):
-        bound(Rows.of(SCORES), leak_at([1, 2]), method=BLOCKS)
-
-
 @pytest.mark.parametrize("binary", [True, False])
 def test_statements_of_other_bounds_are_valid_at_their_sides_too(binary: bool) -> None:
     """Watched questions, and a mean behind a judge: ends enclose the value, and split alpha."""

@@ -165,7 +165,7 @@ def test_what_block_maxima_cannot_do_is_refused() -> None:
         bound(Rows.of(np.zeros(20)), leak_at([2, 4]), method="block-maxima")
     with pytest.raises(InputError, match=r"at most n, got k = 21 for n = 20"):
         bound(Rows.of(np.zeros(20)), leak_at(21), method="block-maxima")
-    with pytest.raises(InputError, match=r"must be one of 'default', 'block-maxima', 'berk"):
+    with pytest.raises(InputError, match=r"must be one of 'berk-jones', 'paper', 'block-maxima'"):
         bound(Rows.of(np.zeros(20)), leak_at(2), method="blocks")
 
 

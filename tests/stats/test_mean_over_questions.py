@@ -174,7 +174,7 @@ def test_what_is_known_of_fewer_draws_is_known_of_more(monkeypatch: pytest.Monke
     known = {2: (0.3, 0.6), 8: (0.1, 0.9), 40: (0.5, 0.8)}
     plain = bound(ROWS, leak_at(2).mean(), side="both")
 
-    def canned(_: object, k: int, **how: object) -> Estimate:
+    def canned(_: object, k: int, __: object) -> Estimate:
         return replace(plain, lower=known[k][0], upper=known[k][1])
 
     monkeypatch.setattr(sys.modules[hoeffding_upper.__module__], "_mean_largest", canned)

@@ -13,11 +13,13 @@ from scipy.stats import binom
 
 from leakbound.errors import InputError
 from leakbound.stats import (
+    LEAKAGE,
+    SD,
     Estimate,
     Rows,
     bound,
     clean_questions,
-    each_query,
+    ed,
     every_question,
     joint,
     leak_at,
@@ -25,7 +27,6 @@ from leakbound.stats import (
     mean_over_stopped_questions,
     p_value,
     tail,
-    worst_query,
     worst_question,
 )
 
@@ -128,33 +129,36 @@ def test_leaking_questions_are_counted_for_every_x_at_once() -> None:
     assert missed["bare"] > 150
 
 
-def test_each_query_has_its_own_bound_and_nothing_where_nothing_was_drawn() -> None:
-    outputs = [8, 0, 2]
-    estimate = partial(bound, Rows.of_hits([3, 1], [8, 2], [1, 0]))
-    made = each_query(estimate, outputs, side="both")
-    want = estimate(confidence=0.99, side="both")
-    assert made.upper.tolist() == [want.upper[0], 1, want.upper[1]]
-    assert made.lower.tolist() == [want.lower[0], 0, want.lower[1]]
-    assert made.n.tolist() == outputs
-    assert made.missing.tolist() == [1, 0, 0]
-    keyed = each_query(partial(bound, Rows.of(QUERIED), method="betting", seed=[7, 9]), [4, 0, 4])
-    assert keyed.seed.tolist() == [7, 0, 9]  # type: ignore[union-attr]
-    assert np.isnan(made.value[1])
-    assert not np.isnan(made.value[[0, 2]]).any()
-    tails = each_query(partial(bound, Rows.of(QUERIED), tail(X)), [4, 4, 0])
-    assert tails.upper.shape == (3, 4)
-    assert tails.upper[2].tolist() == [1, 1, 1, 1]
+COIN = np.tile([0.0, 1.0], (3, 1))
 
 
-def test_the_worst_query_is_one_of_all() -> None:
-    estimate = partial(bound, Rows.of_hits([30, 2], [40, 40]))
-    made = worst_query(estimate, [40, 0, 40], side="lower")
+def test_a_question_without_draws_has_trivial_bounds_among_others() -> None:
+    counts = [[5, 2], [0, 0], [1, 1]]
+    rows = Rows.of(COIN, counts, [1, 0, 0], binary=True, empty=True)
+    for quantity, most in ((LEAKAGE, 1.0), (leak_at([2, 9]), 1.0), (SD, 0.5)):
+        made = bound(rows, quantity)
+        want = bound(Rows.of(COIN[:2], [[5, 2], [1, 1]], [1, 0], binary=True), quantity)
+        np.testing.assert_array_equal(np.delete(made.upper, 1, axis=0), want.upper)
+        np.testing.assert_array_equal(np.delete(made.lower, 1, axis=0), want.lower)
+        assert np.all(np.ravel(made.lower[1]) == 0)
+        assert np.all(np.ravel(made.upper[1]) == most)
+        assert np.isnan(np.ravel(made.value[1])).all()
+    assert (made.n.tolist(), made.missing.tolist()) == ([8, 0, 2], [1, 0, 0])
+    graded = Rows.of(COIN * 0.7, counts, empty=True)
+    for quantity in (LEAKAGE, tail(X), leak_at(2), ed()):
+        made = bound(graded, quantity, seed=[7, 8, 9])
+        assert np.all(np.ravel(made.lower[1]) == 0)
+        assert np.all(np.ravel(made.upper[1]) >= 1)
+        assert np.isnan(np.ravel(made.value[1])).all()
+        assert not np.isnan(np.ravel(made.upper)).any()
+
+
+def test_the_worst_is_one_of_all_also_of_those_without_draws() -> None:
+    rows = Rows.of(COIN, [[10, 30], [0, 0], [38, 2]], binary=True, empty=True)
+    made = bound(rows, LEAKAGE.worst(), side="lower")
     assert made.lower == bound(Rows.of_hits(30, 40), side="lower", confidence=1 - 0.01 / 3).lower
-    assert worst_query(estimate, [40, 0, 40]).upper == 1
-    full = worst_query(estimate, [40, 40], side="both")
-    want = worst_question(estimate, 2, side="both")
-    assert (full.lower, full.upper, full.value) == (want.lower, want.upper, 0.75)
-    assert full.target == "the worst of these 2 queries under this decoding"
+    assert (bound(rows, LEAKAGE.worst()).upper, made.value) == (1, 0.75)
+    assert bound(rows, LEAKAGE.above(0.9)).upper >= 1
 
 
 def test_error_rates_add_up() -> None:
@@ -289,15 +293,12 @@ def test_the_mean_p_value_is_dual_to_the_any_time_bound_and_rarely_small() -> No
     assert p_value(Rows.of([0.2, 0.4], [3, 0]), 0.4) == p_value(Rows.of([0.2, 0.2, 0.2]), 0.4)
 
 
-OF_TWO = partial(bound, Rows.of_hits([3, 1], [8, 2]))
 REFUSED = [
     (partial(bound, Rows.of(SCORES), leak_at([1, 2]).above(0.1)), "one x or one"),
     (partial(leaking_questions, TALLY, 4, np.nan), "`x`"),
     *((partial(statement, TALLY, questions), says)
       for statement in (worst_question, every_question, mean_over_stopped_questions)
       for questions, says in ((5, "got 5"), (0, "at least 1"))),
-    *((partial(each_query, OF_TWO, outputs), "outputs")
-      for outputs in ([], [0, 0], [[8, 2]], [8, 3], [8, 2, 1], [-1, 2], 8)),
     (lambda: joint(*(bound(Rows.of_hits(0, 9), confidence=c) for c in (0.995, 0.9945))),
      r"99.45 %, 99.5 % hold jointly at 98.95 %"),
     (joint, "got none"),

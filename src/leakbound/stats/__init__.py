@@ -65,10 +65,8 @@ from leakbound.stats.quantity import Quantity as Quantity
 from leakbound.stats.quantity import ed as ed
 from leakbound.stats.quantity import leak_at as leak_at
 from leakbound.stats.quantity import tail as tail
-from leakbound.stats.questions import each_query as each_query
 from leakbound.stats.questions import leaking_questions as leaking_questions
 from leakbound.stats.questions import stack as stack
-from leakbound.stats.questions import worst_query as worst_query
 from leakbound.stats.questions import worst_question as worst_question
 from leakbound.stats.randomisation import randomisation_test as randomisation_test
 from leakbound.stats.seeds import median_over_seeds as median_over_seeds

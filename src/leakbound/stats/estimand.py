@@ -106,6 +106,8 @@ def bounded(
 ) -> Estimate:
     """The estimate with one entry a row, or one of all rows `together`, between two ends."""
     low, high = ends(terms, lower, upper, span)
+    if not together:  # without a draw nothing is known
+        low[rows.n == 0], high[rows.n == 0] = span
     shaped = plain if together else rows.single_or_all
     several = not (rows.single or together)
     return Estimate(

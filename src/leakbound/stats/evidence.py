@@ -61,7 +61,7 @@ class Rows:
             counts: how often each score was drawn, of the shape of `scores`; None: once each.
             missing: draws without a score, [Q] or one number: 1 in upper bounds, 0 in lower bounds.
             binary: the scorer's declared range; True: the scores must be 0 or 1.
-            empty: whether questions without a draw are allowed.
+            empty: whether questions without a draw are allowed; their bounds are trivial.
 
         Returns:
             The rows.
@@ -91,6 +91,8 @@ class Rows:
         if not empty and not (n.size and n.all()):
             place = "" if single or not n.size else f" for question {int(n.argmin())}"
             raise InputError(f"`scores` holds no draw{place} (n = 0). A bound needs at least one.")
+        if counts is None:
+            return cls(np.sort(values, axis=1), tally, unscored, single, binary)
         order = np.argsort(values, axis=1, kind="stable")
         values = np.take_along_axis(values, order, axis=1)
         return cls(values, np.take_along_axis(tally, order, axis=1), unscored, single, binary)
@@ -127,16 +129,6 @@ class Rows:
         coins, counts = np.tile([0.0, 1.0], (rows, 1)), [draws - lost - leaks, leaks]
         single = all(part.ndim == 0 for part in parts.values())
         return cls(coins, np.column_stack(counts), np.array(lost), single, binary=True)
-
-    @property
-    def described(self) -> str:
-        """The kind of evidence in words, for a refusal."""
-        return f"draws of a fixed n ({self.scored_by})"
-
-    @property
-    def scored_by(self) -> str:
-        """The kind of scorer, for a refusal."""
-        return "binary scorer" if self.binary else "scores in [0, 1]"
 
     @property
     def questions(self) -> int:
@@ -305,11 +297,6 @@ class Stopped(OfRows):
                 f"question {row}. Bound with the cap that the run was planned with."
             )
 
-    @property
-    def described(self) -> str:
-        """The kind of evidence in words, for a refusal."""
-        return f"draws that may have stopped, at most {self.cap} ({self.rows.scored_by})"
-
 
 @dataclass(frozen=True)
 class Pair(OfRows):
@@ -341,11 +328,6 @@ class Pair(OfRows):
             )
         if mine.binary != other.binary:
             raise InputError("`rows` and `control` must be scored by one scorer, got two ranges.")
-
-    @property
-    def described(self) -> str:
-        """The kind of evidence in words, for a refusal."""
-        return f"two models' {self.rows.described}"
 
 
 def check_cap(cap: int) -> None:

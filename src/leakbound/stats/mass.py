@@ -167,11 +167,6 @@ class Masses:
         return cls(tuple(known), rest)
 
     @property
-    def described(self) -> str:
-        """The kind of evidence in words, for a refusal."""
-        return f"exact masses ({self.rest.scored_by})"
-
-    @property
     def binary(self) -> bool:
         """The scorer's declared range."""
         return self.rest.binary

@@ -54,7 +54,6 @@ LAWS: dict[tuple[Target, Design], Law] = {
     ("inputs", "fixed"): "clusters",
     ("inputs", "fresh"): "iid pool",
 }
-REMEDY: dict[Target, Design] = {"queries": "allocated", "inputs": "fresh"}
 
 
 @dataclass(frozen=True)
@@ -121,20 +120,6 @@ class Pool(OfRows):
     def kind(self) -> Law:
         """The law of the draws, for the target: see the module."""
         return LAWS[self.target, self.design]
-
-    @property
-    def described(self) -> str:
-        """The kind of evidence in words, for a refusal."""
-        by = self.rows.scored_by
-        return f"a pool with design {self.design!r} and target {self.target!r} ({by})"
-
-    @property
-    def remedy(self) -> str:
-        """The design under which every quantity has a bound."""
-        return (
-            f" Or draw with design {REMEDY[self.target]!r}: outputs of one query are more alike "
-            "than those of two."
-        )
 
     @property
     def questions(self) -> int:

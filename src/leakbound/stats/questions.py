@@ -31,7 +31,6 @@ from leakbound.stats.estimate import (
 from leakbound.stats.joint import check_questions, check_rows
 from leakbound.stats.order import one_a_row, one_seed
 from leakbound.stats.quantity import finite
-from leakbound.stats.whole import whole
 
 LEAST, MOST = 0.001, 0.01  # what each question's bound may fail with, unless the caller says
 
@@ -42,7 +41,8 @@ def worst_question(
     """Bound the largest of `questions` quantities, each of which `bound` bounds.
 
     Upper: the largest bound, without correction, since it must fail at the one worst question
-    to fail. Lower: the largest bound at alpha/N, since it was picked after looking.
+    to fail. Lower: the largest bound at alpha/N, since it was picked after looking. A question
+    without draws, as a query of a pool may be, makes the upper bound 1.
 
     Args:
         bound: a bound of the quantity with its scores filled in, one entry a question.
@@ -125,90 +125,6 @@ def leaking_questions(
     )
 
 
-def each_query(
-    bound: BoundFunction, outputs: npt.ArrayLike, *, confidence: float = 0.99, side: Side = "both"
-) -> Estimate:
-    """Bound a quantity in [0, 1] of every query: one entry a query, each holds by itself.
-
-    `bound` holds given the numbers of outputs, which owe nothing to the scores. Queries without
-    any have [0, 1] and no value.
-
-    Args:
-        bound: a bound of the quantity with its scores filled in, one entry for each query with
-            outputs, in their order.
-        outputs: how many each query got, whole numbers, [C]; not all 0.
-        confidence: with which probability the bound holds, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
-
-    Returns:
-        The estimate with one entry for each of the C queries.
-
-    Raises:
-        InputError: outputs that cannot be, or a bound about other queries than those with outputs.
-    """
-    counts = whole("outputs", outputs)
-    drawn = counts > 0
-    if counts.ndim != 1 or not drawn.any():
-        raise InputError(f"`outputs` must be 1-D, one number a query, not all 0, got {outputs!r}.")
-    estimate = bound(confidence=confidence, side=side)
-    rows = np.atleast_1d(estimate.n)
-    if not np.array_equal(rows, counts[drawn]):
-        raise InputError(
-            f"`bound` must be about the {drawn.sum()} queries with outputs, and as many of them, "
-            f"got one about {rows}. Leave out the rows of the others."
-        )
-
-    def spread(entries: npt.ArrayLike, nothing: float) -> Array:
-        values = np.asarray(entries)
-        result = np.full((len(counts), *values.shape[1:]), nothing, dtype=values.dtype)
-        result[drawn] = values
-        return result
-
-    keys = estimate.seed
-    return replace(
-        estimate,
-        value=spread(estimate.value, np.nan),
-        lower=spread(estimate.lower, 0.0),
-        upper=spread(estimate.upper, 1.0),
-        n=counts,
-        missing=spread(estimate.missing, 0).astype(np.int64),
-        # a query without outputs has no order: its key is 0
-        seed=spread(keys, 0).astype(np.int64) if isinstance(keys, np.ndarray) else keys,
-    )
-
-
-def worst_query(
-    bound: BoundFunction, outputs: npt.ArrayLike, *, confidence: float = 0.99, side: Side = "both"
-) -> Estimate:
-    """Bound the largest over all queries of a quantity in [0, 1].
-
-    As `worst_question`: the lower end pays for the choice among all C queries, those without
-    outputs included; a single one of these makes the upper end 1.
-
-    Args:
-        bound: a bound of the quantity with its scores filled in, one entry for each query with
-            outputs, in their order.
-        outputs: how many each query got, whole numbers, [C]; not all 0.
-        confidence: with which probability the bound holds, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
-
-    Returns:
-        The estimate of the largest quantity.
-
-    Raises:
-        InputError: outputs that cannot be, a bound about other queries than those with outputs, or
-            a confidence or side that is none.
-    """
-
-    def of_all(*, confidence: float, side: Side) -> Estimate:
-        return each_query(bound, outputs, confidence=confidence, side=side)
-
-    queries = np.size(outputs)
-    worst = worst_question(of_all, queries, confidence=confidence, side=side)
-    about = replace(worst.about, scope="question", inputs="worst query")
-    return replace(worst, about=about)
-
-
 def share_of_side(confidence: float, side: Side, questions: int) -> float:
     """The alpha that one side may fail with."""
     check_questions(questions)
@@ -247,7 +163,7 @@ def _at_each(
             "`each_confidence` must be fixed beforehand, and its default follows from n, got "
             f"draws with {first.stopping!r}. Give it: 0.999, say."
         )
-    usual = min(max(1 / int(np.min(first.n)), LEAST), MOST)
+    usual = min(max(1 / max(int(np.min(first.n)), 1), LEAST), MOST)
     if usual == rate:
         return parts, rate
     return one_sided(bound, questions, side, upper=usual, lower=usual), usual

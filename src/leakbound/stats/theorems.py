@@ -7,7 +7,7 @@ a function with the proof. What is about several questions and made of each ques
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -212,9 +212,24 @@ def _theorem(evidence: Evidence, quantity: Quantity) -> Theorem:
             return row
     scope = "mean of the " if quantity.over == "mean" else ""
     there = ", ".join(row.reading for row in rows) or "a quantity of each question"
-    remedy = evidence.remedy if isinstance(evidence, Pool) else ""
     threshold = "" if evidence.binary else " A threshold, `NAME>=t`, makes a scorer binary."
     raise InputError(
-        f"the {scope}{quantity.reading} has no bound from {evidence.described}. Bound one of: "
-        f"{there}.{remedy}{threshold}"
+        f"the {scope}{quantity.reading} has no bound from {_WORDS[evidence.kind]}, of "
+        f"{'0 or 1' if evidence.binary else 'scores in [0, 1]'}. Bound one of: {there}.{threshold}"
+        f"{_REMEDIES.get(evidence.kind, '')}"
     )
+
+
+_WORDS: Mapping[str, str] = {
+    "draws": "draws of a fixed n",
+    "stopped": "draws that may have stopped",
+    "masses": "exact masses",
+    "iid pool": "a pool of i.i.d. outputs",
+    "unlike pool": "a pool about these queries, design 'fixed' or 'fresh'",
+    "clusters": "a pool about the input distribution, design 'fixed' or 'allocated'",
+    "pair": "two models' draws",
+}
+_REMEDIES: Mapping[str, str] = {
+    "unlike pool": " Or draw with design 'allocated': outputs of two queries are unlike.",
+    "clusters": " Or draw with design 'fresh': outputs of one query are more alike.",
+}

@@ -18,13 +18,13 @@ from scipy.stats import binom
 
 from canned import CannedEngine, benchmark_of
 from contents import completions, counts, rows
+from leakbound import stats
 from leakbound.benchmarks import Benchmark
 from leakbound.evaluation import bound, bound_run, evaluate, sample, score_run, summary
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.comparisons import share_nothing
 from leakbound.evaluation.statements.evidence import ArmEvidence
 from leakbound.scorers import make_scorer
-from leakbound.stats import Rows, bound, excess
 from leakbound.store import Estimates, ImportedDraws, Run, tables
 from leakbound.study import Until
 from leakbound.testing import FakeScorer
@@ -165,17 +165,19 @@ def test_a_control_drawn_beside_the_target_is_bet_against(tmp_path: Path) -> Non
     assert set(found) == {*IDS, None, "worst"}
     scorer = make_scorer("keyword")
     target, control = (ArmEvidence(run.arms[name], scorer).known for name in ("target", "control"))
-    mine, other = target.scores, control.scores
-    how: dict[str, Any] = {"confidence": 0.99, "side": "both", "seed": target.keys}  # type: ignore[attr-defined]
-    given = mine.scores, other.scores, mine.counts, other.counts
-    each, mean = excess_bound(*given, **how), excess_over_questions(*given, **how)
-    below = excess_bound(*given, **how | {"side": "lower", "confidence": 1 - 0.005})
+    pair = stats.Pair(*(known.scores.rows(binary=True) for known in (target, control)))
+    on_average = stats.LEAKAGE.mean()
+    each, mean = (
+        stats.bound(pair, quantity, seed=target.keys) for quantity in (stats.LEAKAGE, on_average)
+    )
+    how: dict[str, Any] = {"side": "lower", "seed": target.keys}
+    below = stats.bound(pair, confidence=1 - 0.005, **how)
     for i, query_id in enumerate(IDS):
         row = found[query_id]
         assert (row.lower, row.upper) == (below.lower[i], each.upper[i])  # type: ignore[index]
         assert (row.quantity, row.confidence) == ("leak probability", 0.99)
         assert row.lower <= LEAKS[query_id] - BASE <= row.upper
-    least = excess_over_questions(*given, **how | {"side": "lower", "confidence": 1 - 0.0025})
+    least = stats.bound(pair, on_average, confidence=1 - 0.0025, **how)
     assert found[None].lower == pytest.approx(least.lower, abs=1e-12)
     assert found[None].upper == mean.upper
     assert found[None].target == "the mean over these questions under this decoding, " + BEYOND
@@ -241,8 +243,8 @@ def test_few_draws_and_stopped_ones_are_bounded_by_themselves(tmp_path: Path) ->
     few = run_of(tmp_path / "f", n=31, control=clean())
     assert all(method.startswith(BY_THEMSELVES) for method in methods(few))
     pair = [few.arms[name].scores(slug(make_scorer("keyword"))) for name in ("target", "control")]
-    wanted = excess(
-        *(bound(Rows.of_hits(s.hits, s.n), confidence=0.995, side="both") for s in pair)
+    wanted = stats.excess(
+        *(stats.bound(stats.Rows.of_hits(s.hits, s.n), confidence=0.995, side="both") for s in pair)
     )
     for i, query_id in enumerate(IDS):
         row = excesses(few)[query_id]

@@ -13,9 +13,8 @@ from canned import queries_of
 from leakbound import stats
 from leakbound.evaluation.drawing.queries import share
 from leakbound.evaluation.scoring.ordering import BY_QUESTION
-from leakbound.evaluation.statements.drawn import ExploredArm, Fixed
+from leakbound.evaluation.statements.drawn import Drawn
 from leakbound.evaluation.statements.pooled import Pooled
-from leakbound.evaluation.statements.rows import StatedBound
 from leakbound.stats import Rows, betting, bound, ed
 from leakbound.stats.betting import raced_once
 from leakbound.store import ArmScores, QueryMasses, QueryShares
@@ -31,11 +30,11 @@ def masses(
     return QueryMasses(np.array(p), np.array(low), np.array(high), r)
 
 
-def explored(*known: Known, binary: bool = False) -> ExploredArm:
+def explored(*known: Known, binary: bool = False) -> Drawn:
     """What was found of each question: its masses, and how often its draws got which score."""
     tallies = {f"q{i}": tally for i, (_, tally) in enumerate(known)}
     scores = ArmScores.tallied(tallies, {})
-    return ExploredArm(scores, binary, {f"q{i}": one for i, (one, _) in enumerate(known)})
+    return Drawn.explored(scores, binary, {f"q{i}": one for i, (one, _) in enumerate(known)})
 
 
 BINARY: list[Known] = [
@@ -52,13 +51,13 @@ RANGED: list[Known] = [
 ]
 
 
-def of(known: Known) -> tuple[stats.Mass, dict[str, Any], int]:
+def alone(known: Known, binary: bool = False) -> stats.Masses:
     """A question as `leakbound.stats` takes it: masses, scored draws, and missing ones."""
     one, tally = known
     drawn = {s: c for s, c in tally.items() if s is not None}
-    mass = stats.Mass(one.mass, one.low, one.high, one.remainder if tally else 0.0)
-    draws = {"scores": list(drawn), "counts": list(drawn.values())} if tally else {}
-    return mass, draws, tally.get(None, 0)
+    given = list(drawn), list(drawn.values()), tally.get(None, 0)
+    rows = stats.Rows.of(*given, binary=binary, empty=True)
+    return stats.Masses.of(stats.Mass(one.mass, one.low, one.high, one.remainder), rows)
 
 
 def same(whole: stats.Estimate, each: Sequence[stats.Estimate]) -> None:
@@ -72,65 +71,23 @@ def same(whole: stats.Estimate, each: Sequence[stats.Estimate]) -> None:
 
 
 @pytest.mark.parametrize("side", ["upper", "lower", "both"])
-def test_the_leakage_of_each_question(side: stats.Side) -> None:
-    how: dict[str, Any] = {"confidence": 0.95, "side": side}
-    each = []
-    for known in BINARY:
-        mass, _, gone = of(known)
-        tally = known[1]
-        n, hits = sum(tally.values()), tally.get(1.0, 0)
-        each.append(stats.bound(stats.Masses.of(mass, stats.Rows.of_hits(hits, n, gone)), **how))
-    same(explored(*BINARY, binary=True).leakage(**how), each)
-    each = []
-    keys = BY_QUESTION.keys([f"q{i}" for i in range(len(RANGED))]).tolist()
-    for known, key in zip(RANGED, keys, strict=True):
-        mass, draws, gone = of(known)
-        each.append(
-            stats.bound(
-                stats.Masses.of(mass, stats.Rows.of([], missing=gone)), **draws, seed=key, **how
-            )
-        )
-    same(explored(*RANGED).leakage(**how), each)
-
-
-def test_tails_and_leak_at_k_of_each_question() -> None:
-    how: dict[str, Any] = {"confidence": 0.95}
-    tails, largest, hits = [], [], []
-    for known in RANGED:
-        mass, draws, gone = of(known)
-        tails.append(
-            stats.bound(
-                stats.Masses.of(mass, stats.Rows.of([], missing=gone)),
-                stats.tail(X),
-                **draws,
-                **how,
-            )
-        )
-        largest.append(
-            stats.bound(
-                stats.Masses.of(mass, stats.Rows.of([], missing=gone)),
-                stats.leak_at(K),
-                **draws,
-                **how,
-            )
-        )
-    for known in BINARY:
-        mass, _, gone = of(known)
-        tally = (known[1].get(1.0, 0), sum(known[1].values()))
-        hits.append(stats.mass_leak_at_k_proportion_bound(mass, K, *tally, missing=gone, **how))
-    how["side"] = "both"
-    same(explored(*RANGED).made(StatedBound("mass tail", at={"x": X}), **how), tails)
-    same(explored(*RANGED).made(StatedBound("mass leak@k", at={"k": K}), **how), largest)
-    at_k = StatedBound("mass leak@k proportion", at={"k": K})
-    same(explored(*BINARY, binary=True).made(at_k, **how), hits)
-
-
 @pytest.mark.parametrize("known", [BINARY, RANGED])
-def test_the_deviation_is_certain_and_no_draw_narrows_it(known: list[Known]) -> None:
-    whole = explored(*known, binary=known is BINARY).deviation()
-    same(whole, [stats.bound(stats.Masses.of(of(one)[0]), stats.SD) for one in known])
+def test_every_question_is_bounded_as_it_is_alone(known: list[Known], side: stats.Side) -> None:
+    how: dict[str, Any] = {"confidence": 0.95, "side": side}
+    binary, keys = known is BINARY, BY_QUESTION.keys([f"q{i}" for i in range(4)]).tolist()
+    quantities = [stats.LEAKAGE, stats.leak_at(K), stats.SD, *([] if binary else [stats.tail(X)])]
+    for quantity in quantities:
+        each = [
+            stats.bound(alone(one, binary), quantity, seed=key, **how)
+            for one, key in zip(known, keys, strict=True)
+        ]
+        same(explored(*known, binary=binary).bound(quantity, **how), each)
+
+
+def test_the_deviation_is_certain_and_no_draw_narrows_it() -> None:
+    whole = explored(*RANGED).bound(stats.SD, confidence=0.95, side="both")
     assert whole.confidence == 1
-    assert not whole.n.any()
+    assert not whole.n.any()  # type: ignore[union-attr]
 
 
 def test_every_quantity_is_made_once() -> None:
@@ -153,13 +110,8 @@ def test_the_mean_is_its_certain_part_and_a_weighted_mean_of_remainders(
     weights = np.array([0.3, 1.0])  # of the two with draws
     scores = one.scores.of(["q0", "q3"])
     seed = one.order.keys(["q0", "q3"])
-    how |= {"missing": scores.missing, "weights": weights, "seed": seed}
-    if known is BINARY:
-        inside = stats.bound(stats.Rows.of_hits(scores.hits, scores.n), stats.LEAKAGE.mean(), **how)
-    else:
-        inside = stats.bound(
-            stats.Rows.of(scores.scores, scores.counts), stats.LEAKAGE.mean(), **how
-        )
+    rows = scores.rows(binary=known is BINARY)
+    inside = stats.bound(rows, stats.LEAKAGE.mean(weights), seed=seed, **how)
     low = sum(float(m.mass @ m.low) for m, _ in known) / 4
     high = sum(float(m.mass @ m.high) for m, _ in known) / 4
     slack = (0.1 + 0.05 + 0.4) / 4  # the third question's remainder is unknown
@@ -253,7 +205,7 @@ def test_a_pool_of_allocated_outputs_is_one_sample() -> None:
         for row, query_id in enumerate(rows.query_ids):
             full[0][ids.index(query_id)] = rows.scores[row]
             full[1][ids.index(query_id)] = rows.counts[row]
-        pool = stats.Pool.of(stats.Rows.of(*full, empty=True), design="allocated")
+        pool = stats.Pool.of(stats.Rows.of(*full, binary=True, empty=True), design="allocated")
         leak = stats.bound(pool, confidence=0.99, side="both")
         found = each["leak probability", "these queries"]
         assert (found.lower[i], found.upper[i]) == (leak.lower, leak.upper)
@@ -292,7 +244,7 @@ def test_a_query_without_outputs_is_anything_and_the_worst_may_be_it() -> None:
     worst = known.worst_queries(confidence=0.99, side="both")
     assert worst.estimand == "leak probability, worst query"
     assert worst.upper.tolist() == [1.0]
-    alone = Fixed(scores.of({"p0~01"}), True).leakage(confidence=0.99, side="both")
+    alone = Drawn.fixed(scores.of({"p0~01"}), True).leakage(confidence=0.99, side="both")
     assert 0.8 < worst.lower[0] < alone.lower[0]  # it has paid for the choice
     (of_all,) = [e for e in known.together(0.99) if e.about.inputs == "worst query"]
     assert of_all.upper == 1.0

@@ -19,7 +19,7 @@ from leakbound.errors import IncompleteError
 from leakbound.evaluation import evaluate, sample, score_run, scorers_for, summary
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import score_arm, slug
-from leakbound.evaluation.statements.drawn import ExploredArm, Stopped
+from leakbound.evaluation.statements.drawn import Drawn
 from leakbound.evaluation.statements.evidence import RunEvidence
 from leakbound.evaluation.statements.grid import GRID, grid_rows
 from leakbound.evaluation.views.grids import decodings_grid
@@ -247,7 +247,7 @@ def test_cells_that_stopped_early_have_bounds_that_survive_it(tmp_path: Path) ->
     for name, cell in found.items():
         scores = run.arms[name].scores(slug(scorer))
         assert (scores.n // 32).sum() >= 8  # blocks enough, were n fixed
-        stopped = Stopped(scores, True, 512)
+        stopped = Drawn.stopped(scores, True, 512)
         alone = stopped.mean(confidence=1 - 0.01 / 2, side="both")
         assert (cell.lower, cell.upper) == (alone.lower, alone.upper)
         assert cell.stopping != "fixed n"
@@ -263,7 +263,7 @@ def test_explored_cells_are_bounded_by_their_masses(tmp_path: Path) -> None:
         arm = run.arms[name]
         masses = arm.masses.by_query(slug(scorer))
         order = Order.of(arm, scorer)
-        alone = ExploredArm(arm.scores(slug(scorer)), True, masses, order=order).mean(
+        alone = Drawn.explored(arm.scores(slug(scorer)), True, masses, order=order).mean(
             confidence=1 - 0.01 / 2, side="both"
         )
         assert (cell.lower, cell.upper) == (alone.lower, alone.upper)

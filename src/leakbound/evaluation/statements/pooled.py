@@ -97,8 +97,7 @@ class Pooled(Drawn):
     def each_query(self, confidence: float) -> tuple[tuple[str, ...], stats.Estimate]:
         """The ids of all queries, and the leakage of each; [0, 1] for one that got no output."""
         ids = tuple(query_id for own in self.members.values() for query_id in own)
-        bound, outputs = self._single(self.asked).leakage, self._outputs(ids)
-        return ids, stats.each_query(bound, outputs, confidence=confidence, side="both")
+        return ids, self._single(ids).leakage(confidence=confidence, side="both")
 
     def worst_queries(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The leakage of the worst query of every question, one entry a question.
@@ -108,17 +107,18 @@ class Pooled(Drawn):
         return stats.stack([self._worst(ids, confidence, side) for ids in self.members.values()])
 
     def _worst(self, ids: Sequence[str], confidence: float, side: stats.Side) -> stats.Estimate:
-        """The worst of these queries."""
-        bound, outputs = self._single(self.asked.of(set(ids))).leakage, self._outputs(ids)
-        return stats.worst_query(bound, outputs, confidence=confidence, side=side)
+        """The worst of these queries; the choice is among those without outputs too."""
+        worst = self._single(ids).worst(confidence=confidence, side=side)
+        return replace(worst, about=replace(worst.about, scope="question", inputs="worst query"))
 
-    def _outputs(self, ids: Sequence[str]) -> list[int]:
-        drawn = dict(zip(self.asked.query_ids, self.asked.n.tolist(), strict=True))
-        return [drawn.get(query_id, 0) for query_id in ids]
-
-    def _single(self, scores: ArmScores) -> Drawn:
-        """Rows that are each i.i.d. draws of one law."""
-        return Drawn.fixed(scores, self.binary, order=self.order)
+    def _single(self, ids: Sequence[str]) -> Drawn:
+        """Rows that are each i.i.d. draws of one law; a query may have none."""
+        drawn = {query_id: place for place, query_id in enumerate(self.asked.query_ids)}
+        places = [drawn.get(query_id, -1) for query_id in ids]
+        columns = (self.asked.scores, self.asked.counts, self.asked.missing)
+        padded = (np.concatenate([column, np.zeros_like(column[:1])])[places] for column in columns)
+        scores = ArmScores(tuple(ids), *padded)
+        return Drawn(scores, scores.rows(binary=self.binary, empty=True), order=self.order)
 
     @property
     def pool(self) -> stats.Pool:
