@@ -19,8 +19,6 @@ runs of a kind. Exit status 1 at an alarm.
 
 from __future__ import annotations
 
-import inspect
-import math
 import os
 import sys
 import time
@@ -28,6 +26,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, is_dataclass, replace
 from functools import partial
+from inspect import isfunction
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
@@ -127,25 +126,13 @@ def theirs(name: str, alpha: float, *points: np.ndarray) -> Call:
     return call
 
 
-def sd_of(law: Law) -> float:
-    return math.sqrt(law.p * (1 - law.p))
-
-
-TRUTHS: dict[tuple[str, bool], Callable[[Law], Any]] = {  # by reading, of a binary scorer or not
-    ("leakage", True): lambda law: law.p,
-    ("leak@k", True): lambda law: 1 - (1 - law.p) ** K,
-    ("standard deviation", True): sd_of,
-    ("expectation deviation", True): lambda law: law.p + 2 * sd_of(law),
-    ("leakage", False): lambda law: law.mean,
-    ("standard deviation", False): lambda law: law.std,
-    ("expectation deviation", False): lambda law: law.mean + 2 * law.std,
-    ("tail", False): lambda law: law.tail(X),
-    ("leak@k", False): lambda law: law.leak_at(K),
+TRUTHS: dict[str, tuple[Quantity, Callable[[Law], Any]]] = {
+    "leakage": (LEAKAGE, lambda law: law.mean),
+    "tail": (tail(X), lambda law: law.tail(X)),
+    "leak@k": (leak_at(K), lambda law: law.leak_at(K)),
+    "standard deviation": (SD, lambda law: law.std),
+    "expectation deviation": (ed(), lambda law: law.mean + 2 * law.std),
 }
-QUANTITIES = {
-    "leakage": LEAKAGE, "leak@k": leak_at(K), "tail": tail(X), "standard deviation": SD,
-    "expectation deviation": ed(),
-}  # fmt: skip
 JUDGES = {"judged .9/.05": (0.9, 0.05), "judged .3/.4": (0.3, 0.4)}
 
 
@@ -156,26 +143,23 @@ def of_draws(row: Theorem) -> bool:
 
 def of_one_question() -> Bounded:
     """Every theorem about the draws of one question, by each of its methods."""
-    found: Bounded = {
-        judge: (judged(*rates), TRUTHS["leakage", True]) for judge, rates in JUDGES.items()
-    }
-    for row in LISTED:
+    found: Bounded = {judge: (judged(*rates), lambda law: law.p) for judge, rates in JUDGES.items()}
+    for row in filter(of_draws, LISTED):
+        quantity, truth = TRUTHS[row.reading]
         for binary in (True, False) if row.binary is None else (row.binary,):
-            if not of_draws(row) or (row.reading, binary) not in TRUTHS:
-                continue
+            own, of = replace(row, binary=binary), partial(true_of, truth, binary)
             for method in [m for m in row.methods if m != BLOCKS] or (None,):
-                own = replace(row, binary=binary)
                 title = ", ".join(filter(None, (own.name, method)))
-                call = called(own, QUANTITIES[row.reading], method)
-                found[title] = call, TRUTHS[row.reading, binary]
+                found[title] = called(own, quantity, method), of
     blocks = next(row for row in LISTED if BLOCKS in row.methods)
     for k in (2, 8, 32):  # one k has its own bounds
-        found[f"leak@{k}, that k"] = called(blocks, leak_at(k)), partial(at_one_k, k=k)
+        truth = partial(Law.leak_at, k=np.array([k]))
+        found[f"leak@{k}, that k"] = called(blocks, leak_at(k)), truth
     return found
 
 
-def at_one_k(law: Law, k: int) -> np.ndarray:
-    return law.leak_at(np.array([k]))
+def true_of(truth: Callable[[Law], Any], binary: bool, law: Law) -> Any:
+    return truth(law.coin if binary else law)
 
 
 CONBO: Bounded = {
@@ -252,17 +236,12 @@ def not_simulated() -> set[str]:
 
 
 def statements_of(package: ModuleType) -> set[str]:
-    """The functions of a package that make estimates of other bounds."""
-    public = {name: getattr(package, name) for name in dir(package)}
-    made = {name: f for name, f in public.items() if inspect.isfunction(f) and gives_estimates(f)}
-    return made.keys() - {"bound", "stack", "joint", "randomisation_test"}
-
-
-def gives_estimates(function: Callable[..., Any]) -> bool:
-    """Whether a function returns an estimate, or a value with some."""
-    given = get_type_hints(function).get("return")
-    parts = get_type_hints(given).values() if is_dataclass(given) else ()
-    return given is Estimate or Estimate in parts or tuple[Estimate, ...] in parts
+    """The functions of a package that make estimates, or values with some, of other bounds."""
+    functions = {name: getattr(package, name) for name in dir(package)}
+    given = {n: get_type_hints(f).get("return") for n, f in functions.items() if isfunction(f)}
+    parts = {n: get_type_hints(v).values() if is_dataclass(v) else () for n, v in given.items()}
+    made = {n for n, v in given.items() if v is Estimate or Estimate in parts[n]}
+    return made - {"bound", "stack", "randomisation_test"}
 
 
 def tables(cells: list[Cell]) -> Iterator[tuple[str, list[dict[str, Any]]]]:

@@ -26,6 +26,12 @@ class Law:
         """Pr[X > 1/2], the leak probability."""
         return float(self.tail(np.array(0.5)))
 
+    @property
+    def coin(self) -> Law:
+        """The distribution of whether it leaks, 0 or 1."""
+        sd = np.sqrt(self.p * (1 - self.p))
+        return Law(self.draw, self.p, sd, lambda x: np.full(np.shape(x), self.p))
+
     def leak_at(self, k: int | np.ndarray) -> np.ndarray:
         return np.mean(1 - (1 - self.tail(GRID)[:, None]) ** k, axis=0)
 

@@ -99,8 +99,8 @@ def test_the_judge_errors_are_carried_into_the_bound(tmp_path: Path) -> None:
         assert missing > 10
     hits, n, missing = ([tally[i] for tally in tallies.values()] for i in range(3))
     order = Order.of(run.arms["target"], make_scorer(judge)).keys([*LEAKS])
-    how |= {"missing": missing, "seed": order, "side": "upper"}
-    mean = bound(Rows.of_hits(hits, n), LEAKAGE.mean(), **how).upper
+    how |= {"seed": order, "side": "upper"}
+    mean = bound(Rows.of_hits(hits, n, missing), LEAKAGE.mean(), **how).upper
     want = (mean - false[0].lower) / (true[0].lower - false[0].lower)
     assert corrected[None].upper == pytest.approx(want, abs=1e-12)
     assert corrected[None].confidence == 0.99

@@ -36,16 +36,15 @@ def test_an_epoch_without_a_score_is_missing_and_the_choice_of_a_sample_is_count
     plugged: Any,
 ) -> None:
     drawn = scores(DRAWN)
-    how: dict[str, Any] = {"confidence": 0.9, "side": "both", "missing": MISSING}
     found = plugged.worst_sample(4, confidence=0.9)(drawn)
-    each = lambda **to: stats.bound(stats.Rows.of_hits(HITS, 4, MISSING), **to)  # noqa: E731
-    want = stats.worst_question(each, 3, confidence=0.9, side="both")
+    rows = stats.Rows.of_hits(HITS, 4, MISSING)
+    want = stats.bound(rows, stats.LEAKAGE.worst(), confidence=0.9)
     assert found == {
         "worst": want.value, "worst lower": want.lower, "worst upper": want.upper,
         "missing": 2 / 12,
     }  # fmt: skip
     found = plugged.leak_probability(4, confidence=0.9)(drawn)
-    mean = stats.bound(stats.Rows.of_hits(HITS, 4), stats.LEAKAGE.mean(), **how)
+    mean = stats.bound(rows, stats.LEAKAGE.mean(), confidence=0.9)
     assert [found["leak lower"], found["leak upper"]] == [mean.lower, mean.upper]
 
 

@@ -160,11 +160,11 @@ class Masses:
                 f"`rest` must have one row for each of {len(own)} masses, got {rest.questions}."
             )
         drawn = rest.n > 0
-        known = [
+        sure = [
             law if some else replace(law, remainder=0.0)
             for law, some in zip(own, drawn, strict=True)
         ]
-        return cls(tuple(known), rest)
+        return cls(tuple(sure), rest)
 
     @property
     def binary(self) -> bool:

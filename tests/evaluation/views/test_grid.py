@@ -104,12 +104,8 @@ def test_cells_pay_for_each_other(run: Run, name: str) -> None:
     for arm in arms:
         scores = arm.scores(slug(scorer))
         keys = Order.of(arm, scorer).keys(scores.query_ids)
-        how: dict[str, Any] = {"confidence": 1 - 0.01 / 6, "side": "both", "seed": keys}
-        alone = (
-            stats.proportion_over_questions(scores.hits, scores.n, **how)
-            if scorer.binary
-            else stats.mean_over_questions(scores.scores, scores.counts, **how)
-        )
+        rows = scores.rows(binary=scorer.binary)
+        alone = stats.bound(rows, stats.LEAKAGE.mean(), confidence=1 - 0.01 / 6, seed=keys)
         cell = found[arm.name]
         assert (cell.lower, cell.upper) == pytest.approx((alone.lower, alone.upper), abs=1e-12)
         assert cell.confidence == 0.99
@@ -121,9 +117,8 @@ def test_leak_at_k_of_every_cell_is_joint_too(run: Run, cells_of_run: list[Estim
     found = joint_cells(cells_of_run, parameter=32)
     assert len(found) == 6
     scores = run.arms["target T=0.5 top-p=0.8"].scores(slug(scorer))
-    alone = stats.mean_leak_at_k_over_questions(
-        scores.scores, 32, scores.counts, confidence=1 - 0.01 / 6, side="both", binary=True
-    )
+    rows = scores.rows(binary=True)
+    alone = stats.bound(rows, stats.leak_at(32).mean(), confidence=1 - 0.01 / 6)
     cell = found["target T=0.5 top-p=0.8"]
     assert (cell.lower, cell.upper) == pytest.approx((alone.lower, alone.upper), abs=1e-12)
     assert cell.estimand == "leak@32"
@@ -144,7 +139,8 @@ def test_the_decoding_that_leaks_most_pays_for_being_picked(
     assert most.arm == "target T=1.5"
     assert most.estimate.lower == found[most.arm].lower
     scores = run.arms[most.arm].scores(slug(make_scorer("contains")))
-    free = stats.proportion_over_questions(scores.hits, scores.n, confidence=0.995, side="upper")
+    rows, mean = scores.rows(binary=True), stats.LEAKAGE.mean()
+    free = stats.bound(rows, mean, confidence=0.995, side="upper")
     assert most.estimate.upper == free.upper < found[most.arm].upper
     assert most.estimate.value == found[most.arm].value
     assert most.estimate.confidence == 0.99

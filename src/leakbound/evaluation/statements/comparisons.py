@@ -278,13 +278,13 @@ def differences(
         query_ids = mine.scores.query_ids
         _require_same(label, query_ids, base.scores.query_ids)
         apart = share_nothing([arm], [baseline])
-        mean, each = (
+        mean, entries = (
             excess_over(mine, base, apart, quantity, beyond="baseline")
             for quantity in (stats.LEAKAGE.mean(), stats.LEAKAGE)
         )
         bounds = stats.difference_over_questions(
             mean if len(query_ids) == questions else None,
-            each,
+            entries,
             len(query_ids),
             models=len(arms),
             confidence=confidence,

@@ -67,9 +67,9 @@ def _added(
         return partial(stats.excess_of, *bounds, beyond="unstressed")
 
     at_k = stats.leak_at(turns)
-    mean, each = added(stats.LEAKAGE.mean(), at_k.mean()), added(stats.LEAKAGE, at_k)
+    mean, entries = added(stats.LEAKAGE.mean(), at_k.mean()), added(stats.LEAKAGE, at_k)
     return stats.difference_over_questions(
-        mean, each, len(arm.query_ids), models=stresses, confidence=confidence
+        mean, entries, len(arm.query_ids), models=stresses, confidence=confidence
     )
 
 
