@@ -172,7 +172,7 @@ def test_excess_takes_opposite_ends_and_adds_errors() -> None:
     assert joint.confidence == pytest.approx(0.99)
     reverse = excess(lower, upper)
     assert (reverse.side, reverse.lower) == ("lower", lower.lower - upper.upper)
-    both = [bound(Rows.of_hits(hits, 100), side="both") for hits in (10, 4)]
+    both = [bound(Rows.of_hits(hits, 100)) for hits in (10, 4)]
     assert excess(*both).side == "both"
     assert excess(*both).lower == both[0].lower - both[1].upper
 

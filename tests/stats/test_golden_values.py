@@ -202,7 +202,7 @@ def test_excess_of_two_proportions(case: dict[str, Any]) -> None:
         made = excess_of(more, base, confidence=confidence(case), side=side)
         assert getattr(made, side) == exactly(case[side], 1e-11)
         assert made.value == exactly(case["value"])
-    both = excess_of(more, base, confidence=confidence(case), side="both")
+    both = excess_of(more, base, confidence=confidence(case))
     assert [both.lower, both.upper] == [exactly(end, 1e-11) for end in case["both"]]
 
 

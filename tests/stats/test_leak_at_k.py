@@ -64,9 +64,7 @@ def test_the_default_follows_from_n_and_k_alone(n: int, k: int, upper: str, lowe
                 own = "block-maxima" if chosen == BLOCKS else "berk-jones"
                 how = {"side": side, "seed": 3, "method": own}
                 assert getattr(made, end) == getattr(bound(Rows.of(scores), leak_at(k), **how), end)
-    assert (
-        bound(Rows.of(np.zeros(n)), leak_at([k]), side="both").method == BAND
-    )  # for every k at once
+    assert bound(Rows.of(np.zeros(n)), leak_at([k])).method == BAND  # for every k at once
 
 
 def test_beyond_a_quarter_of_the_draws_there_is_no_point_estimate() -> None:
@@ -76,7 +74,7 @@ def test_beyond_a_quarter_of_the_draws_there_is_no_point_estimate() -> None:
     made = np.asarray(bound(Rows.of(scores, missing=9), leak_at([1, 2, 3])).value)
     assert made[:2].tolist() == [pytest.approx(leak_at_k(Rows.of(scores), k)) for k in (1, 2)]
     assert np.isnan(made[2])  # 12 draws of 17, of which 8 have a score
-    of_hits = bound(Rows.of_hits(hits, 8), leak_at([2, 3]), side="both")
+    of_hits = bound(Rows.of_hits(hits, 8), leak_at([2, 3]))
     assert np.isnan(of_hits.value).tolist() == [[False, True]] * 2
     assert (np.asarray(of_hits.lower) < of_hits.upper).all()
     stopped = bound(Stopped(Rows.of_hits(hits, 8, [0, 1]), 8), leak_at([2, 3]))
@@ -101,10 +99,10 @@ def test_an_exact_mass_has_one_and_a_remainder_counts_as_far_as_it_goes() -> Non
 def test_each_row_goes_by_its_own_n() -> None:
     rng = np.random.default_rng(1)
     scores, counts = rng.random((3, 12)).round(2), np.stack([np.full(12, c) for c in (1, 10, 2)])
-    made = bound(Rows.of(scores, counts), leak_at(4), seed=[5, 6, 7], side="both")
+    made = bound(Rows.of(scores, counts), leak_at(4), seed=[5, 6, 7])
     assert made.method == f"{BAND} or {BLOCKS} above, {BAND} below"
     for row, seed in enumerate((5, 6, 7)):
-        alone = bound(Rows.of(scores[row], counts[row]), leak_at(4), seed=seed, side="both")
+        alone = bound(Rows.of(scores[row], counts[row]), leak_at(4), seed=seed)
         assert (made.lower[row], made.upper[row]) == (alone.lower, alone.upper)  # type: ignore[index]
 
 
@@ -137,12 +135,7 @@ def test_failed_draws_count_as_leaks_above_and_as_clean_below(leaks_fail: bool) 
     gone = rng.binomial(hits, 0.5)
     clean = n - hits - (0 if leaks_fail else gone)
     counts = np.stack([clean, hits - (gone if leaks_fail else 0)], axis=1)
-    made = bound(
-        Rows.of(np.tile([0.0, 0.5], (rows, 1)), counts, gone),
-        leak_at(k),
-        confidence=0.9,
-        side="both",
-    )
+    made = bound(Rows.of(np.tile([0.0, 0.5], (rows, 1)), counts, gone), leak_at(k), confidence=0.9)
     assert made.method == BLOCKS
     missed = (truth > np.asarray(made.upper)) | (truth < np.asarray(made.lower))
     assert missed.sum() <= binom.ppf(1 - 1e-4, rows, 0.1)
@@ -151,8 +144,8 @@ def test_failed_draws_count_as_leaks_above_and_as_clean_below(leaks_fail: bool) 
 @pytest.mark.parametrize(("k", "at_least", "at_most"), [(2, 0.4, 0.65), (8, 0.5, 0.75)])
 def test_one_k_is_narrower_than_all(k: int, at_least: float, at_most: float) -> None:
     scores = np.random.default_rng(5).beta(1, 20, (12, 1024))
-    one = bound(Rows.of(scores), leak_at(k), side="both")
-    every = bound(Rows.of(scores), leak_at([k]), side="both")
+    one = bound(Rows.of(scores), leak_at(k))
+    every = bound(Rows.of(scores), leak_at([k]))
 
     def width(made: Estimate) -> float:
         return float(np.mean(np.asarray(made.upper) - made.lower))
@@ -173,6 +166,6 @@ def test_ends_never_cross() -> None:
     """Each end may fail at this confidence, and they rest on two methods."""
     rng = np.random.default_rng(6)
     scores = (rng.random((400, 12)) < 0.3).astype(float)
-    made = bound(Rows.of(scores), leak_at(3), confidence=0.02, side="both")
+    made = bound(Rows.of(scores), leak_at(3), confidence=0.02)
     assert "above" in made.method
     assert (np.asarray(made.lower) <= np.asarray(made.upper)).all()

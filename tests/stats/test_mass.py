@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -305,17 +304,6 @@ def test_what_is_unknown_counts_as_1_above_and_0_below(side: str) -> None:
     assert (mean.lower == 0, mean.upper == 1) == (side == "upper", side == "lower")
 
 
-def test_counts_are_only_notation() -> None:
-    mass = settled([(0.4, 0), (0.2, 0.6)], remainder=0.35)
-    values, counts = np.unique(SCORES, return_counts=True)
-    for quantity in (LEAKAGE, tail(X), leak_at(K)):
-        plain, counted = (
-            bound(Masses.of(mass, rows), quantity)
-            for rows in (Rows.of(SCORES), Rows.of(values, counts))
-        )
-        assert json.dumps(plain.to_dict()) == json.dumps(counted.to_dict())
-
-
 def test_the_value_mixes_events_and_draws() -> None:
     mass = Mass(np.array([0.4, 0.2]), np.array([0.0, 0.5]), np.array([0.0, 1.0]), 0.3)
     above, mean = 0.2 * np.array([1, 0.5]) / 0.9, (0.2 * 0.75 + 0.3 * 0.25) / 0.9
@@ -378,24 +366,6 @@ def test_hybrid_proportion_errs_as_often_as_it_may(q: float) -> None:
         assert missed > 0.03 or (q, side) == (0.02, "upper")
 
 
-def test_missing_draws_are_leaks_above_and_none_below() -> None:
-    mass, clean = settled([(0.5, 0), (0.1, 1)], remainder=0.4), np.zeros(20)
-    for quantity, method in ((LEAKAGE, "portfolio"), (tail(0.5), None), (leak_at(2), None)):
-        made, leaked, not_leaked = (
-            bound(Masses.of(mass, rows), quantity, method=method)
-            for rows in (
-                Rows.of(clean, missing=5),
-                Rows.of([*clean, *np.ones(5)]),
-                Rows.of(np.zeros(25)),
-            )
-        )
-        assert made.upper == pytest.approx(leaked.upper)
-        assert made.lower == pytest.approx(not_leaked.lower)
-        assert (made.n, made.missing) == (25, 5)
-    leak = bound(Masses.of(mass, Rows.of_hits(0, 25, 5)))
-    assert leak.upper == bound(Masses.of(mass, Rows.of_hits(5, 25))).upper
-
-
 def test_the_mean_of_masses_adds_what_is_known_and_what_was_drawn() -> None:
     known = [
         Mass(np.array([0.5, 0.1]), np.array([0.0, 1.0]), np.array([0.0, 1.0]), 0.4),
@@ -404,7 +374,7 @@ def test_the_mean_of_masses_adds_what_is_known_and_what_was_drawn() -> None:
     scores, counts = [[0.0, 1.0], [0.0, 1.0]], [[80, 20], [0, 0]]
     masses = Masses.of(known, Rows.of(scores, counts, binary=True, empty=True))
     made = bound(masses, LEAKAGE.mean(), confidence=0.9)
-    inside = bound(Rows.of_hits(20, 100), confidence=0.9, side="both")
+    inside = bound(Rows.of_hits(20, 100), confidence=0.9)
     assert made.lower == pytest.approx((0.1 + 0.4 * inside.lower + 0.7) / 2, abs=1e-12)
     assert made.upper == pytest.approx((0.1 + 0.4 * inside.upper + 1.0) / 2, abs=1e-12)
     assert (made.n, made.confidence, made.about.over) == (100, 0.9, 2)

@@ -42,7 +42,6 @@ def test_mean_leak_at_k_over_questions_with_equal_tallies_holds_by_default() -> 
                 np.tile(COINS, (questions, 1)), np.stack([n - hits, hits], axis=1), binary=True
             ),
             leak_at(k).mean(),
-            side="both",
         )
         missed += not made.lower <= 1 - (1 - p) ** k <= made.upper
     assert missed <= 1
@@ -90,7 +89,7 @@ def test_an_order_owes_nothing_to_the_scores() -> None:
 
 def test_one_more_leak_in_the_same_order_never_lowers_a_bound() -> None:
     n = 128
-    made = [bound(Rows.of(COINS, np.array([n - hits, hits])), side="both") for hits in range(1, 25)]
+    made = [bound(Rows.of(COINS, np.array([n - hits, hits]))) for hits in range(1, 25)]
     for end in ("lower", "upper"):
         ends = [getattr(each, end) for each in made]
         assert ends == sorted(ends)

@@ -85,10 +85,10 @@ def test_iid_pools_have_every_bound_of_one_query(design: Any, target: Any) -> No
 
 def test_iid_leaks_are_a_tally() -> None:
     pool = of_hits(HITS, N, design="allocated", missing=[2, 0, 1])
-    want = bound(Rows.of_hits(4, 17, 3), side="both")
-    assert same(bound(pool, side="both"), want)
-    at_k = bound(pool, leak_at([2, 30]), side="both")
-    want = bound(Rows.of_hits(4, 17, 3), leak_at([2, 30]), side="both")
+    want = bound(Rows.of_hits(4, 17, 3))
+    assert same(bound(pool), want)
+    at_k = bound(pool, leak_at([2, 30]))
+    want = bound(Rows.of_hits(4, 17, 3), leak_at([2, 30]))
     assert same(at_k, want)
 
 
@@ -207,12 +207,7 @@ def test_only_outputs_decide_how_many_clusters_there_are() -> None:
 
 UNLIKE = {"fixed queries", "fresh queries"}
 NOT_ALIKE = {*UNLIKE, "fixed inputs", "allocated inputs"}
-UNAVAILABLE = {
-    tail(0.5): UNLIKE,
-    leak_at(2): UNLIKE,
-    SD: NOT_ALIKE,
-    ed(): NOT_ALIKE,
-}
+UNAVAILABLE = {tail(0.5): UNLIKE, leak_at(2): UNLIKE, SD: NOT_ALIKE, ed(): NOT_ALIKE}
 
 
 @pytest.mark.parametrize("quantity", UNAVAILABLE)
@@ -331,7 +326,7 @@ def test_one_output_a_fresh_query_is_iid() -> None:
     for rng, p in trials(4):
         leaks = (rng.random(QUERIES) < p).astype(int)
         pool = of_hits(leaks, np.ones(QUERIES, int), design="fresh", target="inputs")
-        made = bound(pool, confidence=0.98, side="both")
+        made = bound(pool, confidence=0.98)
         missed += not made.lower <= MEAN <= made.upper
     assert missed <= 2 * ALLOWED
 

@@ -39,7 +39,7 @@ def test_no_p_is_missed_more_often_than_alpha(name: str, side: str) -> None:
 
 def test_half_a_deviation_may_be_added_and_none() -> None:
     whole, half, none = (bound(Rows.of_hits(4, 40), ed(rho)).upper for rho in (1.0, 0.5, 0.0))
-    assert none == bound(Rows.of_hits(4, 40), side="both").upper
+    assert none == bound(Rows.of_hits(4, 40)).upper
     assert none < half < whole  # type: ignore[operator]
 
 
@@ -62,8 +62,8 @@ def test_it_is_narrower_than_betting_on_the_same_coins() -> None:
     """3 to 25 %, at n = 1,024; and one draw of either kind moves it by little."""
     for hits in (0, 10, 100, 512):
         counts = [1024 - hits, hits]
-        ours = bound(Rows.of_hits(hits, 1024), SD, side="both")
-        bets = bound(Rows.of([0.0, 1.0], counts), SD, side="both")
+        ours = bound(Rows.of_hits(hits, 1024), SD)
+        bets = bound(Rows.of([0.0, 1.0], counts), SD)
         assert ours.upper - ours.lower < bets.upper - bets.lower
         ours = bound(Rows.of_hits(hits, 1024), ed())
         assert ours.upper < bound(Rows.of([0.0, 1.0], counts), ed()).upper
@@ -167,12 +167,7 @@ def ends() -> dict[tuple[Any, int, int], Any]:
     """The ends for every number of hits in 24, by how many of 7 items of each kind are hits."""
     return {
         (side, t, f): judged(
-            np.arange(25),
-            24,
-            positives=(t, 7),
-            negatives=(f, 7),
-            confidence=0.9,
-            side=side,
+            np.arange(25), 24, positives=(t, 7), negatives=(f, 7), confidence=0.9, side=side
         )
         for side in ("upper", "lower")
         for t, f in product(range(8), repeat=2)
@@ -210,7 +205,7 @@ def test_false_alarms_are_taken_off_and_missed_leaks_added() -> None:
 def test_it_says_where_the_items_do_not_tell_leaks_from_others(
     positives: tuple[int, int], negatives: tuple[int, int], said: bool
 ) -> None:
-    made = judged(46, 100, positives=positives, negatives=negatives, side="both")
+    made = judged(46, 100, positives=positives, negatives=negatives)
     assert made.method.endswith("too few to tell the two apart") == said
     assert ((made.lower, made.upper) == (0, 1)) == said
     assert np.isnan(made.value) == (positives == (20, 60))
@@ -230,13 +225,7 @@ def test_questions_are_rows_and_a_mean_is_corrected_as_they_are() -> None:
 
 @pytest.mark.parametrize("side", ["upper", "lower"])
 def test_trivial_ends_keep_the_shape_of_the_questions(side: Any) -> None:
-    made = judged(
-        [46, 0],
-        100,
-        positives=(20, 60),
-        negatives=(30, 60),
-        side=side,
-    )
+    made = judged([46, 0], 100, positives=(20, 60), negatives=(30, 60), side=side)
     assert made.lower.tolist() == [0, 0]
     assert made.upper.tolist() == [1, 1]
     assert np.isnan(made.value).all()

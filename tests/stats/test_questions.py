@@ -45,7 +45,7 @@ def test_worst_question_splits_alpha_below_only() -> None:
     low = worst_question(PAPER, 6, confidence=0.95, side="lower")
     assert low.lower == PAPER(confidence=1 - 0.05 / 6, side="lower").lower.max()
     assert low.upper == 1
-    both = worst_question(PAPER, 6, confidence=0.9, side="both")
+    both = worst_question(PAPER, 6, confidence=0.9)
     assert both.upper == pytest.approx(worst.upper)
     assert both.lower == pytest.approx(low.lower)
     assert (both.confidence, both.side, both.n) == (0.9, "both", 480)
@@ -74,9 +74,7 @@ def test_leaking_questions_is_the_formula() -> None:
     assert (below.upper, below.n) == (4, 400)
     both = leaking_questions(TALLY, 4, 0.02, side="upper", **how | {"each_confidence": 0.9999})
     assert both.upper == (TALLY(confidence=0.9999).upper > 0.02).sum()
-    split = leaking_questions(
-        TALLY, 4, 0.02, confidence=1 - 2 * alpha, each_confidence=1 - each, side="both"
-    )
+    split = leaking_questions(TALLY, 4, 0.02, confidence=1 - 2 * alpha, each_confidence=1 - each)
     assert (split.lower, split.upper) == (
         below.lower,
         leaking_questions(TALLY, 4, 0.02, side="upper", **how).upper,
@@ -84,7 +82,7 @@ def test_leaking_questions_is_the_formula() -> None:
 
 
 def test_questions_are_counted_at_most_once_and_never_below_none() -> None:
-    made = leaking_questions(TALLY, 4, [-1.0, 2.0], each_confidence=0.5, side="both")
+    made = leaking_questions(TALLY, 4, [-1.0, 2.0], each_confidence=0.5)
     assert made.upper[0] == 4
     assert made.lower[1] == 0
 
@@ -220,8 +218,8 @@ def test_every_question_holds_jointly() -> None:
     for hits in rng.binomial(60, p, (300, 30)):
         estimate = partial(bound, Rows.of_hits(hits, 60))
         for name, made in (
-            ("every", every_question(estimate, 30, confidence=0.8, side="both")),
-            ("each", estimate(confidence=0.8, side="both")),
+            ("every", every_question(estimate, 30, confidence=0.8)),
+            ("each", estimate(confidence=0.8)),
         ):
             missed[name] += bool(((p < made.lower) | (p > made.upper)).any())
     assert missed["every"] <= binom.ppf(1 - 1e-4, 300, 0.2) < missed["each"]

@@ -70,7 +70,7 @@ def test_many_seeds_take_the_order_statistic_that_leaves_a_fifth_to_the_bounds(s
     while luck + Fraction(comb(seeds, rank), 2**seeds) <= Fraction(4, 5) * share:
         luck += Fraction(comb(seeds, rank), 2**seeds)
         rank += 1
-    made = median_over_seeds(exact, seeds, side="both")
+    made = median_over_seeds(exact, seeds)
     each = 1 - float((share - luck) / seeds)
     low, high = (exact(each, side) for side in ("lower", "upper"))
     assert made.lower == pytest.approx(np.sort(low.lower)[rank - 1], abs=1e-12)

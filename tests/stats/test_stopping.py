@@ -93,9 +93,9 @@ def test_a_mean_is_charged_likewise(side: str) -> None:
 
 
 def test_missing_draws_count_against_the_claim_at_the_cap_too() -> None:
-    gone = bound(Stopped(Rows.of_hits(2, 50, 3), 50), side="both")
-    assert gone.upper == bound(Stopped(Rows.of_hits(5, 50), 50), side="both").upper
-    assert gone.lower == bound(Stopped(Rows.of_hits(2, 50), 50), side="both").lower
+    gone = bound(Stopped(Rows.of_hits(2, 50, 3), 50))
+    assert gone.upper == bound(Stopped(Rows.of_hits(5, 50), 50)).upper
+    assert gone.lower == bound(Stopped(Rows.of_hits(2, 50), 50)).lower
     assert (gone.n, gone.missing, gone.value) == (50, 3, pytest.approx(2 / 47))
 
 
@@ -249,7 +249,7 @@ def test_mean_over_stopped_questions_is_the_formula() -> None:
     above, below = (int(binom.ppf(share, 4, 0.02)) / 4 for share in (0.975, 0.95))
     assert (above, below) == (0.25, 0.25)
     made = mean_over_stopped_questions(
-        stopped_bound(TALLY), 4, confidence=0.9, each_confidence=0.98, side="both"
+        stopped_bound(TALLY), 4, confidence=0.9, each_confidence=0.98
     )
     ends = [TALLY(confidence=0.98, side=side) for side in ("upper", "lower")]
     assert made.upper == pytest.approx(ends[0].upper.mean() + above)
@@ -266,7 +266,7 @@ def test_the_mean_does_not_lie_above_the_worst_question() -> None:
     alike = partial(bound, Rows.of_hits([1, 0, 2, 1], [300] * 4))
     made = mean_over_stopped_questions(stopped_bound(alike), 4, each_confidence=0.99, side="upper")
     assert made.upper == alike(confidence=0.995, side="upper").upper.max()
-    both = mean_over_stopped_questions(stopped_bound(alike), 4, each_confidence=0.99, side="both")
+    both = mean_over_stopped_questions(stopped_bound(alike), 4, each_confidence=0.99)
     assert both.upper == alike(confidence=0.9975, side="upper").upper.max()
     one = stopped_bound(partial(bound, Rows.of_hits([1], [300])))
     alone = mean_over_stopped_questions(one, 1, side="upper")
@@ -308,4 +308,4 @@ def test_the_mean_after_stopping_spends_what_the_number_of_questions_says(questi
 def test_few_clean_questions_have_a_small_mean_after_stopping() -> None:
     """24 of them: at most .034 on both sides together, where .0693 was stated beside .0224."""
     made = partial(bound, Rows.of_hits([0] * 24, 314), method="any-time")
-    assert mean_over_stopped_questions(made, 24, side="both").upper < 0.036
+    assert mean_over_stopped_questions(made, 24).upper < 0.036

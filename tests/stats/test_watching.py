@@ -145,8 +145,8 @@ def test_bounds_in_the_far_tails(hits: int, n: int, side: str, value: float) -> 
 def test_bounds_are_sound_for_any_count(n: int) -> None:
     hits = np.unique(np.geomspace(1, n, 40).astype(int))
     hits = np.unique(np.concatenate([[0], hits, n - hits]))
-    made = bound(Rows.of_hits(hits, n), method="any-time", side="both")
-    fixed = bound(Rows.of_hits(hits, n), side="both")
+    made = bound(Rows.of_hits(hits, n), method="any-time")
+    fixed = bound(Rows.of_hits(hits, n))
     assert np.isfinite(made.lower).all()
     assert np.isfinite(made.upper).all()
     assert (np.diff(made.upper) >= 0).all()
@@ -182,7 +182,7 @@ def jointly(bound: partial[Estimate]) -> Estimate:
         share = (1 - confidence) * SIMULATED  # undoes that rows of other simulations are asked too
         return bound(confidence=1 - share, side=side)
 
-    return watched_questions(of_some, SIMULATED * QUESTIONS, confidence=1 - ALPHA, side="both")
+    return watched_questions(of_some, SIMULATED * QUESTIONS, confidence=1 - ALPHA)
 
 
 def errors(each: list[Estimate], truth: float) -> float:
@@ -218,7 +218,7 @@ BOUND = partial(bound, Stopped(Rows.of_hits(HITS, N), 128))
 
 def test_every_side_of_every_question_has_its_share_of_alpha() -> None:
     """To the last digit those of the any-time bound at half of alpha/(2N), N all that are asked."""
-    found = watched_questions(BOUND, 10, confidence=0.9, side="both")
+    found = watched_questions(BOUND, 10, confidence=0.9)
     how = {"confidence": 1 - 0.1 / 10 / 2, "method": "any-time"}
     by_hand = bound(Rows.of_hits(HITS, N), side="both", **how)
     np.testing.assert_allclose(found.lower, by_hand.lower, rtol=0, atol=1e-12)
@@ -231,7 +231,7 @@ def test_every_side_of_every_question_has_its_share_of_alpha() -> None:
 
 
 def test_the_worst_is_between_the_largest_of_both_ends() -> None:
-    found = watched_questions(BOUND, 10, confidence=0.9, side="both")
+    found = watched_questions(BOUND, 10, confidence=0.9)
     worst = worst_watched(found)
     assert (worst.value, worst.n, worst.missing) == (40 / 64, 192, 0)
     assert (worst.lower, worst.upper) == (found.lower[2], found.upper[2])  # type: ignore[index]
@@ -247,5 +247,5 @@ def test_what_is_drawn_must_be_among_what_is_asked() -> None:
             watched_questions(BOUND, asked)
     with pytest.raises(InputError, match="at least 1"):
         watched_questions(BOUND, 0)
-    alone = watched_questions(partial(bound, Stopped(Rows.of_hits(3, 64), 128)), 1, side="both")
+    alone = watched_questions(partial(bound, Stopped(Rows.of_hits(3, 64), 128)), 1)
     assert worst_watched(alone).about.over == 1
