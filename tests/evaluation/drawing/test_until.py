@@ -84,9 +84,9 @@ def test_every_look_is_the_rules_own(finished: Run) -> None:
     (slug,) = (file.stem for file in (target.folder / "scores").glob("*.parquet"))
     for number, look in enumerate(target.looks, start=1):
         drawn = target.scores(slug, rounds=number).of(look)
-        how: dict[str, Any] = {"counts": drawn.counts, "missing": drawn.missing}
-        decisions = rule.decide(drawn.scores, **how)
-        goals = np.where(decisions == "open", rule.next_look(drawn.scores, **how), drawn.n)
+        draws = drawn.rows(binary=True)
+        decisions = rule.decide(draws)
+        goals = np.where(decisions == "open", rule.next_look(draws), drawn.n)
         made = zip(drawn.query_ids, drawn.n, decisions, goals, strict=True)
         assert {q: (n, d, g) for q, n, d, g in made} == {
             q: (seen.n, seen.decision, seen.next) for q, seen in look.items()

@@ -1,4 +1,4 @@
-"""What an arm's draws say of its questions: `stats` evidence, and the statements made of it.
+"""The evidence of an arm's draws as `stats` takes it, and the statements made of it.
 
 *Fixed n.* `stats.Rows`. The bound used follows from the scorer's declared range.
 
