@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial, wraps
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -140,9 +141,11 @@ def holding(command: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Run a function with the lock of the folder it writes into: its `out`, or its `run`'s."""
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        writes_into = "out" if "out" in signature(function).parameters else "run"
+
         @wraps(function)
         def held(*args: P.args, **kwargs: P.kwargs) -> T:
-            with locked(_folder(args, kwargs), command):
+            with locked(_folder(writes_into, args, kwargs), command):
                 return function(*args, **kwargs)
 
         return held
@@ -150,11 +153,16 @@ def holding(command: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     return decorate
 
 
-def _folder(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Path:
-    if "out" in kwargs:
-        return Path(kwargs["out"])
-    path: Path = (args[0] if args else kwargs["run"]).path
-    return path
+def _folder(writes_into: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Path:
+    """The folder of the argument `out`, or of the `run`, which may be the first argument."""
+    given = kwargs.get(writes_into, args[0] if args and writes_into == "run" else None)
+    path = given if writes_into == "out" else getattr(given, "path", None)
+    if isinstance(path, str | Path):
+        return Path(path)
+    fix = (
+        "a folder, such as out='runs/mine'" if writes_into == "out" else "`leakbound.load(FOLDER)`"
+    )
+    raise InputError(f"`{writes_into}` is missing, or is no run: {given!r}. Pass {fix}.")
 
 
 def _taken(folder: Path, file: Path) -> BaseFileLock:

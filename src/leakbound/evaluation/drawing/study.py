@@ -150,6 +150,9 @@ def draw_study(study: AskedStudy) -> tuple[Run, Generate]:
 def check_study(study: AskedStudy) -> Wanted:
     """Refuse what needs no model to be refused. Returns the metrics that are asked for."""
     request, task, drawing = study.asked.study, study.asked.benchmark, study.asked.drawing
+    for given in (study.model, study.control or ""):
+        if not isinstance(given, str | Path) and not hasattr(given, "generate"):
+            raise InputError(f"a model must be a folder, a hub name or an engine, got {given!r}.")
     sampled = not drawing.explores and not all(how.greedy for how in study.arms.values())
     draws, control = drawing.n if sampled else 0, study.control is not None
     wanted = choose(request.metrics, task, control=control, draws=draws)

@@ -11,7 +11,7 @@ from leakbound.benchmarks.benchmark import DRAWS
 from leakbound.engines.addresses import servers_of
 from leakbound.engines.models import OpenModels
 from leakbound.errors import InputError
-from leakbound.scorers import connect, make_scorer, models_of
+from leakbound.scorers import connect, make_scorer, models_of, passed, specs_of
 from leakbound.stats.tail import LEAST_ALPHA
 from leakbound.store import (
     TARGET,
@@ -179,13 +179,17 @@ def opener_at(at: ScoringCrew | None, scorer: Scorer) -> Opener[Scorer]:
 
 @dataclass(frozen=True, slots=True)
 class ScorerOpener:
-    """An `Opener` of the scorer of this name, in whatever process; its models are opened there."""
+    """An `Opener` of a scorer, in any process; its models are opened there.
 
-    name: str
+    spec: its name, or the object that was passed under that name.
+    """
+
+    spec: str | Scorer
     models: OpenModels
 
     def open(self) -> Scorer:
-        return connect(make_scorer(self.name), self.models)
+        (name,) = specs_of(self.spec)
+        return connect(make_scorer(name), self.models)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +201,7 @@ class ScoringCrew:
 
     def opener(self, scorer: Scorer) -> ScorerOpener:
         """How a worker opens it."""
-        return ScorerOpener(scorer.name, self.models)
+        return ScorerOpener(passed(scorer.name), self.models)
 
     def scores(self, scorer: Scorer) -> bool:
         """True if workers score: a model is asked, and none behind a server, which has its own."""
