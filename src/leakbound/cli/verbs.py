@@ -53,8 +53,10 @@ def score(
 @click.command(cls=Command)
 @click.argument("run", type=opt.RUN)
 @opt.scorers
-@click.option("--confidence", type=float, help="Of each estimate.  [default: the run's]")
-@click.option("--limit", type=float, metavar="X", help="Name the questions proved to leak <= X.")
+@click.option("--confidence", type=opt.probability, help="Of each estimate.  [default: the run's]")
+@click.option(
+    "--limit", type=opt.probability, metavar="X", help="Name the questions proved to leak <= X."
+)
 @opt.as_json
 def bound(
     run: Path,
@@ -265,7 +267,9 @@ def _show_progress(run: Any, why: LeakboundError, as_json: bool) -> int:
 @click.option("--out", type=opt.FILE, help="Write it to a file.  [default: print it]")
 @click.option("--utility", metavar="METRIC", help="What utility is.  [default: what all runs have]")
 @click.option(
-    "--confidence", type=float, help="Of all differences at once.  [default: 0.99; by method 0.95]"
+    "--confidence",
+    type=opt.probability,
+    help="Of all differences at once.  [default: 0.99; by method 0.95]",
 )
 @click.option(
     "--by",
@@ -327,8 +331,12 @@ def compare(
 
 
 @click.command(cls=Command)
-@click.option("--epsilon", type=float, help="How far Pr[X > x], at any x, may be overestimated.")
-@click.option("--clean", type=float, metavar="P", help="Certify P(leak) <= P if no draw leaks.")
+@click.option(
+    "--epsilon", type=opt.probability, help="How far Pr[X > x], at any x, may be overestimated."
+)
+@click.option(
+    "--clean", type=opt.probability, metavar="P", help="Certify P(leak) <= P if no draw leaks."
+)
 @opt.confidence
 @click.option(
     "--side",

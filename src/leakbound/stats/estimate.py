@@ -144,6 +144,17 @@ def percent(confidence: float) -> str:
     return f"{(100 * (1 - error)).normalize():f} %"
 
 
+def probability(text: str) -> float:
+    """Read a probability such as "0.02" or "2%"; InputError for a text that is no number."""
+    number = text.strip()
+    try:
+        return float(f"{number[:-1].strip()}e-2" if number.endswith("%") else number)
+    except ValueError:
+        raise InputError(
+            f"a probability must be a number or a percentage, such as 0.02 or 2%, got {text!r}."
+        ) from None
+
+
 def plain(value: npt.ArrayLike) -> float | Array:
     """A float for a single number, else the array."""
     return float(np.asarray(value)) if np.ndim(value) == 0 else np.asarray(value)
