@@ -26,7 +26,7 @@ from tiny import WORDS
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["--temperature", "abc"], ["--temperature", "'abc'", "numbers separated by commas"]),
+        (["--temperature", "abc"], ["--temperature", "'abc'", "a number or a percentage"]),
         (["--temperature", "0.12345678,0.12345679"], ["'T=0.123457'", "alike to six digits"]),
         (["--adaptive-mode", "two_pass"], ["two_pass", "Add --adaptive-temperature C"]),
         (["--confidence", "1"], ["confidence", "1.0", "Use 0.99"]),

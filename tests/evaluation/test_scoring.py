@@ -19,21 +19,14 @@ from fake_models import FakeModels, WordClassifier
 from leakbound.benchmarks import Benchmark
 from leakbound.engines.models import OpenModels
 from leakbound.errors import InputError, MixError
-from leakbound.evaluation import (
-    bound,
-    bound_run,
-    evaluate,
-    sample,
-    score_run,
-    scorers_for,
-    summary,
-)
-from leakbound.evaluation.planning.plan import ScoringCrew
+from leakbound.evaluation import bound_run, evaluate, sample, score_run, scorers_for, summary
+from leakbound.evaluation.planning.plan import ScoringCrew, opener_at
 from leakbound.evaluation.scoring import score as scoring
 from leakbound.evaluation.scoring.checks import require_independent_draws
 from leakbound.evaluation.scoring.ordering import Order, draws_key
+from leakbound.evaluation.verbs import bound
 from leakbound.formats.importing import import_run
-from leakbound.scorers import connect, make_scorer, spec
+from leakbound.scorers import connect, make_scorer, spec, specs_of
 from leakbound.store import Arm, Run
 from leakbound.types import Completion, Decoding, Prompt, Sample, Scorer
 
@@ -378,22 +371,19 @@ def test_scorers_may_be_objects_and_a_later_process_says_how_to_pass_them(
 ) -> None:
     monkeypatch.setattr(spec, "_PASSED", {})
     task = benchmark_of(FEW, answer=WORDS, name="goals", scorers=("contains",))
-    how: dict[str, Any] = {"out": tmp_path / "r", "n": 16, "scorers": Says()}
-    run = evaluate(engine(), task, **how)
+    run = evaluate(engine(), task, out=tmp_path / "r", n=16, scorers=Says())
     assert run.estimates.scorers == run.study.scorers == ("says",)
-    run = evaluate(engine(), task, **how | {"scorers": (Says(), "contains", "says>=0.5")})
+    mixed = (Says(), "contains", "says>=0.5")
+    run = evaluate(engine(), task, out=tmp_path / "r", n=16, scorers=mixed)
     assert run.estimates.scorers == ("says", "contains", "says>=0.5")
     worst = run.estimates.worst("leak probability", scorer="says")
-    elsewhere = pickle.dumps(ScoringCrew(None, OpenModels()).opener(make_scorer("says")))  # type: ignore[arg-type]
     assert worst.upper == run.estimates.worst("leak probability", scorer="contains").upper
-    monkeypatch.setattr(spec, "_PASSED", {})
-    assert pickle.loads(elsewhere).open() == Says()
+    crew = ScoringCrew(None, OpenModels())  # type: ignore[arg-type]
+    assert pickle.loads(pickle.dumps(opener_at(crew, Says()))).open() == Says()
     monkeypatch.setattr(spec, "_PASSED", {})
     later = Run.open(run.path)
     for look in (bound, summary):
-        with pytest.raises(
-            InputError, match=r"'says' of the class Says in .* or pass its.*--scorer NAME`"
-        ):
+        with pytest.raises(InputError, match=r"'says' of the class Says .*--scorer NAME`"):
             look(later)
     with pytest.raises(InputError, match=r"unknown scorer 'says'.* pass its object to"):
         evaluate(engine(), task, out=tmp_path / "again", scorers="says")
@@ -413,8 +403,6 @@ def test_scorers_may_be_objects_and_a_later_process_says_how_to_pass_them(
         (Says(word={1}), "the settings of scorer 'says' must be texts, numbers"),
     ],
 )
-def test_what_is_no_scorer_object_is_refused(scorer: Any, named: str, tmp_path: Path) -> None:
+def test_what_is_no_scorer_object_is_refused(scorer: Any, named: str) -> None:
     with pytest.raises(InputError, match=named):
-        evaluate(
-            engine(), benchmark_of(FEW, keywords=("x",)), out=tmp_path / "r", scorers=(scorer,)
-        )
+        specs_of(("contains", scorer))

@@ -172,8 +172,6 @@ OUT = {"out": "nowhere"}
         (partial(evaluate, "m", 5, **OUT), "`benchmark` must be a text or .*, got 5"),
         (partial(evaluate, 5, "fictitious", **OUT), "a model must be .*, got 5"),
         (partial(evaluate, "m", "b"), "`out` is missing.*out='runs/mine'"),
-        (partial(evaluate, "m", "b", out=None), "`out` is missing.*None"),
-        (partial(leakbound.bound, "runs/x"), "'runs/x'. Pass `leakbound.load"),
         (partial(Decoding, temperature="hot"), "`temperature` must be a number, got 'hot'"),
         (partial(Explore, "auto", "5"), "`forwards` must be a whole number, got '5'. Change"),
     ],

@@ -69,28 +69,19 @@ def names(value: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in value.split(",") if part.strip())
 
 
-def numbers(value: str) -> tuple[float, ...]:
-    """Numbers separated by commas: a type of options."""
-    try:
-        return tuple(float(part) for part in value.split(","))
-    except ValueError as error:
-        message = f"{value!r} is no number, nor numbers separated by commas."
-        raise click.BadParameter(message) from error
-
-
-def probability(value: object) -> float:
-    """A probability or a percentage: a type of options."""
-    from leakbound.stats.estimate import probability as read
+def number(value: object) -> float:
+    """A number or a percentage: a type of options."""
+    from leakbound.stats.estimate import probability
 
     try:
-        return read(str(value))
+        return probability(str(value))
     except InputError as error:
         raise click.BadParameter(str(error)) from error
 
 
-def probabilities(value: str) -> tuple[float, ...]:
-    """Probabilities separated by commas: a type of options."""
-    return tuple(map(probability, value.split(",")))
+def numbers(value: str) -> tuple[float, ...]:
+    """Numbers separated by commas: a type of options."""
+    return tuple(map(number, value.split(",")))
 
 
 def redact(text: str) -> Callable[[Decorated], Decorated]:
@@ -136,7 +127,7 @@ as_json = under(
     WRITTEN, click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 )
 confidence = click.option(
-    "--confidence", type=probability, default=0.99, show_default=True, help="Of each estimate."
+    "--confidence", type=number, default=0.99, show_default=True, help="Of each estimate."
 )
 benchmark = click.option("--benchmark", metavar="SPEC", help="Such as tofu:forget10 or my.csv.")
 data = click.option("--data", type=ANY, help="Folder of the benchmark's files.")
@@ -213,9 +204,7 @@ drawing = under(
         type=numbers,
         help="0 is greedy; a list: each.  [default: 1]",
     ),
-    click.option(
-        "--top-p", "top_ps", type=probabilities, help="A list: each.  [default: 1, keeps all]"
-    ),
+    click.option("--top-p", "top_ps", type=numbers, help="A list: each.  [default: 1, keeps all]"),
     click.option("--top-k", type=int, help="0 keeps all.  [default: 0]"),
     click.option("--max-new-tokens", type=int, help="[default: the benchmark's]"),
     click.option("--max-tokens", type=int, help="Of prompt and completion together."),
@@ -324,7 +313,7 @@ scoring = under(
         help="Score reference answers first, by scorers that need a model too.",
     ),
     calibration,
-    click.option("--confidence", type=probability, help="Of each estimate.  [default: 0.99]"),
+    click.option("--confidence", type=number, help="Of each estimate.  [default: 0.99]"),
     metrics,
     click.option(
         "--control-questions",

@@ -46,7 +46,6 @@ from leakbound.scorers.spec import SCORERS as SCORERS
 from leakbound.scorers.spec import Of as Of
 from leakbound.scorers.spec import Threshold as Threshold
 from leakbound.scorers.spec import make_scorer as make_scorer
-from leakbound.scorers.spec import passed as passed
 from leakbound.scorers.spec import reading_of as reading_of
 from leakbound.scorers.spec import require_scorer as require_scorer
 from leakbound.scorers.spec import source_of as source_of

@@ -294,18 +294,6 @@ def _remembered(scorer: Scorer) -> str:
     return scorer.name
 
 
-def passed(name: str) -> str | Scorer:
-    """Return what gives a scorer in another process.
-
-    Args:
-        name: the scorer's.
-
-    Returns:
-        The object that was passed under this name; the name if there is none.
-    """
-    return _PASSED.get(name, name)
-
-
 def source_of(scorer: Scorer) -> str:
     """Return the origin of a scorer that is not built in.
 

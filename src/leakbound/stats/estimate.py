@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from decimal import Context, Decimal
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -18,7 +18,6 @@ Counts = npt.NDArray[np.int64]
 Side = Literal["upper", "lower", "both"]
 OPPOSITE: Mapping[Side, Side] = {"upper": "lower", "lower": "upper", "both": "both"}
 _ERROR = Context(prec=6)  # digits of an error rate that are said; the rest is arithmetic's
-_OUTWARDS = {"lower": ROUND_FLOOR, "upper": ROUND_CEILING}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +56,9 @@ class Estimate:
     stopping: str = "fixed n"
 
     def __str__(self) -> str:
-        """Return one line: every field, bounds rounded outwards, of arrays the range."""
+        """Return one line: every field in six digits, of arrays the range."""
         stated = {f.name: getattr(self, f.name) for f in fields(self)[1:]}
-        parts = [f"{name} {_shown(name, x)}" for name, x in stated.items() if x is not None]
+        parts = [f"{name} {_shown(x)}" for name, x in stated.items() if x is not None]
         return f"{self.estimand}: {', '.join(parts)}"
 
     @property
@@ -151,7 +150,7 @@ def probability(text: str) -> float:
         return float(f"{number[:-1].strip()}e-2" if number.endswith("%") else number)
     except ValueError:
         raise InputError(
-            f"a probability must be a number or a percentage, such as 0.02 or 2%, got {text!r}."
+            f"expected a number or a percentage, such as 0.02 or 2%, got {text!r}."
         ) from None
 
 
@@ -160,15 +159,9 @@ def plain(value: npt.ArrayLike) -> float | Array:
     return float(np.asarray(value)) if np.ndim(value) == 0 else np.asarray(value)
 
 
-def _shown(name: str, value: Any) -> str:
+def _shown(value: Any) -> str:
     ends = dict.fromkeys([value] if isinstance(value, str) else [np.min(value), np.max(value)])
-    rounded = Context(4, _OUTWARDS.get(name, ROUND_HALF_EVEN))
-    return " to ".join(
-        f"{rounded.create_decimal(float(end)).normalize():f}"
-        if isinstance(end, float)
-        else str(end)
-        for end in ends
-    )
+    return " to ".join(f"{end:.6g}" if isinstance(end, float) else str(end) for end in ends)
 
 
 def _as_json(value: Any) -> Any:

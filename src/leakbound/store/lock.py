@@ -13,7 +13,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial, wraps
-from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -141,11 +140,9 @@ def holding(command: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Run a function with the lock of the folder it writes into: its `out`, or its `run`'s."""
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
-        writes_into = "out" if "out" in signature(function).parameters else "run"
-
         @wraps(function)
         def held(*args: P.args, **kwargs: P.kwargs) -> T:
-            with locked(_folder(writes_into, args, kwargs), command):
+            with locked(_folder(args, kwargs), command):
                 return function(*args, **kwargs)
 
         return held
@@ -153,16 +150,13 @@ def holding(command: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     return decorate
 
 
-def _folder(writes_into: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Path:
-    """The folder of the argument `out`, or of the `run`, which may be the first argument."""
-    given = kwargs.get(writes_into, args[0] if args and writes_into == "run" else None)
-    path = given if writes_into == "out" else getattr(given, "path", None)
-    if isinstance(path, str | Path):
-        return Path(path)
-    fix = (
-        "a folder, such as out='runs/mine'" if writes_into == "out" else "`leakbound.load(FOLDER)`"
-    )
-    raise InputError(f"`{writes_into}` is missing, or is no run: {given!r}. Pass {fix}.")
+def _folder(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Path:
+    if "out" in kwargs:
+        return Path(kwargs["out"])
+    run = args[0] if args else kwargs.get("run")
+    if isinstance(path := getattr(run, "path", None), Path):
+        return path
+    raise InputError("`out` is missing, or no open run is given. Name the folder: out='runs/mine'.")
 
 
 def _taken(folder: Path, file: Path) -> BaseFileLock:

@@ -11,7 +11,7 @@ from leakbound.benchmarks.benchmark import DRAWS
 from leakbound.engines.addresses import servers_of
 from leakbound.engines.models import OpenModels
 from leakbound.errors import InputError
-from leakbound.scorers import connect, make_scorer, models_of, passed, specs_of
+from leakbound.scorers import connect, make_scorer, models_of
 from leakbound.stats.tail import LEAST_ALPHA
 from leakbound.store import (
     TARGET,
@@ -164,7 +164,7 @@ def arm_keys(decodings: Sequence[Decoding], base: ArmKey = TARGET) -> dict[ArmKe
 
 @dataclass(frozen=True, slots=True)
 class HeldScorer:
-    """An `Opener` of a scorer that is open, in this process."""
+    """An `Opener` of a scorer that is open, or that needs no opening."""
 
     scorer: Scorer
 
@@ -173,23 +173,19 @@ class HeldScorer:
 
 
 def opener_at(at: ScoringCrew | None, scorer: Scorer) -> Opener[Scorer]:
-    """How whoever draws opens a scorer: where this process does, it is open."""
-    return HeldScorer(scorer) if at is None else at.opener(scorer)
+    """How a process that draws opens a scorer; only one that asks a model needs opening."""
+    return HeldScorer(scorer) if at is None or not models_of(scorer) else at.opener(scorer)
 
 
 @dataclass(frozen=True, slots=True)
 class ScorerOpener:
-    """An `Opener` of a scorer, in any process; its models are opened there.
+    """An `Opener` of the scorer of this name, in whatever process; its models are opened there."""
 
-    spec: its name, or the object that was passed under that name.
-    """
-
-    spec: str | Scorer
+    name: str
     models: OpenModels
 
     def open(self) -> Scorer:
-        (name,) = specs_of(self.spec)
-        return connect(make_scorer(name), self.models)
+        return connect(make_scorer(self.name), self.models)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +197,7 @@ class ScoringCrew:
 
     def opener(self, scorer: Scorer) -> ScorerOpener:
         """How a worker opens it."""
-        return ScorerOpener(passed(scorer.name), self.models)
+        return ScorerOpener(scorer.name, self.models)
 
     def scores(self, scorer: Scorer) -> bool:
         """True if workers score: a model is asked, and none behind a server, which has its own."""
