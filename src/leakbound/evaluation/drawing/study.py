@@ -157,9 +157,10 @@ def draw_study(study: AskedStudy) -> tuple[Run, Generate]:
 def check_study(study: AskedStudy) -> Wanted:
     """Refuse what needs no model to be refused. Returns the metrics that are asked for."""
     request, task, drawing = study.asked.study, study.asked.benchmark, study.asked.drawing
-    for model in (study.model, study.control if study.finished is None else None):
-        if model is not None:
-            require_openable(model, study.asked.crew)
+    require_openable(study.model, study.asked.crew)
+    if study.control is not None and study.finished is None:
+        require_openable(study.control, study.asked.crew)
+        require_there(study.control)
     sampled = not drawing.explores and not all(how.greedy for how in study.arms.values())
     draws, control = drawing.n if sampled else 0, study.control is not None
     wanted = choose(request.metrics, task, control=control, draws=draws)
@@ -177,8 +178,6 @@ def check_study(study: AskedStudy) -> Wanted:
         )
     for model in (study.model, study.control) if drawing.explores else ():
         require_explorable(model)
-    if study.finished is None:
-        require_there(study.control)
     if drawing.prove is not None:
         require_explorable(study.model, PROVING)
     require_stresses(study.asked, [*study.models.values()], study.progress)
