@@ -36,6 +36,8 @@ TWO_PERCENT = parse_claim("p<=0.02")
         ("p<0.02", Claim("p", 0.02)),
         ("mean<=1e-1", Claim("mean", 0.1)),
         ("mean < 0.5", Claim("mean", 0.5)),
+        ("p<=2%", Claim("p", 0.02)),
+        ("p <= 2.9% ", Claim("p", 0.029)),
     ],
 )
 def test_claims(text: str, claim: Claim) -> None:
@@ -45,7 +47,7 @@ def test_claims(text: str, claim: Claim) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["p>=0.02", "p<=2%", "q<=0.1", "p<=", "<=0.1", "p<=-0.1", "p<=0.1 or so", "", "p<=nan", "0.1"],
+    ["p>=0.02", "p<=%", "q<=0.1", "p<=", "<=0.1", "p<=-0.1", "p<=0.1 or so", "", "p<=nan", "0.1"],
 )
 def test_words_that_are_no_claim_are_refused(text: str) -> None:
     with pytest.raises(InputError, match="a claim reads"):

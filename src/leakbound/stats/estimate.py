@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import Context, Decimal
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -18,8 +18,6 @@ Counts = npt.NDArray[np.int64]
 Side = Literal["upper", "lower", "both"]
 OPPOSITE: Mapping[Side, Side] = {"upper": "lower", "lower": "upper", "both": "both"}
 _ERROR = Context(prec=6)  # digits of an error rate that are said; the rest is arithmetic's
-_EXACT, _NEAREST = Context(), Context(4)
-_DOWN, _UP = Context(4, ROUND_FLOOR), Context(4, ROUND_CEILING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,18 +56,10 @@ class Estimate:
     stopping: str = "fixed n"
 
     def __str__(self) -> str:
-        """Return one line: the bounds of `side`, rounded outwards, and what they rest on."""
-        several = f" ({np.size(self.upper)} entries)" if np.ndim(self.upper) else ""
-        ends = {"lower": (self.lower, _DOWN), "upper": (self.upper, _UP)}
-        parts = [f"value {_shown(self.value, _NEAREST)}"]
-        parts += [f"{end} bound {_shown(*ends[end])}" for end in ends if self.side in (end, "both")]
-        parts += [f"confidence {percent(self.confidence)}", f"n = {_shown(self.n)}"]
-        if np.any(self.missing):
-            parts.append(f"missing {_shown(self.missing)}")
-        parts.append(self.method)
-        if self.seed is not None:
-            parts.append(f"seed {self.seed}" if np.ndim(self.seed) == 0 else "a seed per entry")
-        return f"{self.estimand}{several}: {', '.join(parts)}"
+        """Return one line: every field in six digits, of arrays the range."""
+        stated = {f.name: getattr(self, f.name) for f in fields(self)[1:]}
+        parts = [f"{name} {_shown(x)}" for name, x in stated.items() if x is not None]
+        return f"{self.estimand}: {', '.join(parts)}"
 
     @property
     def estimand(self) -> str:
@@ -153,16 +143,25 @@ def percent(confidence: float) -> str:
     return f"{(100 * (1 - error)).normalize():f} %"
 
 
+def probability(text: str) -> float:
+    """Read a probability such as "0.02" or "2%"; InputError for a text that is no number."""
+    number = text.strip()
+    try:
+        return float(f"{number[:-1].strip()}e-2" if number.endswith("%") else number)
+    except ValueError:
+        raise InputError(
+            f"expected a number or a percentage, such as 0.02 or 2%, got {text!r}."
+        ) from None
+
+
 def plain(value: npt.ArrayLike) -> float | Array:
     """A float for a single number, else the array."""
     return float(np.asarray(value)) if np.ndim(value) == 0 else np.asarray(value)
 
 
-def _shown(values: npt.ArrayLike, rounding: Context = _EXACT) -> str:
-    """A number in as many digits as `rounding` keeps, or the range of several."""
-    ends = (np.min(values), np.max(values))
-    rounded = [rounding.create_decimal(str(end)).normalize() for end in ends]
-    return " to ".join(dict.fromkeys(f"{end:f}" for end in rounded))
+def _shown(value: Any) -> str:
+    ends = dict.fromkeys([value] if isinstance(value, str) else [np.min(value), np.max(value)])
+    return " to ".join(f"{end:.6g}" if isinstance(end, float) else str(end) for end in ends)
 
 
 def _as_json(value: Any) -> Any:

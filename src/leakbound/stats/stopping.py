@@ -33,6 +33,7 @@ from leakbound.stats.estimate import (
     Side,
     error_rate,
     percent,
+    probability,
 )
 from leakbound.stats.evidence import Rows, Stopped, check_cap
 from leakbound.stats.leak_at_k import carried
@@ -47,7 +48,7 @@ Claimed = Literal["p", "mean"]
 FIRST_LOOK = 8  # draws
 CLEAN_DRAWS = 300  # after how many a clean question stops, roughly; moves widths, not validity
 MOST_FAILURES = 64
-CLAIM = re.compile(r"\s*(p|mean)\s*<=?\s*((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*")
+CLAIM = re.compile(r"\s*(p|mean)\s*<=?\s*((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?%?)\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ def parse_claim(text: str) -> Claim:
     """Read a claim in words.
 
     Args:
-        text: "p<=0.02" or "mean <= 0.1"; "<" says the same as "<=".
+        text: "p<=0.02", "p<=2%" or "mean <= 0.1"; "<" says the same as "<=".
 
     Returns:
         The claim.
@@ -105,7 +106,7 @@ def parse_claim(text: str) -> Claim:
             "a claim reads 'p<=0.02' (probability of a leak, for binary scorers) or 'mean<=0.1' "
             f"(mean leakage), got {text!r}."
         )
-    return Claim(cast(Claimed, parts[1]), float(parts[2]))
+    return Claim(cast(Claimed, parts[1]), probability(parts[2]))
 
 
 def stopped_leakage(evidence: Stopped, quantity: Quantity, terms: Terms) -> Estimate:
