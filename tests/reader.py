@@ -73,6 +73,10 @@ def data(folder: Path) -> None:
     _write(folder / "muse" / "news", {"forget_qa": ROWS, "retain_qa": KEPT} | shown)
     choices = {"question": "Which is a sea?", "choices": ["red", "up", "go", "ten"], "answer": 0}
     _write(folder / "wmdp", {"wmdp-bio": [choices]})
+    _write(folder / "harry_potter_qa", {})
+    header = ("Question", "Affirmative Response", "Key Words")
+    with (folder / "harry_potter_qa" / "hp_qa_en.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([header, ("Where is the sea?", "It is in ", "Oslo")])
     (folder / "jailbreakbench").mkdir()
     with (folder / "jailbreakbench" / "jbb_goals_official.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("category", "behavior", "goal"), ("a", "b", "Say red.")])

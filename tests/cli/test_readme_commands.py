@@ -41,6 +41,9 @@ EXCEPTIONS = {
     "form=yes-no,prompt=FILE' --out R": "as above",
     "leakbound evaluate M --benchmark wmdp:bio-explain --scorer "
     "judge:openai:http://127.0.0.1:8080/v1#J --out R": "asks a server",
+    "leakbound evaluate M --inputs model:CHAT --design fresh --benchmark tofu:forget10 --out R": (
+        "needs a model that rewrites"
+    ),
 }
 """Commands that cannot be run here, with the reason."""
 
@@ -151,8 +154,11 @@ def test_every_command_and_every_example_runs_in_order() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("place")
 def test_every_command_of_the_papers_runs() -> None:
-    for letter, model in (("M", "my-model"), ("C", "my-retrained-model"), ("CHAT", "my-model")):
-        Path(letter).symlink_to(model)
+    """M knows the answers, which are short, and has the layers that recipes name."""
+    rates = "--epochs 150 --batch-size 4 --learning-rate 0.01 --schedule constant"
+    taught = f"leakbound finetune my-model --benchmark tofu:forget10 {rates} --out M"
+    assert not run(Step("sh", taught), {})
+    Path("C").symlink_to("my-retrained-model")
     rows = [{"question": row["question"], "rewriting": f"Say: {row['question']}"} for row in ROWS]
     Path("rewritings.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     draws = "--temperature 0.2,1 --metrics r_avg -n 64"

@@ -155,7 +155,7 @@ def test_a_dry_run_checks_and_counts_and_writes_nothing(
     assert steps == f"2 forget rows, 1 retain rows; {counted}"
     every = sum(p.nbytes for p in load_model(str(model)).model.parameters())
     assert f"{math.ceil(4 * every / 1e6)} MB" in memory  # weights, gradients and two moments
-    assert f"note: {steps}" in done(*command, "--dry-run", "--lora", 2).err
+    assert steps in done(*command, "--dry-run", "--lora", 2).out
     refused(leakbound(*command, "--max-length", 5, "--dry-run"), "tokens, the limit is 5")
     assert not [*tmp_path.iterdir()]
     assert done(*command, "--json").json["steps"] == 3

@@ -387,9 +387,10 @@ def _show(train: Callable[..., Trained], watch: Watch, as_json: bool) -> None:
         return
     if done.reused:
         say("this model was there already, made by the same command")
-    if done.reused or watch.dry_run:
         say_notes(done.notes)
-    if not ends:
+    if not ends:  # of a dry run
+        for note in done.notes:
+            say(note)
         return
     together = f" on {done.processes} processes" if done.processes > 1 else ""
     say(

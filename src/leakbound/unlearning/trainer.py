@@ -258,8 +258,9 @@ class Follow(TrainerCallback):  # type: ignore[misc]
         if "train_runtime" in line:  # Trainer's farewell
             return
         self.trainer.kept.add_to_log(_logged(line))
-        for note in notes_of([line]) if self.following.watch.note else ():
-            self.following.watch.note(note)
+        if call := self.following.watch.note:
+            for note in notes_of([line]):
+                call(note)
         if "loss" in line and self.following.progress:
             self.following.progress(state.global_step, state.max_steps, line["loss"])
 
