@@ -20,6 +20,7 @@ from leakbound.cli.help import (
     Decorated,
     under,
 )
+from leakbound.errors import InputError
 from leakbound.types import ExploreMode, Thinking
 from leakbound.types.decoding import AdaptiveMode, FilterRule
 
