@@ -212,7 +212,7 @@ def test_a_pool_of_allocated_outputs_is_one_sample() -> None:
         hits = int((full[0] * full[1]).sum())
         spread = stats.bound(stats.Rows.of_hits(hits, 40), stats.SD, confidence=0.99, side="both")
         assert each["standard deviation", "these queries"].upper[i] == spread.upper
-    assert known.pools == (4, 1, 6)
+    assert known.pool.queries == (4, 1, 6)
 
 
 @pytest.mark.parametrize("binary", [True, False])
@@ -234,7 +234,7 @@ def test_a_query_without_outputs_is_anything_and_the_worst_may_be_it() -> None:
     sharing = QueryShares("allocated", {"p0": 50, "p0~00": 0, "p0~01": 50})
     scores = drawn(queries, sharing, {"p0": 0.0, "p0~01": 1.0})
     known = Pooled.of(scores, queries, sharing, True)
-    assert known.pools == (3,)
+    assert known.pool.queries == (3,)
     ids, each = known.each_query(0.99)
     assert ids == ("p0", "p0~00", "p0~01")
     assert (each.lower[1], each.upper[1]) == (0.0, 1.0)

@@ -35,7 +35,6 @@ class Pooled(Drawn):
 
     asked: ArmScores
     members: Mapping[str, tuple[str, ...]]
-    design: stats.Design
 
     @classmethod
     def of(
@@ -59,20 +58,16 @@ class Pooled(Drawn):
         question = {query_id: prompt_id for prompt_id, ids in whole.items() for query_id in ids}
         rows = scores.of(question.keys())
         owned = replace(rows, query_ids=tuple(question[query_id] for query_id in rows.query_ids))
+        places = {prompt_id: place for place, prompt_id in enumerate(whole)}
         pool = stats.Pool.of(
             rows.rows(binary=binary),
             design=shares.design,
             target="inputs" if shares.design == "fresh" else "queries",
-            owners=[list(whole).index(prompt_id) for prompt_id in owned.query_ids],
+            owners=[places[prompt_id] for prompt_id in owned.query_ids],
             queries=list(map(len, whole.values())),
         )
         own = ArmScores.joined([owned], tuple(whole))
-        return cls(own, pool, order=order, asked=rows, members=whole, design=shares.design)
-
-    @property
-    def pools(self) -> tuple[int, ...]:
-        """How many queries each question has."""
-        return tuple(map(len, self.members.values()))
+        return cls(own, pool, order=order, asked=rows, members=whole)
 
     def each(self, confidence: float) -> Iterator[stats.Estimate]:
         """Every quantity of every question that has a bound for the design, and its worst query."""
@@ -92,7 +87,7 @@ class Pooled(Drawn):
     @property
     def has_queries(self) -> bool:
         """True if single queries can be told apart: a fresh one has one output, which is little."""
-        return self.design != "fresh"
+        return self.pool.design != "fresh"
 
     def each_query(self, confidence: float) -> tuple[tuple[str, ...], stats.Estimate]:
         """The ids of all queries, and the leakage of each; [0, 1] for one that got no output."""
@@ -128,7 +123,7 @@ class Pooled(Drawn):
 
     def _seed(self, quantity: stats.Quantity) -> NDArray[np.int64]:
         """The mean over unlike queries meets the draws of each query, in an order of its own."""
-        unlike = quantity.over == "mean" and self.design == "fixed"
+        unlike = quantity.over == "mean" and self.pool.design == "fixed"
         return self.order.keys(self.asked.query_ids) if unlike else self.keys
 
     def _put(self, estimate: stats.Estimate) -> stats.Estimate:
