@@ -372,7 +372,7 @@ def test_seeds_that_are_none_are_refused(seed: Any) -> None:
     [
         (Stopped(Rows.of(SCORES), CAP), SD, r"standard deviation .* may have stopped.*: leakage\."),
         (Stopped(Rows.of(SCORES), CAP), leak_at(3), "leak@k .*NAME>=t"),
-        (Masses.of(MASS), ed(), "exact masses .*: leakage, tail, leak@k, standard deviation"),
+        (Masses.of(MASS), ed(), "exact masses.*: leakage, tail, leak@k, standard deviation"),
         (Pair(Rows.of(SCORES), Rows.of(CONTROL)), tail(0.1), "two models' draws"),
         (Rows.of(SCORES), tail(0.1).mean(), "mean of the tail .* draws of a fixed n"),
     ],

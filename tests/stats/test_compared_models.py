@@ -134,8 +134,8 @@ def test_models_beside_one_baseline_share_alpha(models: int) -> None:
     """Each its part: half for the mean, half for all questions, alike for each of them."""
     made = difference_over_questions(MEAN, EXCESS, 3, models=models, confidence=0.9)
     share = 0.1 / models / 2
-    mean = MEAN(confidence=1 - share)
-    each = EXCESS(confidence=1 - share / 3)
+    mean = MEAN(confidence=1 - share, side="both")
+    each = EXCESS(confidence=1 - share / 3, side="both")
     assert made.mean is not None
     assert (made.mean.lower, made.mean.upper) == (mean.lower, mean.upper)
     np.testing.assert_allclose(made.each.lower, each.lower, rtol=1e-12)

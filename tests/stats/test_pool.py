@@ -221,7 +221,7 @@ def test_what_has_no_bound_is_refused(quantity: Quantity, design: Any, target: A
         bound(pool, quantity)
         return
     remedy = "allocated" if target == "queries" else "fresh"
-    words = rf"{quantity.reading} has no .*design '{design}'.*: leakage.*design '{remedy}'.*NAME>=t"
+    words = rf"{quantity.reading} has no .*'{design}'.*: leakage.*design '{remedy}'.*NAME>=t"
     with pytest.raises(InputError, match=words):
         bound(pool, quantity)
 

@@ -215,8 +215,8 @@ def _theorem(evidence: Evidence, quantity: Quantity) -> Theorem:
     threshold = "" if evidence.binary else " A threshold, `NAME>=t`, makes a scorer binary."
     raise InputError(
         f"the {scope}{quantity.reading} has no bound from {_WORDS[evidence.kind]}, of "
-        f"{'0 or 1' if evidence.binary else 'scores in [0, 1]'}. Bound one of: {there}.{threshold}"
-        f"{_REMEDIES.get(evidence.kind, '')}"
+        f"{'0 or 1' if evidence.binary else 'scores in [0, 1]'}. Bound one of: {there}."
+        f"{_REMEDIES.get(evidence.kind, '')}{threshold}"
     )
 
 
