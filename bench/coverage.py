@@ -29,7 +29,6 @@ from functools import partial
 from inspect import isfunction
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import ModuleType
 from typing import Any, get_type_hints
 
 from leakbound.stats import LEAKAGE, SD, Quantity, Stopped, Theorem, ed, leak_at, tail
@@ -52,7 +51,6 @@ from leakbound.stats import (
     corrected_bound,
     parse_claim,
 )
-from leakbound.stats.estimand import Terms
 from leakbound.stats.leak_at_k import BLOCKS
 from runner import FALSE_ALARM, keep, markdown, most_misses, options, too_often
 from statements import (
@@ -90,8 +88,8 @@ def called(row: Theorem, quantity: Quantity, method: str | None = None) -> Call:
     def call(scores: np.ndarray, side: str, seed: int) -> np.ndarray:
         rows = Rows.of(scores > 0.5 if row.binary else scores, binary=bool(row.binary))
         given = Stopped(rows, scores.shape[1]) if row.kind == "stopped" else rows
-        terms = Terms(CONFIDENCE, side, method, seed)
-        return getattr(row.prove(given, quantity, terms), side)
+        how: dict[str, Any] = {"side": side, "method": method, "seed": seed}
+        return getattr(bound(given, quantity, confidence=CONFIDENCE, **how), side)
 
     return call
 
@@ -229,19 +227,13 @@ def of_trials(
 
 def not_simulated() -> set[str]:
     """Theorems and statements whose misses neither this bench nor a test counts."""
-    proved = {row.name for row in LISTED if not of_draws(row)}
-    simulated = {name.partition(",")[0] for name in (*OF_QUESTIONS, *OF_POOLS)} | ELSEWHERE.keys()
-    rows = {name for name in proved if name.partition(",")[0] not in simulated}
-    return rows | {name for name in statements_of(stats) if name not in simulated}
-
-
-def statements_of(package: ModuleType) -> set[str]:
-    """The functions of a package that make estimates, or values with some, of other bounds."""
-    functions = {name: getattr(package, name) for name in dir(package)}
+    functions = {name: getattr(stats, name) for name in dir(stats)}
     given = {n: get_type_hints(f).get("return") for n, f in functions.items() if isfunction(f)}
-    parts = {n: get_type_hints(v).values() if is_dataclass(v) else () for n, v in given.items()}
-    made = {n for n, v in given.items() if v is Estimate or Estimate in parts[n]}
-    return made - {"bound", "stack", "randomisation_test"}
+    parts = {n: get_type_hints(v).values() if is_dataclass(v) else (v,) for n, v in given.items()}
+    made = {n for n, values in parts.items() if Estimate in values}
+    wanted = made - {"bound", "stack", "randomisation_test"}
+    wanted |= {row.name.partition(",")[0] for row in LISTED if not of_draws(row)}
+    return wanted - {name.partition(",")[0] for name in (*OF_QUESTIONS, *OF_POOLS, *ELSEWHERE)}
 
 
 def tables(cells: list[Cell]) -> Iterator[tuple[str, list[dict[str, Any]]]]:

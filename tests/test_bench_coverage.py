@@ -51,7 +51,7 @@ def test_no_listed_bound_is_left_out_and_a_new_one_needs_a_row(
     assert coverage.not_simulated() == set()
     new = replace(coverage.LISTED[0], kind="new")
     monkeypatch.setattr(coverage, "LISTED", (*coverage.LISTED, new))
-    assert coverage.not_simulated() == {new.name}
+    assert coverage.not_simulated() == {"new: leakage"}
 
 
 @pytest.mark.parametrize(
