@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 @opt.proving
 @opt.removed("evaluate --report-to")
 @opt.models
+@opt.questions
 @opt.ray
 @opt.writing
 def evaluate(**values: Any) -> None:
@@ -76,15 +78,21 @@ def _evaluate(options: Said) -> None:
     if options.dry_run:
         _print_cost(options, study)
         return
-    out = hold(options.out, "evaluate")
+    out, part = hold(options.out, "evaluate"), options.value("questions")
     model, control = models_from(options)
     before = written(out)
     try:
         with progress_bar(not options.as_json) as progress:
-            run = verb(model, study, out=out, control=control, progress=progress)
+            run = verb(
+                model, study, out=out, control=control, questions=part, progress=progress
+            )
     except UnansweredError:
-        report_on(Run.open(out), options.as_json)
+        if part is None:
+            report_on(Run.open(out), options.as_json)
         raise
+    if part is not None:
+        _print_slice(out, part, options.as_json)
+        return
     clock = Clock(out / TIMES)
     with clock.phase("report"):
         report_on(run, options.as_json)
@@ -92,6 +100,35 @@ def _evaluate(options: Said) -> None:
         clock.write()
         if not options.as_json:
             say(prose(clock.line), err=True)
+
+
+def _print_slice(out: Path, part: str, as_json: bool) -> None:
+    """Print that a slice is drawn, and how it is merged with the others."""
+    if as_json:
+        print_json({"run": str(out), "questions": part})
+        return
+    say(f"slice {part} is drawn: {out}")
+    say("when all slices are: leakbound merge RUN... --out RUN")
+
+
+@click.command(cls=Command)
+@click.argument("runs", type=opt.RUN, nargs=-1, required=True)
+@click.option("--out", type=opt.RUN, required=True, help="The run directory.")
+@opt.as_json
+def merge(runs: tuple[Path, ...], out: Path, as_json: bool) -> None:
+    """Merge RUNS, all slices of a study, into one run; then score, bound and report it.
+
+    `leakbound evaluate --questions i/N` draws the slices. The merged run has the draws and bounds
+    of one command with parts of one size. RUNS stay as they are. Stopped, the same command resumes.
+    """
+    from leakbound.evaluation import require_complete
+    from leakbound.evaluation.merging import merge as verb
+
+    hold(out, "merge")
+    with progress_bar(not as_json) as progress:
+        run = verb(runs, out=out, progress=progress)
+    report_on(run, as_json)
+    require_complete(run)
 
 
 @click.command(cls=Command)
@@ -164,6 +201,8 @@ def _print_cost(options: Said, study: Study, *, scores: bool = True) -> None:
         print_json({**asdict(cost), "bounding": bounding})
         return
     say(cost.text())
+    if part := options.value("questions"):
+        say(f"this is the cost of all questions; slice {part} draws a part of them")
     if bounding is not None:
         say(f"scoring and bounding: about {duration(bounding)}, by a rehearsal on few draws")
     if study.metrics:

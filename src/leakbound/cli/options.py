@@ -327,6 +327,14 @@ models = under(
     remote_code,
     offline,
 )
+questions = under(
+    SPREAD,
+    click.option(
+        "--questions",
+        metavar="i/N",
+        help="Draw slice i of N, as a job of an array; `leakbound merge` joins all.",
+    ),
+)
 ray = under(
     SPREAD,
     click.option("--ray", metavar="ADDRESS|local", help="Let workers of a Ray cluster do it."),

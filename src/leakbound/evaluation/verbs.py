@@ -45,7 +45,7 @@ from leakbound.evaluation.statements.beside import OTHERS
 from leakbound.evaluation.statements.bound import bound_run
 from leakbound.metrics import Values
 from leakbound.scorers import make_scorer
-from leakbound.store import Run, holding
+from leakbound.store import Run, Slice, holding
 from leakbound.store.arm_key import Model
 from leakbound.store.clock import TIMES, Clock, written
 from leakbound.study import (
@@ -68,6 +68,7 @@ def evaluate(
     *,
     out: str | Path,
     control: str | Path | Generate | None = None,
+    questions: str | None = None,
     progress: Progress = silent,
     **fields: Unpack[StudyFields],
 ) -> Run:
@@ -87,6 +88,8 @@ def evaluate(
         out: the run directory.
         control: a model that never saw the data, or a finished run of one: it is drawn alike, and
             the excess over it is bounded (None: no excess is).
+        questions: "i/N": only draw the i-th of N slices of the study; `merge` joins them, scores
+            and bounds (None: all questions).
         progress: called with how far each step is, a `leakbound.types.Headway`.
         fields: fields of `Study` in place of its own, such as confidence=0.9: data, limit,
             profile, sampling, decodings, rewritings, attack, prove, stress, control_questions,
@@ -94,7 +97,7 @@ def evaluate(
             settings, servers, workers; n=256 is short for sampling=FixedN(256).
 
     Returns:
-        The run at `out`, sampled, scored and bounded.
+        The run at `out`, sampled, scored and bounded; a slice is only sampled.
 
     Raises:
         InputError: for what cannot be asked, before a model is loaded where that can be told.
@@ -102,11 +105,13 @@ def evaluate(
         ModelError: for a model that cannot be used.
         IncompleteError: at the end, where some questions could not be sampled.
     """
+    part = None if questions is None else Slice.parse(questions)
     ready = prepared(by_coin(study_of(study, fields), model))
     clock = Clock(Path(out) / TIMES)
     before = written(Path(out))
     try:
-        run = _evaluated(ready, model, control, Path(out), clock.hearing(progress), clock)
+        asked = AskedStudy(ready, model, control, Path(out), clock.hearing(progress), part)
+        run = _evaluated(asked, clock)
     finally:
         if written(Path(out)) != before:  # a finished run is left as it is
             clock.write()
@@ -114,23 +119,22 @@ def evaluate(
     return run
 
 
-def _evaluated(
-    ready: Prepared,
-    model: str | Path | Generate,
-    control: str | Path | Generate | None,
-    out: Path,
-    progress: Progress,
-    clock: Clock,
-) -> Run:
+def _evaluated(asked: AskedStudy, clock: Clock) -> Run:
+    ready, progress = asked.asked, asked.progress
     study, others = ready.study, _others(ready)
     if others is not None:
         prepared(replace(others, check_scorers=False))  # refused before anything is drawn
     with _at_work(study.workers) as crew:
         ready = ready.by(crew)
         with clock.phase("draw"):
-            run, engine = draw_study(AskedStudy(ready, model, control, out, progress))
+            run, engine = draw_study(replace(asked, asked=ready))
             if others is not None:
-                evaluate(engine, others, out=run.path / OTHERS, progress=progress)
+                part = asked.slice and str(asked.slice)
+                evaluate(
+                    engine, others, out=run.path / OTHERS, questions=part, progress=progress
+                )
+        if asked.slice is not None:
+            return run
         with clock.phase("score"):
             ready = replace(ready, scorers=in_reading_of(run, ready.scorers))
             score_run(run, ready.scorers, progress, ready.drawing.at)

@@ -49,10 +49,12 @@ class Arm:
         looks: those made so far; none in an arm of fixed n.
         rounds: the parts of each round known so far.
         parts: all parts known so far, in the order of their numbers.
+        own: the numbers of the parts that the run draws: all, unless it is a slice of a study.
     """
 
     rounds: tuple[tuple[Part, ...], ...]
     parts: tuple[Part, ...]
+    own: frozenset[int]
 
     def __init__(
         self,
@@ -178,14 +180,15 @@ class Arm:
                 self._decide(number - 1)
             if number >= len(self.parts):
                 return
-            if not self._usable(part := self.parts[number], self.set_aside):
+            part = self.parts[number]
+            if number in self.own and not self._usable(part, self.set_aside):
                 yield part
             number += 1
 
     @property
     def timed(self) -> bool:
         """True once its first part is stored: what that took tells how large others can be."""
-        return not self.parts or self.has(self.parts[0])
+        return self.spec.cut is not None or not self.parts or self.has(self.parts[0])
 
     def _decide(self, number: int) -> None:
         """Fix the size of the part after this one, as large as the last stored one suggests.
@@ -483,6 +486,9 @@ class Arm:
         else:
             self.rounds = (self.plan.parts(ids, self.cut),)
         self.parts = tuple(part for parts in self.rounds for part in parts)
+        whole = self.asked.slice is None or self.spec.copied is not None
+        own = self.parts if whole else self.asked.slice.own(self.parts, self.asked.queries)
+        self.own = frozenset(part.number for part in own)
 
     def _own_meta(self, parts: Iterable[Part]) -> Iterator[PartMeta]:
         """The records of these parts; DamagedError where one is not whole, or another's."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from leakbound.errors import InputError, MixError
@@ -106,15 +106,21 @@ def require_same_law(path: Path, have: ArmSpec, want: ArmSpec) -> None:
 
 def require_same(path: Path, have: Json, want: Json, where: str = "") -> None:
     """Refuse the first difference between two records, as JSON holds them."""
+    for difference in differences(have, want, where, "this one says"):
+        raise MixError(
+            f"`{path}` was made by another command ({difference}). Name another --out, or repeat "
+            "the first command."
+        )
+
+
+def differences(have: Json, want: Json, where: str, other: str) -> Iterator[str]:
+    """Word each difference between two records, as JSON holds them; `other` has the second."""
     if isinstance(have, Mapping) and isinstance(want, Mapping):
         for key in sorted({**have, **want}, key=lambda key: key != _FIRST):
-            require_same(path, have.get(key), want.get(key), f"{where}{key}: ")
+            yield from differences(have.get(key), want.get(key), f"{where}{key}: ", other)
     elif to_json(have) != to_json(want):
         words = next((word for place, word in _IN_WORDS.items() if where.endswith(place)), "")
-        raise MixError(
-            f"`{path}` was made by another command ({words}{where}it has {_shown(have)}, this one "
-            f"says {_shown(want)}). Name another --out, or repeat the first command."
-        )
+        yield f"{words}{where}it has {_shown(have)}, {other} {_shown(want)}"
 
 
 def _shown(value: Json) -> str:

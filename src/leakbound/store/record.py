@@ -16,7 +16,7 @@ from leakbound.stats import Design
 from leakbound.store.arm_key import ArmKey
 from leakbound.store.files import ELSEWHERE, read_json, unsealed, value_of, write_sealed
 from leakbound.store.lock import utc_now
-from leakbound.store.plan import Cut, Plan, QueryShares
+from leakbound.store.plan import Cut, Plan, QueryShares, Slice
 from leakbound.types import (
     RULE,
     BenchmarkRecord,
@@ -242,11 +242,15 @@ class AttackRecord:
 
 @dataclass(frozen=True, slots=True)
 class RunQueries:
-    """The prompts and queries that the arms of a run ask, and the digest of its benchmark."""
+    """The prompts and queries that the arms of a run ask, and the digest of its benchmark.
+
+    `slice`: the part of the study that the run draws; None: all.
+    """
 
     prompts: tuple[Prompt, ...]
     queries: tuple[Query, ...]
     benchmark: str
+    slice: Slice | None = None
 
     @property
     def questions(self) -> tuple[Query, ...]:
@@ -278,6 +282,7 @@ class RunRecord:
         study: what was asked for, as the last command has it.
         attack: the search for worst-case inputs; None: there is none.
         tried: what such a search tries; only in a run of its own.
+        slice: the part of the study that the run draws; None: all.
         redacted: True if pages and exports leave texts out.
         arms: every arm that is planned, by its key.
         files: digests of the tables of prompts and queries, by the names of their files.
@@ -293,6 +298,7 @@ class RunRecord:
     study: JsonObject = field(default_factory=dict)
     attack: AttackRecord | None = None
     tried: tuple[TriedVariant, ...] = ()
+    slice: Slice | None = None
     redacted: bool = False
     arms: Mapping[ArmKey, ArmSpec] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)

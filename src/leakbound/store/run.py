@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 import leakbound
-from leakbound.errors import InputError, LeakboundError, MixError
+from leakbound.errors import IncompleteError, InputError, LeakboundError, MixError
 from leakbound.store import tables
 from leakbound.store.arm import Arm
 from leakbound.store.arm_key import ArmKey
@@ -69,6 +69,7 @@ class Run:
             tuple(values_of(Prompt, _with_thoughts(self._table(_PROMPTS)))),
             tuple(values_of(Query, self._table(_QUERIES))),
             record.benchmark.sha256,
+            record.slice,
         )
 
     def __repr__(self) -> str:
@@ -147,6 +148,8 @@ class Run:
             return None
         run = cls.open(path)
         run.require_this_rule()
+        parts = [own.slice and str(own.slice) for own in (run.record, record)]
+        require_same(path, *parts, "--questions: ")
         require_same(path, run.record.questions, record.questions)
         return run
 
@@ -340,6 +343,11 @@ class Run:
         Raises:
             IncompleteError: something is still to be drawn; it says what is missing.
         """
+        if self.record.slice is not None:
+            raise IncompleteError(
+                f"`{self.path}` is slice {self.record.slice} of a study and has no results. When all "
+                "slices are drawn, run `leakbound merge RUN... --out RUN`."
+            )
         stresses = self.record.study.get("stress") or ()
         require_drawn(
             self.path,

@@ -29,6 +29,7 @@ from leakbound.store import (
     QueryShares,
     Run,
     RunRecord,
+    Slice,
     read_accepted,
     write_accepted,
     write_selections,
@@ -233,11 +234,12 @@ def begin(
     study: JsonObject | None = None,
     asking: QueryPlan | None = None,
     notes: Sequence[str] = (),
+    slice: Slice | None = None,
 ) -> Run:
     """The run at `out` for this benchmark; begun, or found as the same command left it.
 
-    Without `asking` its queries are the questions themselves. `study`, what was asked for, and
-    `notes` beside the benchmark's are recorded.
+    Without `asking` its queries are the questions themselves. `study`, what was asked for,
+    `notes` beside the benchmark's and the `slice` that is drawn are recorded.
     """
     record = RunRecord(
         benchmark=benchmark.fingerprint(),
@@ -245,6 +247,7 @@ def begin(
         scorers=benchmark.scorers,
         notes=(*benchmark.notes, *notes),
         study=study or {},
+        slice=slice,
     )
     if run := Run.found(out, record):
         return run

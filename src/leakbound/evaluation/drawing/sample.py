@@ -114,7 +114,10 @@ def plan_arm(run: Run, job: ModelArm, drawing: SteeredPlan, seed: int) -> Arm:
     early: a control is drawn at n = the rule's cap.
     """
     plan, draws = _plan(job, drawing)
-    return run.add_arm(job.key, _spec(job, plan, draws, seed))
+    spec = _spec(job, plan, draws, seed)
+    if run.record.slice is not None:  # parts of one size, so that all slices cut the same ones
+        spec = replace(spec, cut=plan.cut())
+    return run.add_arm(job.key, spec)
 
 
 def plan_unscored(run: Run, job: ModelArm, draws: Mapping[str, int], seed: int) -> Arm:
@@ -197,8 +200,8 @@ def sample_until(
 
 def _meter(arm: Arm, progress: Progress) -> Meter:
     """A meter of how much of an arm is sampled, or explored."""
-    total = sum(part.amount for part in arm.parts)
-    done = total - sum(part.amount for part in arm.missing_parts())
+    total = sum(part.amount for part in arm.parts if part.number in arm.own)
+    done = total - sum(part.amount for part in arm.missing_parts() if part.number in arm.own)
     if isinstance(arm.spec.draws, ExploredDraws):
         worth = 1 / arm.spec.draws.forwards
         return Meter(progress, f"exploring {arm.name}", "questions", done, total, worth)

@@ -34,9 +34,9 @@ from leakbound.evaluation.planning.models import Fluency, ModelArm, model_arms, 
 from leakbound.evaluation.planning.plan import Prepared, SteeredPlan, arm_keys
 from leakbound.evaluation.scoring.score import require_same_model, require_visible
 from leakbound.scorers import reading_of
-from leakbound.store import CONTROL_GREEDY, GREEDY, Arm, ArmKey, QueryShares, Run
+from leakbound.store import CONTROL_GREEDY, GREEDY, Arm, ArmKey, QueryShares, Run, Slice
 from leakbound.store.arm_key import Model
-from leakbound.study import Attack, Rewritings
+from leakbound.study import Attack, Rewritings, Study, Until
 from leakbound.types import Decoding, Generate, JsonObject, Measures, Progress, silent
 
 Named = str | Path | Generate
@@ -45,13 +45,17 @@ Named = str | Path | Generate
 
 @dataclass(frozen=True)
 class AskedStudy:
-    """A study, whom it is put to, and where its run goes: all that drawing it depends on."""
+    """A study, whom it is put to, and where its run goes: all that drawing it depends on.
+
+    `slice`: the part of it that is drawn; None: all.
+    """
 
     asked: Prepared
     model: Named
     control: Named | None
     out: Path
     progress: Progress = silent
+    slice: Slice | None = None
 
     @cached_property
     def arms(self) -> dict[ArmKey, Decoding]:
@@ -152,6 +156,8 @@ def check_study(study: AskedStudy) -> Wanted:
     request, task, drawing = study.asked.study, study.asked.benchmark, study.asked.drawing
     sampled = not drawing.explores and not all(how.greedy for how in study.arms.values())
     draws, control = drawing.n if sampled else 0, study.control is not None
+    if study.slice is not None:
+        _require_divisible(request)
     wanted = choose(request.metrics, task, control=control, draws=draws)
     Fluency.open(wanted, task, request.settings.loading)  # refuses a classifier before reading
     if request.rewritings is not None:
@@ -182,7 +188,8 @@ def open_study(study: AskedStudy, wanted: Wanted) -> OpenedStudy:
     """
     request, task, queries = study.asked.study, study.asked.benchmark, study.queries
     show_notes(study.asked.notes, study.progress)
-    run = begin(study.out, task, study.record, queries, notes=request.departures(task))
+    notes = request.departures(task)
+    run = begin(study.out, task, study.record, queries, notes=notes, slice=study.slice)
     for scorer in study.asked.scorers:  # no night of draws for scores that would be refused
         require_same_model(run.arms.values(), scorer)
     shares = None if queries is None else queries.shares(run.queries)
@@ -276,6 +283,32 @@ def require_possible(
             if is_proved(job.key, job.decoding):
                 require_prover(job.engine, str(job.key), job.decoding)
         named_runs(run, drawing.prove.proposals)
+
+
+def _require_divisible(study: Study) -> None:
+    """Refuse what depends on more questions than a slice draws."""
+    later = {
+        "--attack": study.attack,
+        "--prove": study.prove,
+        "--under": study.stress,
+        "--metrics": study.metrics,
+    }
+    for option in (option for option, value in later.items() if value):
+        raise InputError(
+            f"`{option}` is for all questions, and --questions draws some of them. Leave it out, "
+            f"merge the slices, then run the command with {option} and the merged run as --out."
+        )
+    if isinstance(study.sampling, Until):
+        raise InputError(
+            "`--until` plans draws by the scores of all questions, and --questions draws some of "
+            "them. Leave one of them out."
+        )
+    inputs = study.rewritings
+    if inputs is not None and (inputs.models or inputs.ids or inputs.embedder):
+        raise InputError(
+            f"the inputs {inputs.source!r} are made by a model, once for each slice, and must be "
+            "the same in all. Name rewritings in a file, --inputs file:F, or leave --questions out."
+        )
 
 
 def _require_inputs_fit(
