@@ -83,9 +83,7 @@ def _evaluate(options: Said) -> None:
     before = written(out)
     try:
         with progress_bar(not options.as_json) as progress:
-            run = verb(
-                model, study, out=out, control=control, questions=part, progress=progress
-            )
+            run = verb(model, study, out=out, control=control, questions=part, progress=progress)
     except UnansweredError:
         if part is None:
             report_on(Run.open(out), options.as_json)

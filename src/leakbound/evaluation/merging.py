@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation.statements.beside import OTHERS
 from leakbound.evaluation.verbs import bound, score
-from leakbound.store import Run, Slice, holding, read_accepted, write_accepted
+from leakbound.store import ArmKey, Run, Slice, holding, read_accepted, write_accepted
 from leakbound.store.identity import differences, identity, require_same_law
 from leakbound.store.lock import utc_now
 from leakbound.store.record import FILE
@@ -38,35 +38,24 @@ def merge(runs: Sequence[str | Path], *, out: str | Path, progress: Progress = s
         DamagedError: a file of a slice is not as it was written.
     """
     slices = [Run.open(path) for path in runs]
-    for run in slices:
-        _require_slice_of(slices[0], run)
     _require_all(slices)
     for run in slices:
+        run.require_this_rule()
+        _require_same(slices[0], run, *map(_study, (slices[0], run)))
         _require_drawn(slices, run)
     first = slices[0]
     merged = _begun(first, Path(out))
     for key, spec in first.record.arms.items():
         arm = merged.add_arm(key, spec)
-        drawn = [run.arms[arm.name] for run in slices]
+        drawn = [own for run in slices if (own := run.arm(key))]
         source = {number: own for own in drawn for number in own.own}
         for part in counted(progress, f"merging {arm.name}", [*arm.parts_to_draw()], "parts"):
             arm.copy_part(part, source[part.number])
-    if (first.path / OTHERS / FILE).is_file():
+    if _asks_others(first):
         merge([run.path / OTHERS for run in slices], out=merged.path / OTHERS, progress=progress)
     score(merged, calibration=merged.study.calibration, progress=progress)
     bound(merged, progress=progress)
     return merged
-
-
-def _require_slice_of(first: Run, run: Run) -> None:
-    """Refuse what is no slice, or a slice of another study than the first one."""
-    if run.record.slice is None:
-        raise InputError(
-            f"`{run.path}` is no slice of a study. Draw one with `leakbound evaluate MODEL "
-            "--questions i/N`."
-        )
-    run.require_this_rule()
-    _require_same(first, run, *map(_study, (first, run)))
 
 
 def _require_same(first: Run, run: Run, want: JsonObject, have: JsonObject) -> None:
@@ -82,7 +71,7 @@ def _study(run: Run) -> JsonObject:
     record = run.record
     return {
         "leakbound": record.version,
-        "number of slices": record.slice and record.slice.of,
+        "number of slices": 0 if record.slice is None else record.slice.of,
         **record.questions,
         "study": record.study,
         "files": {**record.files},
@@ -91,36 +80,53 @@ def _study(run: Run) -> JsonObject:
 
 def _require_all(slices: Sequence[Run]) -> None:
     """Refuse slices that are not all of a study, each once."""
-    places: dict[str, Path] = {}
+    places: dict[Slice, Path] = {}
     for run in slices:
-        place = places.setdefault(str(run.record.slice), run.path)
-        if place != run.path:
+        if run.record.slice is None:
             raise InputError(
-                f"`{place}` and `{run.path}` are both slice {run.record.slice}. Name one of them."
+                f"`{run.path}` is no slice of a study. Draw one with `leakbound evaluate MODEL "
+                "--questions i/N`."
             )
-    of = max((run.record.slice.of for run in slices if run.record.slice), default=0)
-    missing = [name for i in range(of) if (name := str(Slice(i + 1, of))) not in places]
-    if missing or not slices:
+        if (place := places.setdefault(run.record.slice, run.path)) is not run.path:
+            raise InputError(
+                f"`{place}` and `{run.path}` are both slice {run.record.part}. Name one of them."
+            )
+    of = max((own.of for own in places), default=0)
+    wanted = (Slice(number, of) for number in range(1, of + 1))
+    missing = [str(own) for own in wanted if own not in places]
+    if missing or not places:
         raise InputError(f"slices are missing: {', '.join(missing) or 'all'}. Name all of them.")
 
 
 def _require_drawn(slices: Sequence[Run], run: Run) -> None:
     """Refuse a slice that is not finished or is damaged, and one that another model drew."""
-    for key in dict.fromkeys(key for other in slices for key in other.record.arms):
-        arm = run.arm(key)
-        absent = arm is None or any(not arm.has(arm.parts[number]) for number in arm.own)
-        fault = None if arm is None else next(arm.faults(), None)
-        if absent or fault:
-            why = fault or f"arm '{key}' lacks parts"
-            raise IncompleteError(
-                f"`{run.path}`, slice {run.record.slice}, is not finished: {why}. Run its command "
-                "again, then merge."
-            )
+    keys = dict.fromkeys(key for other in slices for key in other.record.arms)
+    for lack in _lacks(run, keys):
+        raise IncompleteError(
+            f"`{run.path}`, slice {run.record.part}, is not finished: {lack}. Run its command "
+            "again, then merge."
+        )
     for key, spec in slices[0].record.arms.items():
         own = run.record.arms[key]
         where = f"arm '{key}'"
         _require_same(slices[0], run, {where: identity(spec)}, {where: identity(own)})
         require_same_law(run.path, own, spec)
+
+
+def _lacks(run: Run, keys: Iterable[ArmKey]) -> Iterator[str]:
+    """Say what a slice has still to draw, of the arms with these keys, and what is damaged."""
+    for key in keys:
+        arm = run.arm(key)
+        if arm is None or not all(arm.has(arm.parts[number]) for number in arm.own):
+            yield f"arm '{key}' lacks parts"
+        else:
+            yield from arm.faults()
+    if _asks_others(run) and not (run.path / OTHERS / FILE).is_file():
+        yield "it lacks the control questions"
+
+
+def _asks_others(run: Run) -> bool:
+    return run.record.study.get("control_questions") is not None
 
 
 def _begun(first: Run, out: Path) -> Run:

@@ -129,10 +129,8 @@ def _evaluated(asked: AskedStudy, clock: Clock) -> Run:
         with clock.phase("draw"):
             run, engine = draw_study(replace(asked, asked=ready))
             if others is not None:
-                part = asked.slice and str(asked.slice)
-                evaluate(
-                    engine, others, out=run.path / OTHERS, questions=part, progress=progress
-                )
+                part = run.record.part
+                evaluate(engine, others, out=run.path / OTHERS, questions=part, progress=progress)
         if asked.slice is not None:
             return run
         with clock.phase("score"):

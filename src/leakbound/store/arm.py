@@ -486,8 +486,9 @@ class Arm:
         else:
             self.rounds = (self.plan.parts(ids, self.cut),)
         self.parts = tuple(part for parts in self.rounds for part in parts)
-        whole = self.asked.slice is None or self.spec.copied is not None
-        own = self.parts if whole else self.asked.slice.own(self.parts, self.asked.queries)
+        own: Iterable[Part] = self.parts
+        if self.asked.slice is not None and self.spec.copied is None:
+            own = self.asked.slice.own(self.parts, self.asked.queries)
         self.own = frozenset(part.number for part in own)
 
     def _own_meta(self, parts: Iterable[Part]) -> Iterator[PartMeta]:

@@ -304,6 +304,11 @@ class RunRecord:
     files: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def part(self) -> str | None:
+        """The slice that it draws, as `--questions` names it; None: all."""
+        return None if self.slice is None else str(self.slice)
+
+    @property
     def rule(self) -> int:
         """The version of the rules by which its outputs were counted when they were drawn."""
         return RULES[self.format]

@@ -148,8 +148,7 @@ class Run:
             return None
         run = cls.open(path)
         run.require_this_rule()
-        parts = [own.slice and str(own.slice) for own in (run.record, record)]
-        require_same(path, *parts, "--questions: ")
+        require_same(path, run.record.part, record.part, "--questions: ")
         require_same(path, run.record.questions, record.questions)
         return run
 
@@ -345,8 +344,8 @@ class Run:
         """
         if self.record.slice is not None:
             raise IncompleteError(
-                f"`{self.path}` is slice {self.record.slice} of a study and has no results. When all "
-                "slices are drawn, run `leakbound merge RUN... --out RUN`."
+                f"`{self.path}` is slice {self.record.part} of a study and states nothing. When "
+                "all slices are drawn, run `leakbound merge RUN... --out RUN`."
             )
         stresses = self.record.study.get("stress") or ()
         require_drawn(
