@@ -78,19 +78,16 @@ def _evaluate(options: Said) -> None:
     if options.dry_run:
         _print_cost(options, study)
         return
-    out, part = hold(options.out, "evaluate"), options.value("questions")
+    out = hold(options.out, "evaluate")
     model, control = models_from(options)
+    part = options.value("questions")
     before = written(out)
     try:
         with progress_bar(not options.as_json) as progress:
             run = verb(model, study, out=out, control=control, questions=part, progress=progress)
     except UnansweredError:
-        if part is None:
-            report_on(Run.open(out), options.as_json)
+        report_on(Run.open(out), options.as_json)
         raise
-    if part is not None:
-        _print_slice(out, part, options.as_json)
-        return
     clock = Clock(out / TIMES)
     with clock.phase("report"):
         report_on(run, options.as_json)
@@ -98,15 +95,6 @@ def _evaluate(options: Said) -> None:
         clock.write()
         if not options.as_json:
             say(prose(clock.line), err=True)
-
-
-def _print_slice(out: Path, part: str, as_json: bool) -> None:
-    """Print that a slice is drawn, and how it is merged with the others."""
-    if as_json:
-        print_json({"run": str(out), "questions": part})
-        return
-    say(f"slice {part} is drawn: {out}")
-    say("when all slices are: leakbound merge RUN... --out RUN")
 
 
 @click.command(cls=Command)
@@ -120,7 +108,7 @@ def merge(runs: tuple[Path, ...], out: Path, as_json: bool) -> None:
     of one command with parts of one size. RUNS stay as they are. Stopped, the same command resumes.
     """
     from leakbound.evaluation import require_complete
-    from leakbound.evaluation.merging import merge as verb
+    from leakbound.evaluation.verbs import merge as verb
 
     hold(out, "merge")
     with progress_bar(not as_json) as progress:
@@ -199,8 +187,6 @@ def _print_cost(options: Said, study: Study, *, scores: bool = True) -> None:
         print_json({**asdict(cost), "bounding": bounding})
         return
     say(cost.text())
-    if part := options.value("questions"):
-        say(f"this is the cost of all questions; slice {part} draws a part of them")
     if bounding is not None:
         say(f"scoring and bounding: about {duration(bounding)}, by a rehearsal on few draws")
     if study.metrics:

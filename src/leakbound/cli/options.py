@@ -329,11 +329,7 @@ models = under(
 )
 questions = under(
     SPREAD,
-    click.option(
-        "--questions",
-        metavar="i/N",
-        help="Draw slice i of N, as a job of an array; `leakbound merge` joins all.",
-    ),
+    click.option("--questions", metavar="i/N", help="Draw slice i of N; see `leakbound merge`."),
 )
 ray = under(
     SPREAD,

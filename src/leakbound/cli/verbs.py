@@ -377,10 +377,16 @@ def completion(shell: str) -> None:
 def report_on(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
     """Write the report of a run, and print its tables and `more`, or its estimates as JSON.
 
-    A run in which no question could be sampled has nothing to report.
+    A run in which no question could be sampled has nothing to report, nor has a slice of a study.
     """
     from leakbound.reporting import older_page, page_of, write_report
 
+    if part := run.record.slice:
+        if as_json:
+            print_json({"run": str(run.path), "questions": part})
+        else:
+            say(f"slice {part}: {run.path}; when all are drawn: leakbound merge RUN... --out RUN")
+        return
     path = None
     if run.redacted:
         run.notes.extend(older_page(run))

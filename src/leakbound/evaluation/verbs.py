@@ -11,7 +11,7 @@ from typing import Unpack
 from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.engines.addresses import servers_of
 from leakbound.engines.models import OpenModels
-from leakbound.errors import InputError
+from leakbound.errors import IncompleteError, InputError
 from leakbound.evaluation.drawing.explore import PROVING, require_explorable
 from leakbound.evaluation.drawing.prove import arms_to_prove, prove_arms
 from leakbound.evaluation.drawing.stressed import spelt_out
@@ -45,9 +45,11 @@ from leakbound.evaluation.statements.beside import OTHERS
 from leakbound.evaluation.statements.bound import bound_run
 from leakbound.metrics import Values
 from leakbound.scorers import make_scorer
-from leakbound.store import Run, Slice, holding
+from leakbound.store import Run, holding, read_accepted, write_accepted
 from leakbound.store.arm_key import Model
 from leakbound.store.clock import TIMES, Clock, written
+from leakbound.store.identity import require_same_study
+from leakbound.store.plan import slice_of
 from leakbound.study import (
     Explore,
     FixedN,
@@ -58,7 +60,7 @@ from leakbound.study import (
     Until,
     study_of,
 )
-from leakbound.types import Crew, Generate, Progress, Scorer, Workers, silent
+from leakbound.types import Crew, Generate, Progress, Scorer, Workers, counted, silent
 
 
 @holding("evaluate")
@@ -105,13 +107,12 @@ def evaluate(
         ModelError: for a model that cannot be used.
         IncompleteError: at the end, where some questions could not be sampled.
     """
-    part = None if questions is None else Slice.parse(questions)
     ready = prepared(by_coin(study_of(study, fields), model))
     clock = Clock(Path(out) / TIMES)
     before = written(Path(out))
     try:
-        asked = AskedStudy(ready, model, control, Path(out), clock.hearing(progress), part)
-        run = _evaluated(asked, clock)
+        progress = clock.hearing(progress)
+        run = _evaluated(AskedStudy(ready, model, control, Path(out), progress, questions), clock)
     finally:
         if written(Path(out)) != before:  # a finished run is left as it is
             clock.write()
@@ -119,19 +120,19 @@ def evaluate(
     return run
 
 
-def _evaluated(asked: AskedStudy, clock: Clock) -> Run:
-    ready, progress = asked.asked, asked.progress
+def _evaluated(request: AskedStudy, clock: Clock) -> Run:
+    ready, progress = request.asked, request.progress
     study, others = ready.study, _others(ready)
     if others is not None:
         prepared(replace(others, check_scorers=False))  # refused before anything is drawn
     with _at_work(study.workers) as crew:
         ready = ready.by(crew)
         with clock.phase("draw"):
-            run, engine = draw_study(replace(asked, asked=ready))
+            run, engine = draw_study(replace(request, asked=ready))
             if others is not None:
-                part = run.record.part
-                evaluate(engine, others, out=run.path / OTHERS, questions=part, progress=progress)
-        if asked.slice is not None:
+                place = run.path / OTHERS
+                evaluate(engine, others, out=place, questions=request.slice, progress=progress)
+        if request.slice is not None:
             return run
         with clock.phase("score"):
             ready = replace(ready, scorers=in_reading_of(run, ready.scorers))
@@ -402,6 +403,74 @@ def measure(
         stated = run.record.benchmark
         study = Study(stated.name, profile=stated.profile)
     return measure_run(run, study.load(), names, progress)
+
+
+@holding("merge")
+def merge(runs: Sequence[str | Path], *, out: str | Path, progress: Progress = silent) -> Run:
+    """Merge all slices of a study, then score and bound its run as `evaluate` does.
+
+    The slices stay as they are. If it is stopped, the same call resumes. A judge behind a server
+    must be named: run `score` and `bound` on the merged run.
+
+    Args:
+        runs: the folders of the slices, in any order.
+        out: the run directory.
+        progress: called with how far each step is, a `leakbound.types.Headway`.
+
+    Returns:
+        The run at `out`. It records the questions that could not be sampled.
+
+    Raises:
+        InputError: the runs are not all slices of a study, each once.
+        MixError: the slices are of different studies, models or versions; it names the difference.
+        IncompleteError: a slice is not finished, or a file of it is damaged.
+    """
+    slices = [Run.open(path) for path in runs]
+    _require_each_once(slices)
+    first = slices[0]
+    for run in slices:
+        _require_drawn(run)
+        require_same_study(run.path, run.record, first.path, first.record)
+    record = replace(first.record, slice=None)
+    merged = Run.create(Path(out), first.prompts, first.queries, record)
+    if (accepted := read_accepted(first.path, record)) is not None:
+        write_accepted(merged.path, record, accepted)
+    for key, spec in first.record.arms.items():
+        arm = merged.add_arm(key, spec)
+        drawn = (run.arms[arm.name] for run in slices)
+        sources = {number: own for own in drawn for number in own.own}
+        for part in counted(progress, f"merging {arm.name}", [*arm.parts_to_draw()], "parts"):
+            arm.copy_part(part, sources[part.number])
+    if merged.study.control_questions is not None:
+        merge([run.path / OTHERS for run in slices], out=merged.path / OTHERS, progress=progress)
+    score(merged, calibration=merged.study.calibration, progress=progress)
+    bound(merged, progress=progress)
+    return merged
+
+
+def _require_each_once(slices: Sequence[Run]) -> None:
+    """Refuse runs that are not all slices of a study, each once."""
+    given = [run.record.slice or f"`{run.path}`, which is no slice" for run in slices]
+    of = max((slice_of(run.record.slice)[1] for run in slices if run.record.slice), default=1)
+    wanted = [f"{number}/{of}" for number in range(1, of + 1)]
+    if sorted(given) != sorted(wanted):
+        missing = [name for name in wanted if name not in given]
+        raise InputError(
+            f"merge needs each slice of a study once. Missing: {', '.join(missing) or 'none'}; "
+            f"got {', '.join(given)}."
+        )
+
+
+def _require_drawn(run: Run) -> None:
+    """Refuse a slice that has parts to draw, or damaged files."""
+    for arm in run.arms.values():
+        absent = [number for number in sorted(arm.own) if not arm.has(arm.parts[number])]
+        lacks = (f"arm {arm.name!r} lacks part {number}" for number in absent)
+        for why in (*lacks, *arm.faults()):
+            raise IncompleteError(
+                f"`{run.path}`, slice {run.record.slice}, is not finished: {why}. Run its command "
+                "again, then merge."
+            )
 
 
 def prepared(study: Study, *, scores: bool = True) -> Prepared:

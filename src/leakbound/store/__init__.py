@@ -33,7 +33,7 @@ from leakbound.store.inputs import (
 )
 from leakbound.store.lock import LOCK, SOFT_LOCK, Holder, holder_of, holding, locked
 from leakbound.store.masses import DrawnPart, Masses, QueryMasses, Searched
-from leakbound.store.plan import Look, Looks, Part, Plan, QueryShares, Slice
+from leakbound.store.plan import Look, Looks, Part, Plan, QueryShares
 from leakbound.store.readings import Place, Read, Readings
 from leakbound.store.record import (
     ArmDraws,
@@ -114,7 +114,6 @@ __all__ = [
     "RunRecord",
     "ScorerRecord",
     "Searched",
-    "Slice",
     "StoppedDraws",
     "TriedVariant",
     "calibration_file",

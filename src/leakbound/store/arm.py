@@ -486,9 +486,7 @@ class Arm:
         else:
             self.rounds = (self.plan.parts(ids, self.cut),)
         self.parts = tuple(part for parts in self.rounds for part in parts)
-        own: Iterable[Part] = self.parts
-        if self.asked.slice is not None and self.spec.copied is None:
-            own = self.asked.slice.own(self.parts, self.asked.queries)
+        own = self.parts if self.spec.copied else self.asked.own(self.parts)
         self.own = frozenset(part.number for part in own)
 
     def _own_meta(self, parts: Iterable[Part]) -> Iterator[PartMeta]:

@@ -15,12 +15,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 
-from leakbound.errors import InputError
 from leakbound.stats import Design
 from leakbound.store.files import ELSEWHERE, DamagedError, read_value, write_sealed
 from leakbound.types import JsonObject, Query
@@ -72,43 +71,16 @@ class Part:
         return {"arm": arm, "part": self.number, "work": self.digest}
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """The parts of a study that one of several jobs draws: those of a block of its questions.
+def slice_of(text: str) -> tuple[int, int]:
+    """Read the name of a slice, i/N: its number from 1, and the number of slices of a study.
 
-    Attributes:
-        number: of the slice, from 1.
-        of: the number of slices.
-
-    Raises:
-        InputError: there is no such slice.
+    Raises InputError where there is no such slice.
     """
-
-    number: int
-    of: int
-
-    def __post_init__(self) -> None:
-        fits = 1 <= self.number <= self.of
-        remedy = "A job array of 16 is `#SBATCH --array=1-16`."
-        require(fits, "questions", f"{self.number}/{self.of}", "i/N with i from 1 to N", remedy)
-
-    @classmethod
-    def parse(cls, text: str) -> Slice:
-        """Read `i/N`."""
-        number, _, of = text.partition("/")
-        if not (number.isdecimal() and of.isdecimal()):
-            raise InputError(f"`questions` must be i/N, got {text!r}. Write 1/16.")
-        return cls(int(number), int(of))
-
-    def __str__(self) -> str:
-        return f"{self.number}/{self.of}"
-
-    def own(self, parts: Sequence[Part], queries: Sequence[Query]) -> Iterator[Part]:
-        """Yield the parts of the slice: each is in the slice that has its first question."""
-        questions = dict.fromkeys(query.prompt_id for query in queries)
-        slices = {prompt: i * self.of // len(questions) for i, prompt in enumerate(questions)}
-        of_query = {query.id: 1 + slices[query.prompt_id] for query in queries}
-        return (part for part in parts if of_query[part.query_ids[0]] == self.number)
+    number, _, of = text.partition("/")
+    fits = number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)
+    remedy = "A job array of 16 slices is `#SBATCH --array=1-16`."
+    require(fits, "questions", text, "i/N with i from 1 to N", remedy)
+    return int(number), int(of)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -16,7 +16,7 @@ from leakbound.stats import Design
 from leakbound.store.arm_key import ArmKey
 from leakbound.store.files import ELSEWHERE, read_json, unsealed, value_of, write_sealed
 from leakbound.store.lock import utc_now
-from leakbound.store.plan import Cut, Plan, QueryShares, Slice
+from leakbound.store.plan import Cut, Part, Plan, QueryShares, slice_of
 from leakbound.types import (
     RULE,
     BenchmarkRecord,
@@ -244,18 +244,27 @@ class AttackRecord:
 class RunQueries:
     """The prompts and queries that the arms of a run ask, and the digest of its benchmark.
 
-    `slice`: the part of the study that the run draws; None: all.
+    `slice`: the one that the run draws, i/N; None: all of the study.
     """
 
     prompts: tuple[Prompt, ...]
     queries: tuple[Query, ...]
     benchmark: str
-    slice: Slice | None = None
+    slice: str | None = None
 
     @property
     def questions(self) -> tuple[Query, ...]:
         """The queries that are a prompt's own question, not a rewriting of it."""
         return tuple(query for query in self.queries if query.source == "original")
+
+    def own(self, parts: Sequence[Part]) -> tuple[Part, ...]:
+        """The parts that the run draws: all, or those that begin in the slice's questions."""
+        if self.slice is None:
+            return tuple(parts)
+        number, of = slice_of(self.slice)
+        order = {prompt_id: i for i, prompt_id in enumerate(p.id for p in self.prompts)}
+        block = {q.id: 1 + order[q.prompt_id] * of // len(order) for q in self.queries}
+        return tuple(part for part in parts if block[part.query_ids[0]] == number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +291,7 @@ class RunRecord:
         study: what was asked for, as the last command has it.
         attack: the search for worst-case inputs; None: there is none.
         tried: what such a search tries; only in a run of its own.
-        slice: the part of the study that the run draws; None: all.
+        slice: the one that the run draws, i/N; None: all of the study.
         redacted: True if pages and exports leave texts out.
         arms: every arm that is planned, by its key.
         files: digests of the tables of prompts and queries, by the names of their files.
@@ -298,15 +307,10 @@ class RunRecord:
     study: JsonObject = field(default_factory=dict)
     attack: AttackRecord | None = None
     tried: tuple[TriedVariant, ...] = ()
-    slice: Slice | None = None
+    slice: str | None = None
     redacted: bool = False
     arms: Mapping[ArmKey, ArmSpec] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def part(self) -> str | None:
-        """The slice that it draws, as `--questions` names it; None: all."""
-        return None if self.slice is None else str(self.slice)
 
     @property
     def rule(self) -> int:

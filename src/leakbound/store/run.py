@@ -148,7 +148,7 @@ class Run:
             return None
         run = cls.open(path)
         run.require_this_rule()
-        require_same(path, run.record.part, record.part, "--questions: ")
+        require_same(path, run.record.slice, record.slice, "--questions: ")
         require_same(path, run.record.questions, record.questions)
         return run
 
@@ -344,7 +344,7 @@ class Run:
         """
         if self.record.slice is not None:
             raise IncompleteError(
-                f"`{self.path}` is slice {self.record.part} of a study and states nothing. When "
+                f"`{self.path}` is slice {self.record.slice} of a study and states nothing. When "
                 "all slices are drawn, run `leakbound merge RUN... --out RUN`."
             )
         stresses = self.record.study.get("stress") or ()

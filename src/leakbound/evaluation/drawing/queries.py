@@ -29,7 +29,6 @@ from leakbound.store import (
     QueryShares,
     Run,
     RunRecord,
-    Slice,
     read_accepted,
     write_accepted,
     write_selections,
@@ -234,7 +233,7 @@ def begin(
     study: JsonObject | None = None,
     asking: QueryPlan | None = None,
     notes: Sequence[str] = (),
-    slice: Slice | None = None,
+    slice: str | None = None,
 ) -> Run:
     """The run at `out` for this benchmark; begun, or found as the same command left it.
 

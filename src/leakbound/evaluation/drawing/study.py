@@ -34,8 +34,9 @@ from leakbound.evaluation.planning.models import Fluency, ModelArm, model_arms, 
 from leakbound.evaluation.planning.plan import Prepared, SteeredPlan, arm_keys
 from leakbound.evaluation.scoring.score import require_same_model, require_visible
 from leakbound.scorers import reading_of
-from leakbound.store import CONTROL_GREEDY, GREEDY, Arm, ArmKey, QueryShares, Run, Slice
+from leakbound.store import CONTROL_GREEDY, GREEDY, Arm, ArmKey, QueryShares, Run
 from leakbound.store.arm_key import Model
+from leakbound.store.plan import slice_of
 from leakbound.study import Attack, Rewritings, Study, Until
 from leakbound.types import Decoding, Generate, JsonObject, Measures, Progress, silent
 
@@ -47,7 +48,7 @@ Named = str | Path | Generate
 class AskedStudy:
     """A study, whom it is put to, and where its run goes: all that drawing it depends on.
 
-    `slice`: the part of it that is drawn; None: all.
+    `slice`: the one that is drawn, i/N; None: all of it.
     """
 
     asked: Prepared
@@ -55,7 +56,7 @@ class AskedStudy:
     control: Named | None
     out: Path
     progress: Progress = silent
-    slice: Slice | None = None
+    slice: str | None = None
 
     @cached_property
     def arms(self) -> dict[ArmKey, Decoding]:
@@ -157,6 +158,7 @@ def check_study(study: AskedStudy) -> Wanted:
     sampled = not drawing.explores and not all(how.greedy for how in study.arms.values())
     draws, control = drawing.n if sampled else 0, study.control is not None
     if study.slice is not None:
+        slice_of(study.slice)  # refuses a name of none
         _require_divisible(request)
     wanted = choose(request.metrics, task, control=control, draws=draws)
     Fluency.open(wanted, task, request.settings.loading)  # refuses a classifier before reading
@@ -286,28 +288,21 @@ def require_possible(
 
 
 def _require_divisible(study: Study) -> None:
-    """Refuse what depends on more questions than a slice draws."""
-    later = {
+    """Refuse what depends on more questions than a slice draws, or on a model that rewrites."""
+    inputs = study.rewritings
+    named = {
         "--attack": study.attack,
         "--prove": study.prove,
-        "--under": study.stress,
         "--metrics": study.metrics,
+        "--under": study.stress,
+        "--until": isinstance(study.sampling, Until),
+        "--inputs by a model": inputs and (inputs.models or inputs.ids or inputs.embedder),
     }
-    for option in (option for option, value in later.items() if value):
+    for option in (option for option, value in named.items() if value):
         raise InputError(
-            f"`{option}` is for all questions, and --questions draws some of them. Leave it out, "
-            f"merge the slices, then run the command with {option} and the merged run as --out."
-        )
-    if isinstance(study.sampling, Until):
-        raise InputError(
-            "`--until` plans draws by the scores of all questions, and --questions draws some of "
-            "them. Leave one of them out."
-        )
-    inputs = study.rewritings
-    if inputs is not None and (inputs.models or inputs.ids or inputs.embedder):
-        raise InputError(
-            f"the inputs {inputs.source!r} are made by a model, once for each slice, and must be "
-            "the same in all. Name rewritings in a file, --inputs file:F, or leave --questions out."
+            f"`{option}` is for all questions at a time, and --questions draws a slice. Leave one "
+            "of them out. --attack, --prove, --metrics and --under can follow on the merged run: "
+            "run the command without --questions, and with that run as --out."
         )
 
 
