@@ -81,7 +81,7 @@ EXAMPLES = {
 MOST = 10  # options that are all shown at once
 COMMON = frozenset((
     "benchmark", "limit", "n", "temperatures", "inputs", "attack_budget", "scorers", "confidence",
-    "metrics", "stress", "prove_budget", "control", "objective", "forget", "retain", "texts",
+    "metrics", "stress", "control", "objective", "forget", "retain", "texts",
     "epochs", "learning_rate", "batch_size", "lora", "questions", "out", "dry_run", "help_all",
 ))  # fmt: skip
 """What --help shows of a command with more options than that."""
