@@ -128,7 +128,9 @@ def test_a_log_that_cannot_be_used_is_told_why(
         read(tmp_path / "absent.eval")
     for other in ("[]", "3", "{", '"eval"', "null", "{}"):
         (tmp_path / "log.json").write_text(other)
-        with pytest.raises(InputError, match=r"log.json.* (holds no row|is no JSON|cannot be read)"):
+        with pytest.raises(
+            InputError, match=r"log.json.* (holds no row|is no JSON|cannot be read)"
+        ):
             read(tmp_path / "log.json")
 
 

@@ -174,7 +174,10 @@ def test_one_score_of_all_repeats_is_no_score_of_a_draw(tmp_path: Path) -> None:
     file.write_text(json.dumps({**real, **plain, "exact_match": 1.0}))
     found = read(file)
     assert found.scores == {}
-    assert "all repeats of a document share one: exact_match" in found.file.note
+    assert (
+        "one value for all repeats, so left out of `samples_x_2026-11-21T08-08-29.jsonl`: exact"
+        in found.file.note
+    )
     single = {"resps": [["Paris"]], "exact_match": 1.0}
     file.write_text(json.dumps({**real, **plain, **single}))
     found = read(file)

@@ -169,7 +169,7 @@ def test_details_of_lighteval_are_scored_by_their_right_choices(tmp_path: Path) 
             ),
             "--no-cache",
         ),
-        (lambda p: promptfoo(p / "o.json", [{"prompt": {}}]), "cannot be read: it has no 'provider"),
+        (lambda p: promptfoo(p / "o.json", [{"prompt": {}}]), "cannot be read: it has no 'provid"),
     ],
 )  # fmt: skip
 def test_what_no_bound_would_hold_for_is_refused(tmp_path: Path, make: Any, said: str) -> None:

@@ -23,6 +23,7 @@ from leakbound.formats.rows import (
     SampleRow,
     each,
     require_one_turn,
+    score_of,
     stated_count,
     text_of,
 )
@@ -52,10 +53,10 @@ def read(path: Path, probe: str = "") -> SampleFile:
     if not chosen:
         probes = ", ".join(sorted({str(record.get("probe_classname")) for _, record in attempts}))
         raise InputError(f"`{path}` has no attempt of probe {probe!r}. It has {probes or 'none'}.")
-    rows = [row for rows in each(_last(chosen), partial(_rows, n=n)) for row in rows]
+    rows = [draw for draws in each(_last(chosen), partial(_rows, n=n)) for draw in draws]
     detectors: dict[str, set[str]] = {}
-    for row in rows:
-        detectors.setdefault(row.id.rpartition("/")[0], set()).update(row.scores)
+    for draw in rows:
+        detectors.setdefault(draw.id.rpartition("/")[0], set()).update(draw.scores)
     if len({frozenset(names) for names in detectors.values()}) > 1:
         raise InputError(
             f"the probes of `{path}` have different detectors, so that a draw would lack some "
@@ -123,19 +124,14 @@ def _rows(place: str, record: Json, n: int) -> list[SampleRow]:
             id=_id(record),
             question=question if question.strip() else _EMPTY,
             output=None if text is None else output_of(text_of(text)),
-            scores={name: values.get(i) for name, values in scores.items()},
+            scores={name: score_of(values.get(i)) for name, values in scores.items()},
         )
         for i, text in enumerate(outputs + [None] * (n - len(outputs)))
     ]
 
 
-def _by_output(
-    values: Sequence[float | None], outputs: Sequence[object]
-) -> dict[int, float | None]:
+def _by_output(values: Sequence[object], outputs: Sequence[object]) -> dict[int, object]:
     """A detector's values by the place of their output; none where their number does not fit."""
-    places = [
-        i for i, text in enumerate(outputs) if text is not None or len(values) == len(outputs)
-    ]
-    if len(values) != len(places):
-        return {}
-    return {i: v if v is None else float(v) for i, v in zip(places, values, strict=True)}
+    answered = [i for i, text in enumerate(outputs) if text is not None]
+    places = answered if len(values) == len(answered) else range(len(outputs))
+    return dict(zip(places, values, strict=True)) if len(values) == len(places) else {}

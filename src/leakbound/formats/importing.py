@@ -109,10 +109,8 @@ def import_run(
         scorers = _scorers(parts, scores)
         digests = {path: sha256(path) for path in paths}
         if len({*digests.values()}) < len(paths):
-            raise InputError(
-                f"one of {', '.join(f'`{path}`' for path in paths)} was named twice, or a copy of "
-                "it. Its draws count once: name each file once."
-            )
+            named = ", ".join(f"`{path}`" for path in paths)
+            raise InputError(f"one of {named} was named twice, or a copy of it. Name each once.")
         files_read = [part.files[0] for part in parts]
         arms = _arms(parts)
         task = _own(arms, files_read) if benchmark is None else _matched(arms, benchmark, data)

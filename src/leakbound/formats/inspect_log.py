@@ -10,12 +10,12 @@ other texts count there as 0, here as undecided, and so do NaN and infinity.
 
 from __future__ import annotations
 
-import re
 import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,6 @@ from leakbound.types import Output
 _ZSTANDARD = 93  # as numbered in the zip format's specification
 _LOCAL_HEADER = struct.Struct("<26xHH")  # lengths of the name and of the extra field after it
 _MOST_OF_MEMBER = 256 << 20  # bytes, unpacked
-_SAMPLE = re.compile(r"samples/.*\.json")
 _GRADES = {"C": 1, "P": 0.5, "I": 0, "N": 0, "yes": 1, "true": 1, "no": 0, "false": 0}
 # Scorers of inspect_ai itself that give C and I only; those of `_GRADED` unless partial credit is
 # allowed.
@@ -81,9 +80,11 @@ def read(path: Path) -> SampleFile:
         tool=f"inspect_ai {about.get('packages', {}).get('inspect_ai', '')}".strip(),
         task=str(about["task"]),
         rows=[*_rows(path, about["dataset"].get("sample_ids") or (), drawn, epochs, last)],
-        stated={"model": str(about["model"])}
-        | ({} if called else settings_of(of_task))
-        | _order(results),
+        stated={
+            "model": str(about["model"]),
+            **({} if called else settings_of(of_task)),
+            **_order(results),
+        },
         binary=lambda name: name.rpartition("/")[2] in binary,
         claim=claim,
         most=epochs,
@@ -101,7 +102,7 @@ def _plain(path: Path) -> Iterator[tuple[str, Json]]:
 def _archived(path: Path) -> Iterator[tuple[str, Json]]:
     """The header of a log, then its samples; no more is unpacked than the archive states."""
     with opening(path), zipfile.ZipFile(path) as archive:
-        samples = [info for info in archive.infolist() if _SAMPLE.fullmatch(info.filename)]
+        samples = [info for info in archive.infolist() if fnmatch(info.filename, "samples/*.json")]
         for info in (archive.getinfo("header.json"), *samples):
             if info.file_size > _MOST_OF_MEMBER:
                 raise InputError(
@@ -159,7 +160,7 @@ def _epoch(_: str, sample: Json, path: Path, results: Json) -> tuple[int, Sample
                 f"in {place}. Evaluate with epochs in place of choices."
             )
         row = replace(row, output=model_output(output))
-    return sample["epoch"], row
+    return int(sample["epoch"]), row
 
 
 def _attach(value: Any, attached: Mapping[str, str]) -> Any:

@@ -12,18 +12,16 @@ from pathlib import Path
 from leakbound.errors import InputError
 from leakbound.formats.rows import Json, SampleFile, SampleRow, each
 from leakbound.text.counting import output_of
-from leakbound.text.rows import read_rows
+from leakbound.text.rows import each_row
 
 
 def read(path: Path) -> SampleFile:
     """Read the samples of every document; InputError for a task that generates no text."""
-    documents = read_rows(path, "parquet")
-    records = ((document.place, document.values) for document in documents)
-    first: Json = documents[0].values
+    records: list[tuple[str, Json]] = [(row.place, row.values) for row in each_row(path, "parquet")]
     return SampleFile(
         path=path,
         tool="lighteval",
-        task=str(first["doc"]["task_name"]),
+        task=str(records[0][1]["doc"]["task_name"]),
         rows=[row for rows in each(records, _rows) for row in rows],
     )
 

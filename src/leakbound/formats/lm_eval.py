@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +52,7 @@ def read(path: Path) -> SampleFile:
         stated={"model": str(results.get("model_name", "unnamed"))}
         | ({"order": seeds.pop()} if len(seeds) == 1 else {}),
         binary=lambda name: name.partition("@")[0] in _BINARY,
-        note=f"left out of `{path.name}`, as all repeats of a document share one: {left_out}"
-        if left_out
-        else "",
+        note=left_out and f"one value for all repeats, so left out of `{path.name}`: {left_out}",
     )
 
 
@@ -104,11 +103,8 @@ def _answers(row: Row) -> tuple[str, ...]:
     target = row.maybe("target")
     if target is None or target == "None":
         return ()
-    if target.startswith("["):
-        try:
-            several = ast.literal_eval(target)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):  # as deep ones raise
-            return (target,)
+    with suppress(SyntaxError, ValueError, RecursionError, MemoryError):  # as deep ones raise
+        several = ast.literal_eval(target) if target.startswith("[") else None
         if isinstance(several, list) and several and all(isinstance(t, str) for t in several):
             return tuple(several)
     return (target,)

@@ -18,7 +18,8 @@ from leakbound.errors import InputError, LeakboundError
 from leakbound.text.shown import kind_of
 from leakbound.types import Output
 
-T, R = TypeVar("T"), TypeVar("R")
+T = TypeVar("T")
+R = TypeVar("R")
 
 MOST = 1_000_000
 """The largest count of one row, and the largest number of epochs or generations."""

@@ -73,6 +73,13 @@ class Row:
             raise InputError(f"{key!r} must be a whole number, got {value!r} in {self.place}.")
         return int(text)
 
+    def some(self, key: str, separators: str = "") -> tuple[str, ...]:
+        """`texts` of which at least one must be there."""
+        texts = self.texts(key, separators)
+        if not texts:
+            raise self._lacks(key)
+        return texts
+
     def texts(self, key: str, separators: str = "") -> tuple[str, ...]:
         """Texts from a list, a JSON list, or a text cut at any of `separators`; blanks go.
 
