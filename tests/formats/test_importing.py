@@ -367,7 +367,7 @@ def test_whatever_the_order_of_rows_the_same_is_stored(
     mine = ordered(rows)
     file = tmp_path / "mine.json"
     file.write_text(json.dumps(mine, indent=1) if array else "\n".join(map(json.dumps, mine)))
-    arm = import_run([file], out=tmp_path / "run", form="jsonl").arms["target"]
+    arm = import_run([file], out=tmp_path / "run").arms["target"]
     assert stored(arm) == list(plainly(rows))
     missing = Counter(row["id"] for row in rows if row["completion"] is None)
     assert sum((Counter(meta.missing) for meta in arm.meta()), Counter()) == missing
@@ -429,7 +429,7 @@ def test_a_row_of_scores_alone_among_texts_is_named(tmp_path: Path, place: int) 
 
 
 @pytest.mark.fault
-@pytest.mark.parametrize("at", ["join", "_notes"])
+@pytest.mark.parametrize("at", ["join", "_score"])
 def test_a_killed_import_leaves_nothing_in_the_way(tmp_path: Path, at: str) -> None:
     """Before anything is written, and while the arm is stored."""
     chance = random.Random(0)

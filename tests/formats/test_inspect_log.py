@@ -112,6 +112,8 @@ def _first(content: Json) -> Json:
          "under one decoding: `temperature` is 0.3.* and 1.0 in .*epoch 2"),
         (lambda c: c["eval"]["dataset"]["sample_ids"].append("b"), "no epoch of 'b': to leave"),
         (lambda c: c["eval"]["config"].update(epochs=1), "more epochs than the 1 it states"),
+        (lambda c: c["samples"][1].pop("output"),
+         "sample 2 of `.*log.json` cannot be read: it has no 'output'. Import the file as its"),
         (lambda c: c.pop("samples"), "as `inspect`, cannot be read: it has no 'samples'"),
         (lambda c: c.update(results={"early_stopping": {"manager": "theirs"}}),
          "stopped early by 'theirs': .*StopWhen"),
@@ -145,6 +147,15 @@ def test_a_log_that_our_rule_stopped_has_the_epochs_that_count(tmp_path: Path) -
         rule["decided"] = {"a": odd}
         found = read(written(tmp_path, content))
         assert found.draws["a"] == [*[ended("x")] * 3, None]
+
+
+def test_a_log_of_2024_has_one_score_and_a_transcript(tmp_path: Path) -> None:
+    one = sample("a", 1, "attachment://f00", score={"value": "C"})
+    one["transcript"] = {"events": one.pop("events"), "content": {"f00": "long"}}
+    for results in ({"scorer": {"name": "match"}}, {"scores": [{"name": "match"}]}):
+        found = read(written(tmp_path, log(one, epochs=1) | {"results": results}))
+        want = {"a": [ended("long", (("match", 1.0),))]}
+        assert (found.draws, found.decoding.max_new_tokens) == (want, 9)
 
 
 def test_samples_that_the_header_does_not_list_are_read(tmp_path: Path) -> None:

@@ -109,8 +109,8 @@ def _id(record: Json) -> str:
 
 def _rows(place: str, record: Json, n: int) -> list[SampleRow]:
     prompt, question = record["prompt"], text_of(record["prompt"])
-    turns = prompt["turns"] if "conversations" in record else []
     talks = [talk["turns"] for talk in record.get("conversations") or ()]
+    turns = prompt["turns"] if talks else []
     for talk in talks or record.get("messages") or ():
         if isinstance(talk, list):  # else the turn of a prompt without outputs
             require_one_turn(f"attempt {_id(record)}, {place}", talk, turns)

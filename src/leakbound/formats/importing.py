@@ -81,8 +81,8 @@ def import_run(
         files: logs of other tools, or JSON lines, see `leakbound import --help`; at least one.
         out: the run directory.
         form: "inspect", "lm-eval", "openunlearning", "garak" (or one of its probes, "garak:PROBE"),
-            "promptfoo", "lighteval", "jsonl" or "csv"; None: decided by each file's name and first
-            line.
+            "promptfoo", "lighteval", "jsonl" or "csv"; None: decided by each file's name and
+            content.
         benchmark: its questions, answers and keywords are taken, matched by id or by the text that
             was put to the model; None: the files', which must then all have the same.
         data: folder of the files of a `benchmark` that is named; None: as `load_benchmark` looks.
