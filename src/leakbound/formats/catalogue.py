@@ -28,7 +28,7 @@ FORMATS = tuple(_READERS)
 _ENDINGS = {".eval": "inspect", ".parquet": "lighteval", ".csv": "csv"}
 _COLUMNS = {"garak": '"entry_type"', "lm-eval": '"resps"', "promptfoo": '"promptIdx"'}
 """A column of each format that has a row for each line or each entry of an array."""
-_PROMPTFOO = re.compile(r'"evalId"|"results"\s*:\s*\{\s*"(version|timestamp)"')
+_PROMPTFOO = re.compile(r'"evalId"|"results"\s*:\s*\{\s*"(version|timestamp|results)"')
 _HEAD = 400  # characters of a JSON object that show its format
 _LINES = re.compile(r"\{.*\}\s*\n\s*\{")  # one JSON object on the first line, another on the next
 

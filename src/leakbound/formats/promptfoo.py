@@ -32,12 +32,12 @@ def read(path: Path) -> SampleFile:
     Raises InputError for results of several providers, and for outputs out of promptfoo's cache:
     they are copies of one draw.
     """
-    lines = path.suffix == ".jsonl"
-    log: Any = {} if lines else parse_json(read_text(path), f"`{path}`")
+    text = "" if path.suffix == ".jsonl" else read_text(path).lstrip()
+    log: Any = parse_json(text, f"`{path}`") if text.startswith("{") else {}
     results = log
-    while isinstance(results, dict) and not lines:
+    while isinstance(results, dict) and log:
         results = results["results"]
-    rows = [*(each_row(path, "jsonl") if lines else rows_of(path, results))]
+    rows = rows_of(path, results) if log else each_row(path, "jsonl")
     records: list[tuple[str, Json]] = [(row.place, row.values) for row in rows]
     providers = sorted({*each(records, lambda _, row: str(row["provider"]["id"]))})
     if len(providers) != 1:
