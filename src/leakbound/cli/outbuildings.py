@@ -162,7 +162,7 @@ def _print_written(
     "--format",
     "form",
     type=opt.OneOf("leakbound.formats.catalogue:FORMATS", partly="garak"),
-    help="garak:PROBE selects one probe.  [default: by each file's name and first line]",
+    help="garak:PROBE selects one probe.  [default: by each file's name and content]",
 )
 @click.option("--benchmark", metavar="SPEC", help="Take questions and answers from here.")
 @opt.data
