@@ -21,7 +21,7 @@ _OF_RAY = ("ray_workers", "ray_gpus", "ray_threads")
 _LISTED = {"temperature": "temperatures", "top_p": "top_ps"}
 """Fields of a decoding, and the options that list several: every combination is asked for."""
 _OF_REWRITINGS = (
-    "queries", "ids", "ids_draws", "ids_criterion", "design", "embedder", "similarity"
+    "queries", "ids", "ids_draws", "ids_criterion", "design", "filters", "embedder", "similarity"
 )  # fmt: skip
 
 
@@ -239,10 +239,10 @@ def _refuse_idle(options: Said, idle: Iterable[str], needed: str) -> None:
     """Refuse options that have no meaning without one that is not there."""
     for option in idle:
         if (value := options.value(option)) is not None:
-            shown = "" if value is True else f" {value}"
+            name = f"{'no-' if value is False else ''}{option.replace('_', '-')}"
+            shown = "" if isinstance(value, bool) else f" {value}"
             raise InputError(
-                f"`--{option.replace('_', '-')}`{shown} has no meaning without `--{needed}`. Add "
-                "that, or leave it out."
+                f"`--{name}`{shown} has no meaning without `--{needed}`. Add that, or leave it out."
             )
 
 

@@ -13,11 +13,13 @@ import json
 import random
 import re
 import unicodedata
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
 from leakbound.text.keywords import STOPWORDS, content_words, normalise, occurs
 from leakbound.text.rouge import stems
+from leakbound.text.values import by_value
 
 _DATA = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 _FRAMES: dict[str, list[str]] = _DATA["frames"]
@@ -117,7 +119,6 @@ def _words(sentence: str) -> list[str]:
 
 
 _NUMBER = re.compile(r"[^\W_]*\d(?:[\w/.:,'-]*\w)?")
-_ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")
 _WORD = re.compile(r"[^\W_]+(?:['’.-][^\W_]+)*")
 _SENTENCE_START = re.compile(r"(?:^|[.?!:]\s+)\W*$")
 _POSSESSIVE = re.compile(r"['’]s$")
@@ -125,32 +126,59 @@ _POSSESSIVE = re.compile(r"['’]s$")
 _ADJECTIVE_TAIL = re.compile(r"(?:-[a-z]{3,})+$")
 
 
-def names_and_numbers(question: str) -> tuple[str, ...]:
+ORDERS = (True, False)
+"""Of day and month in a date in digits: the day first, or the month."""
+
+
+def names_and_numbers(question: str, day_first: bool = True) -> tuple[str, ...]:
     """The titles, numbers, dates and names of a question, in that order, each once.
 
     A title stands in quotation marks. A name is a word with a capital inside a sentence; at its
-    start, only before another such word. Ordinals are read as numbers: "April 4" says what "the
-    4th of April" says. A date in digits stays as it is, since 08/09 may be read in two ways.
+    start, only before another such word. Dates and numbers in digits are read by value; a number
+    word is no fact.
     """
-    text = _ORDINAL.sub("", question)
+    text = by_value(question, day_first=day_first, words=False)
     titles = [match[1].rstrip(",.") for match in _QUOTED.finditer(text)]
     plain = _QUOTED.sub("", text)
     return tuple(dict.fromkeys([*titles, *_NUMBER.findall(plain), *_names(plain)]))
 
 
 def keeps_facts(question: str, text: str) -> bool:
-    """True if every name, number, date and title of the question stands in the text as well."""
-    written = normalise(_ORDINAL.sub("", text))
-    facts = filter(None, map(normalise, names_and_numbers(question)))
-    return all(occurs(fact, written) for fact in facts)
+    """Return whether a text keeps the names, numbers, dates and titles of a question.
+
+    Args:
+        question: the question.
+        text: a rewriting of it.
+
+    Returns:
+        True if every fact occurs in the text: titles and names as they are written, dates and
+            numbers by value. A date in digits may be read with the day or the month first.
+    """
+    return any(
+        _keeps(names_and_numbers(question, asked), text, written)
+        for asked in ORDERS
+        for written in ORDERS
+    )
+
+
+def _keeps(facts: Iterable[str], text: str, day_first: bool) -> bool:
+    forms = [normalise(by_value(text, day_first=day_first, words=words)) for words in (False, True)]
+    wanted = filter(None, map(normalise, facts))
+    return all(any(occurs(fact, form) for form in forms) for fact in wanted)
 
 
 def handed_over(question: str, answer: str, text: str) -> frozenset[str]:
     """The stems of content words that the text shares with the answer and not with the question.
 
-    Porter's stems where a word is ASCII, else the word: "novel" hands over "novels".
+    Porter's stems where a word is ASCII, else the word: "novel" hands over "novels". Dates and
+    numbers are compared by value, as in `keeps_facts`.
     """
-    return (_stems(text) & _stems(answer)) - _stems(question)
+    shared = (
+        (_stems(text, written) & _stems(answer, asked)) - _stems(question, asked)
+        for asked in ORDERS
+        for written in ORDERS
+    )
+    return min(shared, key=len)
 
 
 def _names(text: str) -> list[str]:
@@ -168,8 +196,9 @@ def _names(text: str) -> list[str]:
     return names
 
 
-def _stems(text: str) -> frozenset[str]:
-    parts = (part for word in content_words(text) for part in re.split(r"[-']", word))
+def _stems(text: str, day_first: bool) -> frozenset[str]:
+    words = content_words(by_value(text, day_first=day_first))
+    parts = (part for word in words for part in re.split(r"[-']", word))
     return frozenset(map(_stem, parts))
 
 

@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.engines.addresses import servers_of
 from leakbound.errors import InputError
+from leakbound.stats.deviation import require_rho
 from leakbound.study.rewritings import NONE, Rewritings
 from leakbound.study.sampling import (
     Attack,
@@ -26,6 +27,8 @@ from leakbound.text.rows import read_yaml
 from leakbound.types import Decoding, Workers, from_json, object_of
 
 CONFIDENCE = 0.99
+RHO = 2.0
+"""The weight of the standard deviation in the ED score of both papers that use it."""
 _LONG = 400  # characters of a message about a file
 _PLAN, _SETTINGS = FixedN(), ModelSettings()
 _PLANS: dict[str, tuple[str, type]] = {
@@ -56,6 +59,7 @@ class StudyFields(TypedDict, total=False):
     calibration: str | Path | None
     metrics: tuple[str, ...]
     confidence: float
+    rho: float
     seed: int
     settings: ModelSettings
     servers: frozenset[str] | None
@@ -94,6 +98,8 @@ class Study:
             errors are allowed for).
         metrics: of utility and memorisation, by name, or "all" (default: none).
         confidence: of each estimate, in (0, 1).
+        rho: the weight of the standard deviation in the ED score, mean + rho standard deviations,
+            at least 0.
         seed: of all draws.
         settings: how models are loaded and prompted.
         servers: URLs of the chat servers that may be asked (None: those that scorers and
@@ -124,6 +130,7 @@ class Study:
     calibration: str | Path | None = None
     metrics: tuple[str, ...] = ()
     confidence: float = CONFIDENCE
+    rho: float = RHO
     seed: int = 0
     settings: ModelSettings = _SETTINGS
     servers: frozenset[str] | None = field(default=None, compare=False)
@@ -144,6 +151,7 @@ class Study:
                         f"`{name}` {value!r} is for a benchmark that is named, and this one is "
                         f"loaded. Say it to `load_benchmark`."
                     )
+        require_rho(self.rho)
         self._require_fixed()
 
     def _require_fixed(self) -> None:

@@ -37,6 +37,7 @@ from leakbound.evaluation.statements.rows import (
 )
 from leakbound.stats.about import Inputs
 from leakbound.store import ArmScores, QueryShares
+from leakbound.study import RHO
 from leakbound.types import Query
 
 
@@ -64,6 +65,7 @@ class Pooled(Evidence):
         shares: QueryShares,
         binary: bool,
         order: Order = BY_QUESTION,
+        rho: float = RHO,
     ) -> Pooled:
         """From the scores of an arm's queries; questions with a query that failed are left out."""
         members: dict[str, tuple[str, ...]] = {}
@@ -79,7 +81,7 @@ class Pooled(Evidence):
         rows = scores.of(question.keys())
         owned = replace(rows, query_ids=tuple(question[query_id] for query_id in rows.query_ids))
         own = ArmScores.joined([owned], tuple(whole))
-        return cls(own, binary, rows, whole, shares.design, order=order)
+        return cls(own, binary, rows, whole, shares.design, order=order, rho=rho)
 
     @property
     def pools(self) -> tuple[int, ...]:
@@ -160,7 +162,7 @@ class Pooled(Evidence):
 
     def _single(self, scores: ArmScores) -> Fixed:
         """Rows that are each i.i.d. draws of one law."""
-        return Fixed(scores, self.binary, order=self.order)
+        return Fixed(scores, self.binary, order=self.order, rho=self.rho)
 
     @cached_property
     def _iid(self) -> Fixed | None:

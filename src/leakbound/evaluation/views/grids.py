@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeVar, Unpack
 
+from leakbound.evaluation.statements.rows import EACH
 from leakbound.evaluation.views.remarks import remarks, title_of
 from leakbound.evaluation.views.table import (
     Cell,
@@ -17,6 +18,7 @@ from leakbound.evaluation.views.table import (
     table_of,
 )
 from leakbound.evaluation.views.view import (
+    ArmRows,
     AskedModel,
     DecodingGrid,
     Measured,
@@ -76,10 +78,6 @@ def summary_grid(view: View, scorer: ScorerView) -> Table:
             row = cells[0].by_parameter("leak@k").get(k)
         return number_cell(mean) if mean is not None or row is None else Cell(of_repeated(row))
 
-    def spread(quantity: Quantity, shown: Callable[[EstimateRow], Cell], model: Model) -> Cell:
-        row = model.rows.of(scorer.name).first(quantity=quantity, scope="mean")
-        return shown(row) if row else number_cell(mean_of(rows_of(model, quantity)))
-
     columns: dict[str, Callable[[Model], Cell]] = {
         "Model": _name_cell,
         "Decoding": lambda model: Cell(model.decoding.name),
@@ -87,9 +85,9 @@ def summary_grid(view: View, scorer: ScorerView) -> Table:
         greedy_heading(scorer): lambda model: _greedy_cell(model, scorer),
         mean_heading(scorer): lambda model: of_all(model, "mean"),
         "Worst question": lambda model: of_all(model, "worst question"),
-        "Deviation, mean": partial(spread, "standard deviation", bound_cell),
+        "Deviation, mean": partial(deviation_cell, scorer),
         "Deviation, worst": lambda model: _largest_cell(rows_of(model, "standard deviation")),
-        "ED, mean": partial(spread, "expectation deviation", ceiling_cell),
+        "ED, mean": partial(ed_cell, scorer),
     }
     for k in sorted({*SHOWN_K, typical_k(view, scorer)}):
         columns[f"leak@{k}"] = partial(repeated, k)
@@ -149,6 +147,28 @@ def typical_k(view: View, scorer: ScorerView) -> int:
 def leakage_column(scorer: ScorerView, /, **wanted: Unpack[Fields]) -> Column:
     """The leakage of all questions that is about this."""
     return lambda model: bound_cell(model.rows.leakage(scorer.name, **wanted))
+
+
+def deviation_cell(scorer: ScorerView, model: Asked) -> Cell:
+    """Return the standard deviation, mean over the questions, with its bounds if it has any."""
+    return _spread_cell(model.rows, scorer, "standard deviation", bound_cell)
+
+
+def ed_cell(scorer: ScorerView, model: Asked) -> Cell:
+    """Return the ED score, mean over the questions, with its upper bound if it has one."""
+    return _spread_cell(model.rows, scorer, "expectation deviation", ceiling_cell)
+
+
+def _spread_cell(
+    rows: ArmRows, scorer: ScorerView, quantity: Quantity, shown: Callable[[EstimateRow], Cell]
+) -> Cell:
+    row = rows.of(scorer.name).first(quantity=quantity, scope="mean")
+    if row is not None:
+        return shown(row)
+    questions = rows.estimates.matching(
+        arm=rows.arm, scorer=scorer.name, quantity=quantity, scope=EACH
+    )
+    return number_cell(mean_of(questions))
 
 
 def beyond_columns(scorer: ScorerView) -> dict[str, Column]:

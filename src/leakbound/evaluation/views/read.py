@@ -35,6 +35,7 @@ from leakbound.store import (
     Run,
     StoppedDraws,
 )
+from leakbound.study import RHO
 from leakbound.text.shown import many, some
 from leakbound.types import Fingerprint, object_of
 
@@ -44,8 +45,8 @@ def read_view(runs: Mapping[str, Run] | Run, *, redact: bool = False) -> View:
 
     Of runs by label all is read, and models are called by the labels; `redact` leaves out all but
     questions and figures. Of a run alone its figures are read, and models are called as its arms.
-    Runs that asked other questions, used other scorers or another confidence cannot stand side
-    by side: MixError. No runs, or one without estimates: InputError.
+    Runs that asked other questions, used other scorers, another confidence or rho cannot stand
+    side by side: MixError. No runs, or one without estimates: InputError.
     """
     if isinstance(runs, Run):
         return _Reader({runs.path.name: runs}, redact, texts=False).view()
@@ -63,11 +64,12 @@ def read_view(runs: Mapping[str, Run] | Run, *, redact: bool = False) -> View:
         for kind, have, want in (
             ("scorers", mine.scorers, others.scorers),
             ("confidence", _confidence(mine), _confidence(others)),
+            ("rho", _rho(mine), _rho(others)),
         ):
             if have != want:
                 raise MixError(
                     f"run {label!r} used the {kind} {have!r}, run {first_label!r} {want!r}. One "
-                    "report compares runs with the same questions, scorers and confidence; "
+                    "report compares runs with the same questions, scorers, confidence and rho; "
                     "evaluate, score and bound them alike."
                 )
     return _Reader(runs, redact, texts=True).view()
@@ -77,6 +79,12 @@ def _confidence(estimates: Estimates) -> float:
     """At which the bounds on leakage hold, each by itself; what is exact holds at 1."""
     bounded = estimates.plain(quantity=LEAKAGE, scope=(*EACH, "mean"))
     return min((row.confidence for row in bounded), default=1.0)
+
+
+def _rho(estimates: Estimates) -> float:
+    """Return the weight of the standard deviation in the ED scores."""
+    row = estimates.first(quantity="expectation deviation")
+    return RHO if row is None or row.about.constant is None else row.about.constant
 
 
 def sampled_targets(runs: Mapping[str, Run], stress: str = "") -> dict[str, tuple[str, Arm]]:
@@ -144,6 +152,7 @@ class _Reader:
                 if (grid := read_grid(run, run.estimates.where(scorer=scorer)))
             ),
             confidence=_confidence(first.estimates),
+            rho=_rho(first.estimates),
             redacted=self.redact,
             tried={label: counts for label, run in runs if (counts := tried(run))},
             asked=tuple(self._in_other_words(sampled)),

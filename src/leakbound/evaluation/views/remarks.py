@@ -15,6 +15,7 @@ from leakbound.evaluation.views.words import (
     described,
     greedy_rows,
     known,
+    meaning_of_ed,
     of_repeated,
     proved,
 )
@@ -115,8 +116,7 @@ def remarks(view: View, scorer: ScorerView) -> str:
     figures = (
         f"intervals hold at {stats.percent(view.confidence)} each{margin}; they are rounded "
         "outward, and ≤ is an upper end alone, of the worst deviation the largest of any question; "
-        "ED is the mean plus two standard deviations; what has no ends is an estimate, a mean over "
-        "the questions"
+        f"{meaning_of_ed(view.rho)}; what has no ends is an estimate, a mean over the questions"
     )
     says_of = (
         _leaked, _proved, _decided, _explored, _imported, _corrected, _undecided, _short,

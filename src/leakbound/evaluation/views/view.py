@@ -12,6 +12,7 @@ from leakbound.evaluation.statements.rows import CLAIMS, LEAKAGE
 from leakbound.stats.about import Quantity
 from leakbound.store import ALL, ArmDraws, ArmKey, AttackRecord, EstimateRow, Estimates
 from leakbound.store.estimates import Fields
+from leakbound.study import RHO
 from leakbound.text.counting import Ledger
 from leakbound.types import Decoding, Fingerprint, Usage
 
@@ -447,6 +448,7 @@ class View:
         unsampled: those under a greedy decoding.
         grids: (label of the run, its grid of decodings).
         confidence: at which bounds on leakage hold, each by itself.
+        rho: the weight of the standard deviation in the ED score.
         redacted: whether all texts but the questions are left out.
         tried: what became of the rewritings of a run, by its label.
         asked: what models answer to them.
@@ -466,6 +468,7 @@ class View:
     grids: tuple[tuple[str, DecodingGrid], ...]
     confidence: float
     redacted: bool
+    rho: float = RHO
     tried: Mapping[str, RewritingCounts] = field(default_factory=dict)
     asked: tuple[RewrittenModel, ...] = ()
     found: tuple[FoundQuery, ...] = ()

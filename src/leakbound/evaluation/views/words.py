@@ -51,6 +51,11 @@ def floor(value: float | None, lower: float) -> str:
     return f"{number(value)} (≥ {below(lower)})"
 
 
+def meaning_of_ed(rho: float) -> str:
+    """Say what the ED score is."""
+    return f"ED is the mean plus {rho:g} standard deviations and may exceed 1"
+
+
 def counted(ledgers: Mapping[str, Ledger]) -> str:
     """Say how the draws of each model are counted, and where they were cut."""
     return "\n".join(f"{label}{own.within}, {own.sentence}" for label, own in ledgers.items())
@@ -207,7 +212,7 @@ def measured(cell: Measured, scorer: ScorerView) -> str:
     more = cell.beyond
     parts = [f"{scorer.name}: {quantity(scorer)} {interval(cell.leakage)}"]
     parts += [f"standard deviation {interval(deviation)}"] if deviation else []
-    parts += [f"ED (mean + 2 deviations, may exceed 1) {ceiling(ed.value, ed.upper)}"] if ed else []
+    parts += [f"ED ({ed.about.name}, may exceed 1) {ceiling(ed.value, ed.upper)}"] if ed else []
     parts += [f"corrected for the judge {interval(corrected)}"] if corrected else []
     parts += [f"beyond the control {interval(more)}"] if more else []
     clauses = [", ".join(parts)]
