@@ -54,18 +54,16 @@ def score(
 @click.argument("run", type=opt.RUN)
 @opt.scorers
 @click.option("--confidence", type=float, help="Of each estimate.  [default: the run's]")
-@click.option("--rho", type=float, help="ED is mean + rho deviations.  [default: the run's]")
 @click.option("--limit", type=float, metavar="X", help="Name the questions proved to leak <= X.")
 @opt.as_json
 def bound(
     run: Path,
     scorers: tuple[str, ...],
     confidence: float | None,
-    rho: float | None,
     limit: float | None,
     as_json: bool,
 ) -> None:
-    """Bound the scores of RUN at another confidence or rho, without scoring again.
+    """Bound the scores of RUN at another confidence, without scoring again.
 
     By default every scorer that RUN has scores of. Naming some keeps what is known of the others.
     With --limit, also say at which questions leakage is at most X, all of them at once (Holm).
@@ -75,7 +73,7 @@ def bound(
 
     opened = held_run(run, "bound")
     with progress_bar(not as_json) as progress:
-        chosen = verb(opened, scorers, confidence=confidence, rho=rho, progress=progress)
+        chosen = verb(opened, scorers, confidence=confidence, progress=progress)
     confidence = opened.study.confidence if confidence is None else confidence
     clean = []
     if limit is not None:

@@ -45,7 +45,6 @@ from leakbound.evaluation.statements.beside import OTHERS
 from leakbound.evaluation.statements.bound import bound_run
 from leakbound.metrics import Values
 from leakbound.scorers import make_scorer
-from leakbound.stats.deviation import require_rho
 from leakbound.store import Run, holding
 from leakbound.store.arm_key import Model
 from leakbound.store.clock import TIMES, Clock, written
@@ -142,7 +141,7 @@ def _evaluated(
     if study.calibration is not None:
         calibrate(run, judge_of(ready.scorers), Path(study.calibration))
     with clock.phase("bound"):
-        bound_run(run, ready.scorers, confidence=study.confidence, rho=study.rho, progress=progress)
+        bound_run(run, ready.scorers, confidence=study.confidence, progress=progress)
     if study.metrics:
         with clock.phase("measure"):
             measure_run(run, ready.benchmark, study.metrics, progress)
@@ -284,7 +283,6 @@ def bound(
     scorers: str | Sequence[str] = (),
     *,
     confidence: float | None = None,
-    rho: float | None = None,
     progress: Progress = silent,
 ) -> tuple[Scorer, ...]:
     """Bound the scores of a run and store its estimates, without scoring again.
@@ -295,26 +293,23 @@ def bound(
         run: an open run, see `leakbound.load`.
         scorers: by name (default: every one that the run has scores of).
         confidence: of each estimate, in (0, 1) (None: the run's).
-        rho: the weight of the standard deviation in the ED score, at least 0 (None: the run's).
         progress: called with how far each step is, a `leakbound.types.Headway`.
 
     Returns:
         The scorers whose estimates these are.
 
     Raises:
-        InputError: for completions without scores, a confidence outside (0, 1) or too near 1, a
-            negative rho, and draws that can only be copies of one another.
+        InputError: for completions without scores, a confidence outside (0, 1) or too near 1, and
+            draws that can only be copies of one another.
         MixError: where another command is writing into the run.
         IncompleteError: where completions are still to be drawn.
     """
     named = (scorers,) if isinstance(scorers, str) else tuple(scorers)
-    rho = run.study.rho if rho is None else rho
     confidence = run.study.confidence if confidence is None else confidence
     require_confidence(confidence, len(run.prompts))
-    require_rho(rho)
     require_sampled(run)
     chosen = in_reading_of(run, scorers_for(named or bounded_by(run), ()))  # nothing is scored
-    bound_run(run, chosen, confidence=confidence, rho=rho, progress=progress)
+    bound_run(run, chosen, confidence=confidence, progress=progress)
     return chosen
 
 
@@ -370,9 +365,8 @@ def prove(
         require_explorable(where := str(model or arms[0].spec.model), PROVING)
         engine = study.settings.open(where, study.load())
     prove_arms(run, engine, chosen, search, progress=progress)
-    made = {"confidence": study.confidence, "rho": study.rho} | run.estimates_made_from()
-    own = scorers_for([chosen.name], ())
-    bound_run(run, own, confidence=made["confidence"], rho=made["rho"], progress=progress)
+    confidence = run.estimates_made_from().get("confidence", study.confidence)
+    bound_run(run, scorers_for([chosen.name], ()), confidence=confidence, progress=progress)
     return chosen
 
 

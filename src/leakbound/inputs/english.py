@@ -13,13 +13,11 @@ import json
 import random
 import re
 import unicodedata
-from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
 from leakbound.text.keywords import STOPWORDS, content_words, normalise, occurs
 from leakbound.text.rouge import stems
-from leakbound.text.values import by_value
 
 _DATA = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 _FRAMES: dict[str, list[str]] = _DATA["frames"]
@@ -118,16 +116,68 @@ def _words(sentence: str) -> list[str]:
     return [word for word in counted if word.lower() not in _EITHER]
 
 
+_MONTHS: list[str] = _DATA["months"]
+_VALUES: dict[str, int] = _DATA["numbers"]
+_MARKS = re.compile(r"(?<=\d)(?:(?:st|nd|rd|th)\b|,(?=\d{3}(?!\d)))")
+_DATE = re.compile(
+    r"(?<![\w/.-])(?:(\d{1,2})([/.-])(\d{1,2})\2(\d{4})|(\d{4})-(\d\d)-(\d\d))(?![\w/-]|\.\d)"
+)
+_TENS, _UNITS = (
+    "|".join(word for word, value in _VALUES.items() if value in values)
+    for values in (range(20, 100), range(1, 10))
+)
+_NUMBER_WORD = re.compile(
+    rf"\b(?:(?:{_TENS})[-\s](?:{_UNITS})|(?!one\b)(?:{'|'.join(_VALUES)}))\b", re.IGNORECASE
+)
+ORDERS = (True, False)
+"""Whether the day comes first in a date in digits: both readings are tried."""
+
+
+def by_value(text: str, *, day_first: bool = True) -> str:
+    """Write the dates and numbers in digits of an English text in one form.
+
+    Args:
+        text: the text.
+        day_first: the order of day and month in its dates in digits, if both orders fit.
+
+    Returns:
+        The text with dates as "8 September 1956", without ordinals and separators of thousands.
+    """
+
+    def spelled(match: re.Match[str]) -> str:
+        first, _, second, year, iso_year, iso_month, iso_day = match.groups()
+        orders = ((first, second), (second, first))[:: 1 if day_first else -1]
+        for day, month in [(iso_day, iso_month)] if iso_year else orders:
+            if 1 <= int(day) <= 31 and 1 <= int(month) <= 12:
+                return f"{int(day)} {_MONTHS[int(month) - 1]} {iso_year or year}"
+        return match[0]
+
+    return _DATE.sub(spelled, _MARKS.sub("", text))
+
+
+def in_digits(text: str) -> str:
+    """Write the number words of an English text in digits.
+
+    Args:
+        text: the text.
+
+    Returns:
+        The text with cardinals and ordinals up to 99 in digits; "one" stays, which is mostly a
+            pronoun.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        return str(sum(_VALUES[word] for word in re.split(r"[-\s]", match[0].lower())))
+
+    return _NUMBER_WORD.sub(value, text)
+
+
 _NUMBER = re.compile(r"[^\W_]*\d(?:[\w/.:,'-]*\w)?")
 _WORD = re.compile(r"[^\W_]+(?:['’.-][^\W_]+)*")
 _SENTENCE_START = re.compile(r"(?:^|[.?!:]\s+)\W*$")
 _POSSESSIVE = re.compile(r"['’]s$")
 # "Wei-Jun" is a name; of "Nobel Prize-winning" only what stands before the hyphen is one.
 _ADJECTIVE_TAIL = re.compile(r"(?:-[a-z]{3,})+$")
-
-
-ORDERS = (True, False)
-"""Of day and month in a date in digits: the day first, or the month."""
 
 
 def names_and_numbers(question: str, day_first: bool = True) -> tuple[str, ...]:
@@ -137,7 +187,7 @@ def names_and_numbers(question: str, day_first: bool = True) -> tuple[str, ...]:
     start, only before another such word. Dates and numbers in digits are read by value; a number
     word is no fact.
     """
-    text = by_value(question, day_first=day_first, words=False)
+    text = by_value(question, day_first=day_first)
     titles = [match[1].rstrip(",.") for match in _QUOTED.finditer(text)]
     plain = _QUOTED.sub("", text)
     return tuple(dict.fromkeys([*titles, *_NUMBER.findall(plain), *_names(plain)]))
@@ -154,17 +204,14 @@ def keeps_facts(question: str, text: str) -> bool:
         True if every fact occurs in the text: titles and names as they are written, dates and
             numbers by value. A date in digits may be read with the day or the month first.
     """
+    forms = [by_value(text, day_first=order) for order in ORDERS]
+    written = [(normalise(form), normalise(in_digits(form))) for form in forms]
+    asked = [names_and_numbers(question, order) for order in ORDERS]
     return any(
-        _keeps(names_and_numbers(question, asked), text, written)
-        for asked in ORDERS
-        for written in ORDERS
+        all(occurs(fact, form) or occurs(fact, digits) for fact in map(normalise, facts) if fact)
+        for facts in asked
+        for form, digits in written
     )
-
-
-def _keeps(facts: Iterable[str], text: str, day_first: bool) -> bool:
-    forms = [normalise(by_value(text, day_first=day_first, words=words)) for words in (False, True)]
-    wanted = filter(None, map(normalise, facts))
-    return all(any(occurs(fact, form) for form in forms) for fact in wanted)
 
 
 def handed_over(question: str, answer: str, text: str) -> frozenset[str]:
@@ -197,7 +244,7 @@ def _names(text: str) -> list[str]:
 
 
 def _stems(text: str, day_first: bool) -> frozenset[str]:
-    words = content_words(by_value(text, day_first=day_first))
+    words = content_words(in_digits(by_value(text, day_first=day_first)))
     parts = (part for word in words for part in re.split(r"[-']", word))
     return frozenset(map(_stem, parts))
 

@@ -79,11 +79,8 @@ class Rewritings:
             value = getattr(self, name)
             require(value in choices, name, value, f"one of {', '.join(choices)}")
         require_similarity(self.similarity, self.embedder is not None)
-        if self.embedder is not None and not self.filters:
-            raise InputError(
-                f"`embedder` {self.embedder!r} is a filter, and `filters` is False. Leave one of "
-                "them out."
-            )
+        fits = self.filters or self.embedder is None
+        require(fits, "filters", False, "True for an `embedder`, which filters")
         source = self.open()
         if self.design == "fresh" and source.finite:
             raise InputError(

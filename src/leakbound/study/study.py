@@ -27,8 +27,6 @@ from leakbound.text.rows import read_yaml
 from leakbound.types import Decoding, Workers, from_json, object_of
 
 CONFIDENCE = 0.99
-RHO = 2.0
-"""The weight of the standard deviation in the ED score of both papers that use it."""
 _LONG = 400  # characters of a message about a file
 _PLAN, _SETTINGS = FixedN(), ModelSettings()
 _PLANS: dict[str, tuple[str, type]] = {
@@ -130,7 +128,7 @@ class Study:
     calibration: str | Path | None = None
     metrics: tuple[str, ...] = ()
     confidence: float = CONFIDENCE
-    rho: float = RHO
+    rho: float = 2.0
     seed: int = 0
     settings: ModelSettings = _SETTINGS
     servers: frozenset[str] | None = field(default=None, compare=False)

@@ -26,28 +26,22 @@ from leakbound.evaluation.statements.stressed import stress_rows
 from leakbound.scorers import make_scorer
 from leakbound.stats.betting import raced_once
 from leakbound.store import ALL, Arm, DamagedError, EstimateRow, Run, holding, read_calibration
-from leakbound.study import RHO
 from leakbound.types import Headway, Progress, Scorer, silent
 
 
 @holding("bound")
 def bound_run(
-    run: Run,
-    scorers: Sequence[Scorer],
-    *,
-    confidence: float = 0.99,
-    rho: float = RHO,
-    progress: Progress = silent,
+    run: Run, scorers: Sequence[Scorer], *, confidence: float = 0.99, progress: Progress = silent
 ) -> None:
     """Bound every arm's scores and store the table, unless it is there for just these.
 
-    What the table says of other scorers stays, at the confidence and rho it has, as long as their
-    scores are those it was made from. Statements about all questions are made only where every
-    question has completions. Draws that look copied are refused first: no bound would hold for
-    them.
+    What the table says of other scorers stays, at the confidence it has, as long as their scores
+    and the run's rho are those it was made from. Statements about all questions are made only
+    where every question has completions. Draws that look copied are refused first: no bound would
+    hold for them.
     """
     arms = run.arms
-    wanted = {scorer.name: _made_from(run, arms, scorer, confidence, rho) for scorer in scorers}
+    wanted = {scorer.name: _made_from(run, arms, scorer, confidence) for scorer in scorers}
     stored: dict[str, Any] = run.estimates_made_from().get("scorers", {})
     current = {k: made for k, made in stored.items() if _is_current(run, arms, k, made, wanted)}
     todo = [scorer for scorer in scorers if scorer.name not in current]
@@ -65,12 +59,12 @@ def bound_run(
     for done, scorer in enumerate(todo):
         progress(Headway("bounding", done * len(arms), jobs, "arms × scorers"))
         with raced_once():
-            evidence = RunEvidence(run, scorer, arms, rho)
+            evidence = RunEvidence(run, scorer, arms)
             rows[scorer.name] = list(_rows(evidence, calibration_of(run, scorer), confidence))
     progress(Headway("bounding", jobs, jobs, "arms × scorers"))
     made_from = {
         "confidence": confidence,
-        "rho": rho,
+        "rho": run.study.rho,
         "scores": [row for made in every.values() for row in made["scores"]],
         "calibrated": {k: v for made in every.values() for k, v in made["calibrated"].items()},
         "scorers": every,
@@ -79,7 +73,7 @@ def bound_run(
 
 
 def _made_from(
-    run: Run, arms: Mapping[str, Arm], scorer: Scorer, confidence: float, rho: float
+    run: Run, arms: Mapping[str, Arm], scorer: Scorer, confidence: float
 ) -> dict[str, Any]:
     """All that a scorer's estimates depend on; InputError where completions have no scores."""
     name, calibrated = slug(scorer), read_calibration(run.path, slug(scorer))
@@ -89,7 +83,7 @@ def _made_from(
     return {
         **({"beside": beside} if beside else {}),
         "confidence": confidence,
-        "rho": rho,
+        "rho": run.study.rho,
         "scores": [
             [k, read.name, slug(read), require_scores(arms[k], read)]
             for read in (scorer, *scored_parts(arms, scorer))
@@ -110,8 +104,7 @@ def _is_current(
     if name in wanted:
         return made == wanted[name]
     try:
-        how = made["confidence"], made.get("rho", RHO)
-        return made == _made_from(run, arms, make_scorer(name), *how)
+        return made == _made_from(run, arms, make_scorer(name), made["confidence"])
     except DamagedError:
         raise
     except InputError:  # it has no scores any more, or is not installed

@@ -18,10 +18,9 @@ from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.drawn import AS_FOUND, ExploredArm, Fixed, Greedy, Stopped
 from leakbound.evaluation.statements.pooled import Pooled
-from leakbound.evaluation.statements.rows import Evidence
+from leakbound.evaluation.statements.rows import RHO, Evidence
 from leakbound.store import Arm, ArmKey, ArmSpec, ExploredDraws, QueryMasses, QueryShares, Run
 from leakbound.store.record import claim_of
-from leakbound.study import RHO
 from leakbound.types import Scorer
 
 
@@ -99,8 +98,8 @@ class ArmEvidence:
 class RunEvidence:
     """All arms of a run under one scorer, each read once: what is known of each, by its name."""
 
-    def __init__(self, run: Run, scorer: Scorer, arms: Mapping[str, Arm], rho: float = RHO) -> None:
-        self.run, self.scorer = run, scorer
+    def __init__(self, run: Run, scorer: Scorer, arms: Mapping[str, Arm]) -> None:
+        self.run, self.scorer, rho = run, scorer, run.study.rho
         self.arms = {name: ArmEvidence(arm, scorer, rho=rho) for name, arm in arms.items()}
 
     def of(self, key: ArmKey) -> ArmEvidence | None:

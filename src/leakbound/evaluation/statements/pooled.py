@@ -21,9 +21,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from leakbound import stats
-from leakbound.evaluation.scoring.ordering import BY_QUESTION, Order
 from leakbound.evaluation.statements.drawn import Fixed
 from leakbound.evaluation.statements.rows import (
     MEAN,
@@ -37,7 +37,6 @@ from leakbound.evaluation.statements.rows import (
 )
 from leakbound.stats.about import Inputs
 from leakbound.store import ArmScores, QueryShares
-from leakbound.study import RHO
 from leakbound.types import Query
 
 
@@ -64,8 +63,7 @@ class Pooled(Evidence):
         queries: Sequence[Query],
         shares: QueryShares,
         binary: bool,
-        order: Order = BY_QUESTION,
-        rho: float = RHO,
+        **how: Any,
     ) -> Pooled:
         """From the scores of an arm's queries; questions with a query that failed are left out."""
         members: dict[str, tuple[str, ...]] = {}
@@ -81,7 +79,7 @@ class Pooled(Evidence):
         rows = scores.of(question.keys())
         owned = replace(rows, query_ids=tuple(question[query_id] for query_id in rows.query_ids))
         own = ArmScores.joined([owned], tuple(whole))
-        return cls(own, binary, rows, whole, shares.design, order=order, rho=rho)
+        return cls(own, binary, rows, whole, shares.design, **how)
 
     @property
     def pools(self) -> tuple[int, ...]:

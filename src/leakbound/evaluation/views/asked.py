@@ -23,11 +23,11 @@ from leakbound.evaluation.views.grids import (
     Column,
     anchor,
     beyond_columns,
-    deviation_cell,
-    ed_cell,
+    ceiling_cell,
     label_cell,
     leakage_column,
     mean_heading,
+    spread_cell,
 )
 from leakbound.evaluation.views.table import (
     Cell,
@@ -52,14 +52,7 @@ from leakbound.evaluation.views.view import (
     Text,
     View,
 )
-from leakbound.evaluation.views.words import (
-    counted,
-    floor,
-    greedy_rows,
-    mean_of,
-    meaning_of_ed,
-    quantity,
-)
+from leakbound.evaluation.views.words import counted, floor, greedy_rows, mean_of, quantity
 from leakbound.inputs import REASONS, evidence
 from leakbound.scorers import make_scorer
 from leakbound.stats.about import Scope
@@ -324,8 +317,8 @@ def protocols_grid(view: View, scorer: ScorerView) -> Table:
         "Greedy": lambda model: number_cell(mean_of(greedy_rows(view.models[model.model], scorer))),
         "Output": lambda model: mean(view.models[model.model]),
         "Full": mean,
-        "Full: deviation, mean": partial(deviation_cell, scorer),
-        "Full: ED, mean": partial(ed_cell, scorer),
+        "Full: deviation, mean": partial(spread_cell, scorer, "standard deviation", bound_cell),
+        "Full: ED, mean": partial(spread_cell, scorer, "expectation deviation", ceiling_cell),
         "Full: worst question": leakage_column(scorer, scope="worst question"),
         "Full: worst query": leakage_column(scorer, scope="worst question", inputs="worst query"),
         **beyond_columns(scorer),
@@ -334,8 +327,8 @@ def protocols_grid(view: View, scorer: ScorerView) -> Table:
     questions = many(len(view.questions), "question")
     title = f"{scorer.name} by protocol, {questions}, n = {n:,} outputs each"
     ledgers = {model.label: model.ledger for model in view.asked}
-    notes = f"{counted(ledgers)}\n{meaning_of_ed(view.rho)}"
-    return table_of(title, columns, view.asked, notes)
+    ed = f"ED is the mean plus {view.rho:g} standard deviations, and may exceed 1"
+    return table_of(title, columns, view.asked, f"{counted(ledgers)}\n{ed}")
 
 
 def attacked_grid(view: View, scorer: ScorerView) -> Table:

@@ -18,7 +18,6 @@ from leakbound.evaluation.views.table import (
     table_of,
 )
 from leakbound.evaluation.views.view import (
-    ArmRows,
     AskedModel,
     DecodingGrid,
     Measured,
@@ -85,9 +84,9 @@ def summary_grid(view: View, scorer: ScorerView) -> Table:
         greedy_heading(scorer): lambda model: _greedy_cell(model, scorer),
         mean_heading(scorer): lambda model: of_all(model, "mean"),
         "Worst question": lambda model: of_all(model, "worst question"),
-        "Deviation, mean": partial(deviation_cell, scorer),
+        "Deviation, mean": partial(spread_cell, scorer, "standard deviation", bound_cell),
         "Deviation, worst": lambda model: _largest_cell(rows_of(model, "standard deviation")),
-        "ED, mean": partial(ed_cell, scorer),
+        "ED, mean": partial(spread_cell, scorer, "expectation deviation", ceiling_cell),
     }
     for k in sorted({*SHOWN_K, typical_k(view, scorer)}):
         columns[f"leak@{k}"] = partial(repeated, k)
@@ -149,26 +148,13 @@ def leakage_column(scorer: ScorerView, /, **wanted: Unpack[Fields]) -> Column:
     return lambda model: bound_cell(model.rows.leakage(scorer.name, **wanted))
 
 
-def deviation_cell(scorer: ScorerView, model: Asked) -> Cell:
-    """Return the standard deviation, mean over the questions, with its bounds if it has any."""
-    return _spread_cell(model.rows, scorer, "standard deviation", bound_cell)
-
-
-def ed_cell(scorer: ScorerView, model: Asked) -> Cell:
-    """Return the ED score, mean over the questions, with its upper bound if it has one."""
-    return _spread_cell(model.rows, scorer, "expectation deviation", ceiling_cell)
-
-
-def _spread_cell(
-    rows: ArmRows, scorer: ScorerView, quantity: Quantity, shown: Callable[[EstimateRow], Cell]
+def spread_cell(
+    scorer: ScorerView, quantity: Quantity, shown: Callable[[EstimateRow], Cell], model: Asked
 ) -> Cell:
-    row = rows.of(scorer.name).first(quantity=quantity, scope="mean")
-    if row is not None:
-        return shown(row)
-    questions = rows.estimates.matching(
-        arm=rows.arm, scorer=scorer.name, quantity=quantity, scope=EACH
-    )
-    return number_cell(mean_of(questions))
+    """Return a mean over the questions: bounded if a bound is stated, else of their estimates."""
+    own = model.rows.estimates.matching(arm=model.rows.arm, scorer=scorer.name, quantity=quantity)
+    row = own.first(scope="mean")
+    return shown(row) if row else number_cell(mean_of(own.matching(scope=EACH)))
 
 
 def beyond_columns(scorer: ScorerView) -> dict[str, Column]:

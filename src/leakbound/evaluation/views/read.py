@@ -35,7 +35,6 @@ from leakbound.store import (
     Run,
     StoppedDraws,
 )
-from leakbound.study import RHO
 from leakbound.text.shown import many, some
 from leakbound.types import Fingerprint, object_of
 
@@ -64,7 +63,7 @@ def read_view(runs: Mapping[str, Run] | Run, *, redact: bool = False) -> View:
         for kind, have, want in (
             ("scorers", mine.scorers, others.scorers),
             ("confidence", _confidence(mine), _confidence(others)),
-            ("rho", _rho(mine), _rho(others)),
+            ("rho", _rho(run), _rho(first)),
         ):
             if have != want:
                 raise MixError(
@@ -81,10 +80,9 @@ def _confidence(estimates: Estimates) -> float:
     return min((row.confidence for row in bounded), default=1.0)
 
 
-def _rho(estimates: Estimates) -> float:
-    """Return the weight of the standard deviation in the ED scores."""
-    row = estimates.first(quantity="expectation deviation")
-    return RHO if row is None or row.about.constant is None else row.about.constant
+def _rho(run: Run) -> float:
+    """Return the rho of the ED scores, as they were bounded."""
+    return float(run.estimates_made_from()["rho"])
 
 
 def sampled_targets(runs: Mapping[str, Run], stress: str = "") -> dict[str, tuple[str, Arm]]:
@@ -152,7 +150,7 @@ class _Reader:
                 if (grid := read_grid(run, run.estimates.where(scorer=scorer)))
             ),
             confidence=_confidence(first.estimates),
-            rho=_rho(first.estimates),
+            rho=_rho(first),
             redacted=self.redact,
             tried={label: counts for label, run in runs if (counts := tried(run))},
             asked=tuple(self._in_other_words(sampled)),

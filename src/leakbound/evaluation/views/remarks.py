@@ -15,7 +15,6 @@ from leakbound.evaluation.views.words import (
     described,
     greedy_rows,
     known,
-    meaning_of_ed,
     of_repeated,
     proved,
 )
@@ -116,7 +115,8 @@ def remarks(view: View, scorer: ScorerView) -> str:
     figures = (
         f"intervals hold at {stats.percent(view.confidence)} each{margin}; they are rounded "
         "outward, and ≤ is an upper end alone, of the worst deviation the largest of any question; "
-        f"{meaning_of_ed(view.rho)}; what has no ends is an estimate, a mean over the questions"
+        f"ED is the mean plus {view.rho:g} standard deviations; what has no ends is an estimate, a "
+        "mean over the questions"
     )
     says_of = (
         _leaked, _proved, _decided, _explored, _imported, _corrected, _undecided, _short,

@@ -8,11 +8,10 @@ from functools import cached_property
 from typing import Protocol, Unpack
 
 from leakbound.evaluation.statements.grid import Setting
-from leakbound.evaluation.statements.rows import CLAIMS, LEAKAGE
+from leakbound.evaluation.statements.rows import CLAIMS, LEAKAGE, RHO
 from leakbound.stats.about import Quantity
 from leakbound.store import ALL, ArmDraws, ArmKey, AttackRecord, EstimateRow, Estimates
 from leakbound.store.estimates import Fields
-from leakbound.study import RHO
 from leakbound.text.counting import Ledger
 from leakbound.types import Decoding, Fingerprint, Usage
 

@@ -51,11 +51,6 @@ def floor(value: float | None, lower: float) -> str:
     return f"{number(value)} (≥ {below(lower)})"
 
 
-def meaning_of_ed(rho: float) -> str:
-    """Say what the ED score is."""
-    return f"ED is the mean plus {rho:g} standard deviations and may exceed 1"
-
-
 def counted(ledgers: Mapping[str, Ledger]) -> str:
     """Say how the draws of each model are counted, and where they were cut."""
     return "\n".join(f"{label}{own.within}, {own.sentence}" for label, own in ledgers.items())
