@@ -156,15 +156,6 @@ class Accepted:
         counts = Counter(removal.reason for removal in self.rejected)
         return {reason: counts[reason] for reason in REASONS if counts[reason]}
 
-    @property
-    def note(self) -> str | None:
-        """The remark that a reader needs where no rewriting is left; else None."""
-        if self.queries:
-            return None
-        causes = ", ".join(f"{reason}: {count}" for reason, count in self.removed.items())
-        why = f"{len(self.rejected)} removed ({causes})" if causes else "the source gave none"
-        return f"no rewriting of {self.prompt_id!r}, {why}: its original question alone is asked"
-
 
 def gather(
     source: InputSource,
@@ -178,7 +169,7 @@ def gather(
 
     Duplicates, equal but for case, blanks and punctuation, are removed where the source is
     finite only: draws from a distribution keep their repeats, or statements about it would not
-    hold. A prompt may be left with none, which its `note` says. A number below 1 raises
+    hold. A prompt may be left with none. A number below 1 raises
     InputError.
     """
     if number < 1:

@@ -121,7 +121,8 @@ class Rewritings:
         source = parse_inputs(self.source, open_chat=later)
         if source is None:
             raise InputError(
-                f"inputs {NONE!r} ask the questions alone. Pass no `rewritings` for that."
+                f"inputs {NONE!r} ask the questions only. Pass no `rewritings`, and no profile "
+                "that has some, such as cheng."
             )
         return source
 

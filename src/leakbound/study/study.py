@@ -27,6 +27,7 @@ from leakbound.text.rows import read_yaml
 from leakbound.types import Decoding, Workers, from_json, object_of
 
 CONFIDENCE = 0.99
+RHO = 2.0  # of Scholten et al. and of Cheng et al.
 _LONG = 400  # characters of a message about a file
 _PLAN, _SETTINGS = FixedN(), ModelSettings()
 _PLANS: dict[str, tuple[str, type]] = {
@@ -80,7 +81,8 @@ class Study:
         sampling: `FixedN(n)`, `Until(claim)` or `Explore(mode)`.
         decodings: the distributions that are drawn from (default: T = 1, nothing truncated, to
             the benchmark's length).
-        rewritings: other texts of every question that are asked too (None: none).
+        rewritings: other texts of every question that are asked too (None: those of the profile,
+            else none).
         attack: the search for the input that leaks most (None: no search).
         prove: the search for leaks that are too rare to be drawn (None: no search).
         stress: what model and control are put through before they are asked again, such as
@@ -128,7 +130,7 @@ class Study:
     calibration: str | Path | None = None
     metrics: tuple[str, ...] = ()
     confidence: float = CONFIDENCE
-    rho: float = 2.0
+    rho: float = RHO
     seed: int = 0
     settings: ModelSettings = _SETTINGS
     servers: frozenset[str] | None = field(default=None, compare=False)
@@ -219,13 +221,15 @@ class Study:
 
     def resolved(self, task: Benchmark) -> Study:
         """The same with all said that drawing depends on; InputError for files not there."""
-        if self.rewritings is not None:
-            self.rewritings.require_file()
+        rewritings = self.rewritings or (Rewritings(**task.rewritings) if task.rewritings else None)
+        if rewritings is not None:
+            rewritings.require_file()
         return replace(
             self,
             **({"benchmark": task} if task.loaded is None else _named(task)),
             sampling=with_draws(self.sampling, task.n),
             decodings=self.decodings or (task.decoding,),
+            rewritings=rewritings,
         )
 
     @property
@@ -244,7 +248,9 @@ class Study:
             ("n", draws_of(self.sampling), task.n),
             ("scorers", ", ".join(self.scorers) or None, ", ".join(task.scorers)),
             ("template", self.settings.template, task.template),
+            ("rho", self.rho, RHO),
         ]
+        pairs += [(k, getattr(self.rewritings, k, None), v) for k, v in task.rewritings.items()]
         if len(ours) == 1:
             names = (field.name for field in fields(theirs))
             pairs += [(name, getattr(ours[0], name), getattr(theirs, name)) for name in names]

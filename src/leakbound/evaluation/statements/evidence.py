@@ -18,9 +18,10 @@ from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.drawn import AS_FOUND, ExploredArm, Fixed, Greedy, Stopped
 from leakbound.evaluation.statements.pooled import Pooled
-from leakbound.evaluation.statements.rows import RHO, Evidence
+from leakbound.evaluation.statements.rows import Evidence
 from leakbound.store import Arm, ArmKey, ArmSpec, ExploredDraws, QueryMasses, QueryShares, Run
 from leakbound.store.record import claim_of
+from leakbound.study import RHO
 from leakbound.types import Scorer
 
 

@@ -35,6 +35,7 @@ from leakbound.store import (
     Run,
     StoppedDraws,
 )
+from leakbound.study import RHO
 from leakbound.text.shown import many, some
 from leakbound.types import Fingerprint, object_of
 
@@ -82,7 +83,7 @@ def _confidence(estimates: Estimates) -> float:
 
 def _rho(run: Run) -> float:
     """Return the rho of the ED scores, as they were bounded."""
-    return float(run.estimates_made_from()["rho"])
+    return float(run.estimates_made_from().get("rho", RHO))
 
 
 def sampled_targets(runs: Mapping[str, Run], stress: str = "") -> dict[str, tuple[str, Arm]]:

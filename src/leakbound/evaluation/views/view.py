@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Protocol, Unpack
 
 from leakbound.evaluation.statements.grid import Setting
-from leakbound.evaluation.statements.rows import CLAIMS, LEAKAGE, RHO
+from leakbound.evaluation.statements.rows import CLAIMS, LEAKAGE
 from leakbound.stats.about import Quantity
 from leakbound.store import ALL, ArmDraws, ArmKey, AttackRecord, EstimateRow, Estimates
 from leakbound.store.estimates import Fields
@@ -466,8 +466,8 @@ class View:
     unsampled: tuple[Model, ...]
     grids: tuple[tuple[str, DecodingGrid], ...]
     confidence: float
+    rho: float
     redacted: bool
-    rho: float = RHO
     tried: Mapping[str, RewritingCounts] = field(default_factory=dict)
     asked: tuple[RewrittenModel, ...] = ()
     found: tuple[FoundQuery, ...] = ()
