@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeVar, Unpack
 
-from leakbound.evaluation.statements.rows import EACH
+from leakbound.evaluation.statements.rows import LEAKAGE
 from leakbound.evaluation.views.remarks import remarks, title_of
 from leakbound.evaluation.views.table import (
     Cell,
@@ -152,9 +152,12 @@ def spread_cell(
     scorer: ScorerView, quantity: Quantity, shown: Callable[[EstimateRow], Cell], model: Asked
 ) -> Cell:
     """Return a mean over the questions: bounded if a bound is stated, else of their estimates."""
-    own = model.rows.estimates.matching(arm=model.rows.arm, scorer=scorer.name, quantity=quantity)
-    row = own.first(scope="mean")
-    return shown(row) if row else number_cell(mean_of(own.matching(scope=EACH)))
+    own = model.rows.estimates.matching(arm=model.rows.arm, scorer=scorer.name)
+    if row := own.first(quantity=quantity, scope="mean"):
+        return shown(row)
+    scope: Scope = "question" if own.first(scope="question") else "query"
+    each, asked = (own.plain(quantity=name, scope=scope) for name in (quantity, LEAKAGE))
+    return number_cell(mean_of(each) if len(each) == len(asked) else None)
 
 
 def beyond_columns(scorer: ScorerView) -> dict[str, Column]:
