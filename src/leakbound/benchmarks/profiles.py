@@ -78,8 +78,8 @@ _TRUNCATED = (
     ".9; profile scholten draws 1,024 with nothing cut off"
 )
 _LIKELIEST = (
-    "draws are from the 50 likeliest tokens (top-k 50), as in its authors' code: all figures are "
-    "about that distribution. --top-k 0 keeps all tokens"
+    "draws are from the 50 likeliest tokens (top-k 50), as in its authors' code; all figures are "
+    "about that distribution"
 )
 _CHENG = (
     "the paper states IDS, no filter, ROUGE-L and ρ = 2, but no rewriter, numbers or confidence: "

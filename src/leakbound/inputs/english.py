@@ -117,18 +117,18 @@ def _words(sentence: str) -> list[str]:
 
 
 _MONTHS: list[str] = _DATA["months"]
-_VALUES: dict[str, int] = _DATA["numbers"]
+_VALUES = {
+    word: str(value)
+    for name in ("cardinals", "ordinals")
+    for value, word in enumerate(" ".join(_DATA[name]).split())
+    if word != "one"
+}
 _MARKS = re.compile(r"(?<=\d)(?:(?:st|nd|rd|th)\b|,(?=\d{3}(?!\d)))")
 _DATE = re.compile(
     r"(?<![\w/.-])(?:(\d{1,2})([/.-])(\d{1,2})\2(\d{4})|(\d{4})-(\d\d)-(\d\d))(?![\w/-]|\.\d)"
 )
-_TENS, _UNITS = (
-    "|".join(word for word, value in _VALUES.items() if value in values)
-    for values in (range(20, 100), range(1, 10))
-)
-_NUMBER_WORD = re.compile(
-    rf"\b(?:(?:{_TENS})[-\s](?:{_UNITS})|(?!one\b)(?:{'|'.join(_VALUES)}))\b", re.IGNORECASE
-)
+_NUMBER_WORDS = "|".join(sorted(_VALUES, key=len, reverse=True)).replace("-", r"[-\s]")
+_NUMBER_WORD = re.compile(rf"\b(?:{_NUMBER_WORDS})\b", re.IGNORECASE)
 ORDERS = (True, False)
 """Whether the day comes first in a date in digits: both readings are tried."""
 
@@ -165,11 +165,7 @@ def in_digits(text: str) -> str:
         The text with cardinals and ordinals up to 99 in digits; "one" stays, which is mostly a
             pronoun.
     """
-
-    def value(match: re.Match[str]) -> str:
-        return str(sum(_VALUES[word] for word in re.split(r"[-\s]", match[0].lower())))
-
-    return _NUMBER_WORD.sub(value, text)
+    return _NUMBER_WORD.sub(lambda match: _VALUES["-".join(match[0].lower().split())], text)
 
 
 _NUMBER = re.compile(r"[^\W_]*\d(?:[\w/.:,'-]*\w)?")

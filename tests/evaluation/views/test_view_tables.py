@@ -52,11 +52,8 @@ def test_the_mean_deviation_and_ed_stand_with_their_ends(
     key = (binary.name, view.questions[0].id)
     kept = [row for row in model.measured[key].rows if row.quantity != "standard deviation"]
     less = {**model.measured, key: replace(model.measured[key], rows=Estimates(tuple(kept)))}
-    others = [
-        row
-        for row in model.rows.estimates
-        if row.query_id != key[1] or row.quantity != "standard deviation"
-    ]
+    lost = (key[1], "standard deviation")
+    others = [r for r in model.rows.estimates if (r.query_id, r.quantity) != lost]
     rows = replace(model.rows, estimates=Estimates(tuple(others)))
     both = replace(view, models=(model, replace(model, measured=less, rows=rows)))
     full, partial = (

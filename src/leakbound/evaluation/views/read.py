@@ -64,7 +64,7 @@ def read_view(runs: Mapping[str, Run] | Run, *, redact: bool = False) -> View:
         for kind, have, want in (
             ("scorers", mine.scorers, others.scorers),
             ("confidence", _confidence(mine), _confidence(others)),
-            ("rho", _rho(run), _rho(first)),
+            ("rho", *(r.estimates_made_from().get("rho", RHO) for r in (run, first))),
         ):
             if have != want:
                 raise MixError(
@@ -79,11 +79,6 @@ def _confidence(estimates: Estimates) -> float:
     """At which the bounds on leakage hold, each by itself; what is exact holds at 1."""
     bounded = estimates.plain(quantity=LEAKAGE, scope=(*EACH, "mean"))
     return min((row.confidence for row in bounded), default=1.0)
-
-
-def _rho(run: Run) -> float:
-    """Return the rho of the ED scores, as they were bounded."""
-    return float(run.estimates_made_from().get("rho", RHO))
 
 
 def sampled_targets(runs: Mapping[str, Run], stress: str = "") -> dict[str, tuple[str, Arm]]:
@@ -151,7 +146,7 @@ class _Reader:
                 if (grid := read_grid(run, run.estimates.where(scorer=scorer)))
             ),
             confidence=_confidence(first.estimates),
-            rho=_rho(first),
+            rho=first.estimates_made_from().get("rho", RHO),
             redacted=self.redact,
             tried={label: counts for label, run in runs if (counts := tried(run))},
             asked=tuple(self._in_other_words(sampled)),
