@@ -202,10 +202,10 @@ def keeps_facts(question: str, text: str) -> bool:
     """
     forms = [by_value(text, day_first=order) for order in ORDERS]
     written = [(normalise(form), normalise(in_digits(form))) for form in forms]
-    asked = [names_and_numbers(question, order) for order in ORDERS]
+    wanted = [names_and_numbers(question, order) for order in ORDERS]
     return any(
         all(occurs(fact, form) or occurs(fact, digits) for fact in map(normalise, facts) if fact)
-        for facts in asked
+        for facts in wanted
         for form, digits in written
     )
 
@@ -217,9 +217,9 @@ def handed_over(question: str, answer: str, text: str) -> frozenset[str]:
     numbers are compared by value, as in `keeps_facts`.
     """
     shared = (
-        (_stems(text, written) & _stems(answer, asked)) - _stems(question, asked)
-        for asked in ORDERS
-        for written in ORDERS
+        (_stems(text, order) & _stems(answer, own)) - _stems(question, own)
+        for own in ORDERS
+        for order in ORDERS
     )
     return min(shared, key=len)
 

@@ -156,8 +156,8 @@ def spread_cell(
     if row := own.first(quantity=quantity, scope="mean"):
         return shown(row)
     scope: Scope = "question" if own.first(scope="question") else "query"
-    each, asked = (own.plain(quantity=name, scope=scope) for name in (quantity, LEAKAGE))
-    return number_cell(mean_of(each) if len(each) == len(asked) else None)
+    rows, leakage = (own.plain(quantity=name, scope=scope) for name in (quantity, LEAKAGE))
+    return number_cell(mean_of(rows) if len(rows) == len(leakage) else None)
 
 
 def beyond_columns(scorer: ScorerView) -> dict[str, Column]:
