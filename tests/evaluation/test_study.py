@@ -201,6 +201,7 @@ def test_the_profile_of_cheng_et_al_selects_rewritings_and_filters_none(data: Pa
 
     study = Study.of_profile("cheng", "tofu:forget10", data=data)
     assert (study.rewritings, study.rho) == (Rewritings("rules", ids=True, filters=False), 2)
+    assert not study.rewritings.open_filters(study.settings.loading).content
     nothing = dict.fromkeys(parameter.name for parameter in from_shell.params)
     asked = {**nothing, "benchmark": "tofu:forget10", "profile": "cheng", "inputs": "model:M"}
     told = study_from(Said(asked))

@@ -266,7 +266,7 @@ inputs = under(
         type=OneOf("leakbound.stats:Design"),
         help="How -n is shared among queries.  [default: allocated]",
     ),
-    click.option("--filters/--no-filters", default=None, help="Of lost facts and answer words."),
+    click.option("--filters/--no-filters", default=None, help="Check facts and answer words."),
     click.option("--embedder", metavar="NAME", help="Keep rewritings that mean the same."),
     click.option("--similarity", type=float, help="The least cosine for that.  [default: 0.8]"),
 )
