@@ -179,7 +179,7 @@ def _print_cost(options: Said, study: Study, *, scores: bool = True) -> None:
         ready.benchmark,
         n=ready.drawing,
         decoding=study.decodings or (ready.benchmark.decoding,),
-        rewritings=study.rewritings,
+        rewritings=ready.study.rewritings,
         settings=study.settings,
     )
     bounding = bounding_seconds(ready, engine, control is not None) if scores else None

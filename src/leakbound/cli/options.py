@@ -266,6 +266,7 @@ inputs = under(
         type=OneOf("leakbound.stats:Design"),
         help="How -n is shared among queries.  [default: allocated]",
     ),
+    click.option("--filters/--no-filters", default=None, help="Check facts and answer words."),
     click.option("--embedder", metavar="NAME", help="Keep rewritings that mean the same."),
     click.option("--similarity", type=float, help="The least cosine for that.  [default: 0.8]"),
 )
@@ -308,6 +309,7 @@ scoring = under(
     ),
     calibration,
     click.option("--confidence", type=float, help="Of each estimate.  [default: 0.99]"),
+    click.option("--rho", type=float, help="ED is mean + rho deviations.  [default: 2]"),
     metrics,
     click.option(
         "--control-questions",

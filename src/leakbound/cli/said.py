@@ -21,7 +21,7 @@ _OF_RAY = ("ray_workers", "ray_gpus", "ray_threads")
 _LISTED = {"temperature": "temperatures", "top_p": "top_ps"}
 """Fields of a decoding, and the options that list several: every combination is asked for."""
 _OF_REWRITINGS = (
-    "queries", "ids", "ids_draws", "ids_criterion", "design", "embedder", "similarity"
+    "queries", "ids", "ids_draws", "ids_criterion", "design", "filters", "embedder", "similarity"
 )  # fmt: skip
 
 
@@ -85,7 +85,7 @@ def study_from(options: Said) -> Study:
     study = replace(
         options.into_each(base),
         sampling=_sampling(options, base.sampling),
-        rewritings=_rewritings(options, base.rewritings),
+        rewritings=_rewritings(options, base),
         attack=_attack(options, base.attack),
         prove=_prove(options, base.prove),
         workers=workers_from(options),
@@ -210,15 +210,19 @@ def _varied(options: Said, decodings: Sequence[Decoding]) -> tuple[Decoding, ...
     return tuple(varied)
 
 
-def _rewritings(options: Said, base: Rewritings | None) -> Rewritings | None:
+def _rewritings(options: Said, study: Study) -> Rewritings | None:
     """The rewritings that are asked for; None where there are none."""
+    from leakbound.benchmarks import PROFILES
     from leakbound.study import Rewritings
 
-    source = options.value("inputs")
-    if source == "none" or (source is None and base is None):
+    source, base = options.value("inputs"), study.rewritings
+    profile = PROFILES.get(options.value("profile") or study.profile or "")
+    own = profile.rewritings if profile else {}
+    if not own and (source == "none" or (source is None and base is None)):
         _refuse_idle(options, _OF_REWRITINGS, "inputs")
         return None
-    plan = options.into_each(base or Rewritings(source), source="inputs", criterion="ids_criterion")
+    plan = base or Rewritings(**{"source": source, **own})
+    plan = options.into_each(plan, source="inputs", criterion="ids_criterion")
     if not plan.ids:
         _refuse_idle(options, ("ids_draws", "ids_criterion"), "ids")
     return plan
@@ -239,10 +243,10 @@ def _refuse_idle(options: Said, idle: Iterable[str], needed: str) -> None:
     """Refuse options that have no meaning without one that is not there."""
     for option in idle:
         if (value := options.value(option)) is not None:
-            shown = "" if value is True else f" {value}"
+            name = f"{'no-' if value is False else ''}{option.replace('_', '-')}"
+            shown = "" if isinstance(value, bool) else f" {value}"
             raise InputError(
-                f"`--{option.replace('_', '-')}`{shown} has no meaning without `--{needed}`. Add "
-                "that, or leave it out."
+                f"`--{name}`{shown} has no meaning without `--{needed}`. Add that, or leave it out."
             )
 
 

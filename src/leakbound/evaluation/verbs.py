@@ -95,7 +95,7 @@ def evaluate(
         progress: called with how far each step is, a `leakbound.types.Headway`.
         fields: fields of `Study` in place of its own, such as confidence=0.9: data, limit,
             profile, sampling, decodings, rewritings, attack, prove, stress, control_questions,
-            scorers, allow_unmatched, check_scorers, calibration, metrics, confidence, seed,
+            scorers, allow_unmatched, check_scorers, calibration, metrics, confidence, rho, seed,
             settings, servers, workers; n=256 is short for sampling=FixedN(256).
 
     Returns:

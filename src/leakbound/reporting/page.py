@@ -32,8 +32,6 @@ from leakbound.text.shown import many, number, tied, visible
 TERMS = {
     r"leak@\d": "leak@k: the expected score of the worst of k answers, what someone finds who asks "
     "k times.",
-    r"\bED\b": "ED, the expectation deviation: the mean plus two standard deviations, which may "
-    "exceed 1 where no score does.",
 }
 """By what marks a heading that uses them."""
 

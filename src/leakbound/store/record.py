@@ -187,6 +187,7 @@ class InputsRecord:
         ids_draws: as `Inputs` has it.
         criterion: as `Inputs` has it.
         design: as `Inputs` has it.
+        filters: as `Inputs` has it.
         embedder: as `Inputs` has it.
         similarity: as `Inputs` has it.
         fingerprint: what the source's rewritings depend on beside its name, such as digests of
@@ -200,6 +201,7 @@ class InputsRecord:
     ids_draws: int
     criterion: Criterion
     design: Design
+    filters: bool = True
     embedder: str | None
     similarity: float | None
     fingerprint: Mapping[str, str]

@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.engines.addresses import servers_of
 from leakbound.errors import InputError
+from leakbound.stats.deviation import require_rho
 from leakbound.study.rewritings import NONE, Rewritings
 from leakbound.study.sampling import (
     Attack,
@@ -26,6 +27,7 @@ from leakbound.text.rows import read_yaml
 from leakbound.types import Decoding, Workers, from_json, object_of
 
 CONFIDENCE = 0.99
+RHO = 2.0  # of Scholten et al. and of Cheng et al.
 _LONG = 400  # characters of a message about a file
 _PLAN, _SETTINGS = FixedN(), ModelSettings()
 _PLANS: dict[str, tuple[str, type]] = {
@@ -56,6 +58,7 @@ class StudyFields(TypedDict, total=False):
     calibration: str | Path | None
     metrics: tuple[str, ...]
     confidence: float
+    rho: float
     seed: int
     settings: ModelSettings
     servers: frozenset[str] | None
@@ -78,7 +81,8 @@ class Study:
         sampling: `FixedN(n)`, `Until(claim)` or `Explore(mode)`.
         decodings: the distributions that are drawn from (default: T = 1, nothing truncated, to
             the benchmark's length).
-        rewritings: other texts of every question that are asked too (None: none).
+        rewritings: other texts of every question that are asked too (None: those of the profile,
+            else none).
         attack: the search for the input that leaks most (None: no search).
         prove: the search for leaks that are too rare to be drawn (None: no search).
         stress: what model and control are put through before they are asked again, such as
@@ -94,6 +98,8 @@ class Study:
             errors are allowed for).
         metrics: of utility and memorisation, by name, or "all" (default: none).
         confidence: of each estimate, in (0, 1).
+        rho: the weight of the standard deviation in the ED score, mean + rho standard deviations,
+            at least 0.
         seed: of all draws.
         settings: how models are loaded and prompted.
         servers: URLs of the chat servers that may be asked (None: those that scorers and
@@ -124,6 +130,7 @@ class Study:
     calibration: str | Path | None = None
     metrics: tuple[str, ...] = ()
     confidence: float = CONFIDENCE
+    rho: float = RHO
     seed: int = 0
     settings: ModelSettings = _SETTINGS
     servers: frozenset[str] | None = field(default=None, compare=False)
@@ -144,6 +151,7 @@ class Study:
                         f"`{name}` {value!r} is for a benchmark that is named, and this one is "
                         f"loaded. Say it to `load_benchmark`."
                     )
+        require_rho(self.rho)
         self._require_fixed()
 
     def _require_fixed(self) -> None:
@@ -213,13 +221,15 @@ class Study:
 
     def resolved(self, task: Benchmark) -> Study:
         """The same with all said that drawing depends on; InputError for files not there."""
-        if self.rewritings is not None:
-            self.rewritings.require_file()
+        rewritings = self.rewritings or (Rewritings(**task.rewritings) if task.rewritings else None)
+        if rewritings is not None:
+            rewritings.require_file()
         return replace(
             self,
             **({"benchmark": task} if task.loaded is None else _named(task)),
             sampling=with_draws(self.sampling, task.n),
             decodings=self.decodings or (task.decoding,),
+            rewritings=rewritings,
         )
 
     @property
@@ -238,7 +248,9 @@ class Study:
             ("n", draws_of(self.sampling), task.n),
             ("scorers", ", ".join(self.scorers) or None, ", ".join(task.scorers)),
             ("template", self.settings.template, task.template),
+            ("rho", self.rho, RHO),
         ]
+        pairs += [(k, getattr(self.rewritings, k, None), v) for k, v in task.rewritings.items()]
         if len(ours) == 1:
             names = (field.name for field in fields(theirs))
             pairs += [(name, getattr(ours[0], name), getattr(theirs, name)) for name in names]

@@ -149,7 +149,7 @@ class QueryPlan:
         self.progress(Headway("rewriting", 0, number, "questions"))
         # A list may be about questions that a limit left out, which is no misspelling.
         prompts = benchmark.prompts + (benchmark.left_out if source.finite else ())
-        filters = self.rewritings.filters(loading)
+        filters = self.rewritings.open_filters(loading)
         accepted = gather(source, prompts, number=self.number, seed=self._seed, filters=filters)
         self.progress(
             Headway("rewriting", len(benchmark.prompts), len(benchmark.prompts), "questions")

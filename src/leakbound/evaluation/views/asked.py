@@ -23,9 +23,11 @@ from leakbound.evaluation.views.grids import (
     Column,
     anchor,
     beyond_columns,
+    ceiling_cell,
     label_cell,
     leakage_column,
     mean_heading,
+    spread_cell,
 )
 from leakbound.evaluation.views.table import (
     Cell,
@@ -315,6 +317,8 @@ def protocols_grid(view: View, scorer: ScorerView) -> Table:
         "Greedy": lambda model: number_cell(mean_of(greedy_rows(view.models[model.model], scorer))),
         "Output": lambda model: mean(view.models[model.model]),
         "Full": mean,
+        "Full: deviation, mean": partial(spread_cell, scorer, "standard deviation", bound_cell),
+        "Full: ED, mean": partial(spread_cell, scorer, "expectation deviation", ceiling_cell),
         "Full: worst question": leakage_column(scorer, scope="worst question"),
         "Full: worst query": leakage_column(scorer, scope="worst question", inputs="worst query"),
         **beyond_columns(scorer),
@@ -323,7 +327,8 @@ def protocols_grid(view: View, scorer: ScorerView) -> Table:
     questions = many(len(view.questions), "question")
     title = f"{scorer.name} by protocol, {questions}, n = {n:,} outputs each"
     ledgers = {model.label: model.ledger for model in view.asked}
-    return table_of(title, columns, view.asked, counted(ledgers))
+    ed = f"ED is the mean plus {view.rho:g} standard deviations, and may exceed 1"
+    return table_of(title, columns, view.asked, f"{counted(ledgers)}\n{ed}")
 
 
 def attacked_grid(view: View, scorer: ScorerView) -> Table:

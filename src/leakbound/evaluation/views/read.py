@@ -35,6 +35,7 @@ from leakbound.store import (
     Run,
     StoppedDraws,
 )
+from leakbound.study import RHO
 from leakbound.text.shown import many, some
 from leakbound.types import Fingerprint, object_of
 
@@ -44,8 +45,8 @@ def read_view(runs: Mapping[str, Run] | Run, *, redact: bool = False) -> View:
 
     Of runs by label all is read, and models are called by the labels; `redact` leaves out all but
     questions and figures. Of a run alone its figures are read, and models are called as its arms.
-    Runs that asked other questions, used other scorers or another confidence cannot stand side
-    by side: MixError. No runs, or one without estimates: InputError.
+    Runs that asked other questions, used other scorers, another confidence or rho cannot stand
+    side by side: MixError. No runs, or one without estimates: InputError.
     """
     if isinstance(runs, Run):
         return _Reader({runs.path.name: runs}, redact, texts=False).view()
@@ -63,11 +64,12 @@ def read_view(runs: Mapping[str, Run] | Run, *, redact: bool = False) -> View:
         for kind, have, want in (
             ("scorers", mine.scorers, others.scorers),
             ("confidence", _confidence(mine), _confidence(others)),
+            ("rho", *(r.estimates_made_from().get("rho", RHO) for r in (run, first))),
         ):
             if have != want:
                 raise MixError(
                     f"run {label!r} used the {kind} {have!r}, run {first_label!r} {want!r}. One "
-                    "report compares runs with the same questions, scorers and confidence; "
+                    "report compares runs with the same questions, scorers, confidence and rho; "
                     "evaluate, score and bound them alike."
                 )
     return _Reader(runs, redact, texts=True).view()
@@ -144,6 +146,7 @@ class _Reader:
                 if (grid := read_grid(run, run.estimates.where(scorer=scorer)))
             ),
             confidence=_confidence(first.estimates),
+            rho=first.estimates_made_from().get("rho", RHO),
             redacted=self.redact,
             tried={label: counts for label, run in runs if (counts := tried(run))},
             asked=tuple(self._in_other_words(sampled)),

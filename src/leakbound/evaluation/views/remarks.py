@@ -115,8 +115,8 @@ def remarks(view: View, scorer: ScorerView) -> str:
     figures = (
         f"intervals hold at {stats.percent(view.confidence)} each{margin}; they are rounded "
         "outward, and ≤ is an upper end alone, of the worst deviation the largest of any question; "
-        "ED is the mean plus two standard deviations; what has no ends is an estimate, a mean over "
-        "the questions"
+        f"ED is the mean plus {view.rho:g} standard deviations; what has no ends is an estimate, a "
+        "mean over the questions"
     )
     says_of = (
         _leaked, _proved, _decided, _explored, _imported, _corrected, _undecided, _short,

@@ -144,8 +144,8 @@ def _more(view: View, scorer: ScorerView) -> list[Table]:
         cells = grids.decodings_grid(grid).only(*columns)
         tables.append(replace(cells, note="\n".join(grid_sentences(grid))))
     if view.asked:
-        protocols = ("Greedy", "Output", "Full", "Full: worst question", "Full: worst query")
-        tables.append(asked.protocols_grid(view, scorer).only("Model", *protocols))
+        table = asked.protocols_grid(view, scorer)
+        tables.append(table.only(*(name for name in table.columns if name not in grids.BEYOND)))
         tables.append(asked.gaps_grid(view, scorer))
     if view.stressed:
         tables.append(stressed.stress_grid(view, scorer))

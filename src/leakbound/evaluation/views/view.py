@@ -447,6 +447,7 @@ class View:
         unsampled: those under a greedy decoding.
         grids: (label of the run, its grid of decodings).
         confidence: at which bounds on leakage hold, each by itself.
+        rho: the weight of the standard deviation in the ED score.
         redacted: whether all texts but the questions are left out.
         tried: what became of the rewritings of a run, by its label.
         asked: what models answer to them.
@@ -465,6 +466,7 @@ class View:
     unsampled: tuple[Model, ...]
     grids: tuple[tuple[str, DecodingGrid], ...]
     confidence: float
+    rho: float
     redacted: bool
     tried: Mapping[str, RewritingCounts] = field(default_factory=dict)
     asked: tuple[RewrittenModel, ...] = ()

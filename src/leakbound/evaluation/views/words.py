@@ -207,7 +207,7 @@ def measured(cell: Measured, scorer: ScorerView) -> str:
     more = cell.beyond
     parts = [f"{scorer.name}: {quantity(scorer)} {interval(cell.leakage)}"]
     parts += [f"standard deviation {interval(deviation)}"] if deviation else []
-    parts += [f"ED (mean + 2 deviations, may exceed 1) {ceiling(ed.value, ed.upper)}"] if ed else []
+    parts += [f"ED ({ed.about.name}, may exceed 1) {ceiling(ed.value, ed.upper)}"] if ed else []
     parts += [f"corrected for the judge {interval(corrected)}"] if corrected else []
     parts += [f"beyond the control {interval(more)}"] if more else []
     clauses = [", ".join(parts)]
