@@ -141,7 +141,7 @@ class Calendar(datetime):
         ((fails(429, Retry_After="7.5"), fails(500)), [7.5, 2]),
         ((fails(429, Retry_After=SOON, Date="not stated"),), [900]),
         ((fails(429, Retry_After=SOON, Date=SLOW),), [60]),
-        ((fails(429, Retry_After="-5"), fails(429, Retry_After="-inf")), [0, 0]),
+        ((fails(429, Retry_After="-5"), fails(429, Retry_After="-inf")), [1, 1]),
         ((fails(429, Retry_After="nan"), fails(429, Retry_After="soon")), [1, 2]),
         ((fails(429, Retry_After="Fri, 31 Dec 9999 23:59:59 -2359"),), [1]),
     ],
@@ -160,6 +160,20 @@ def test_waits_double_unless_the_server_says_how_long(
         chat = opened(served.url, tmp_path, first_wait=1, longest_wait=1000)
         assert chat.chat([asks("who")], GREEDY, 0) == ["to who"]
     assert clock.waits == waits
+
+
+def test_stated_waits_last_until_patience_ends(tmp_path: Path) -> None:
+    """A rejection with `Retry-After` is no attempt; once patience ends nothing more is sent."""
+    busy = fails(429, Retry_After="0.05")
+    with chat_server(first(*[busy] * 2 * QUICK.attempts)) as served:
+        chat = opened(served.url, tmp_path, longest_wait=30)
+        assert chat.chat([asks("who")], GREEDY, 0) == ["to who"]
+    with chat_server(lambda *_: busy) as served:
+        chat = opened(served.url, tmp_path, longest_wait=0.5, concurrency=1)
+        with pytest.raises(IncompleteError, match=r"429.* 0\.05 s after .*--patience is 0\.5 s"):
+            chat.chat([asks("who"), asks("what")], GREEDY, 0)
+    assert served.texts.count("who") > 1
+    assert "what" not in served.texts
 
 
 def test_what_failed_is_no_reply_and_is_asked_again(tmp_path: Path) -> None:

@@ -191,7 +191,7 @@ asking = under(
 )
 drawing = under(
     DRAWN,
-    click.option("-n", "n", type=int, help="Draws per question.  [default: 1024]"),
+    click.option("-n", "--samples", "n", type=int, help="Draws per question.  [default: 1024]"),
     click.option(
         "--temperature",
         "temperatures",
@@ -326,6 +326,18 @@ models = under(
     precision,
     remote_code,
     offline,
+    click.option(
+        "--patience",
+        type=click.FloatRange(min=0),
+        metavar="SECONDS",
+        help="Wait for a busy server this long without an answer.  [default: 600]",
+    ),
+    click.option(
+        "--unlisted",
+        is_flag=True,
+        default=None,
+        help="Accept a model that its server does not list.",
+    ),
 )
 ray = under(
     SPREAD,

@@ -25,6 +25,7 @@ from leakbound.engines.answers import Answer, Asked, read_answer
 from leakbound.engines.prompting import Prompting
 from leakbound.engines.server import Patience, RefusedError, Server
 from leakbound.errors import InputError, ModelError
+from leakbound.registry import suggestion
 from leakbound.text.counting import visible
 from leakbound.types import Decoding, Json, JsonObject, Thinking, from_json
 
@@ -121,7 +122,6 @@ def statement_of(server: Server, model: str) -> Statement:
     if listed.get("owned_by") == "vllm":
         return replace(Statement.of("vLLM", says), takes=_fields(described))
     paths = _object(described.get("paths"))
-    # A model of transformers' own server is listed only where it lies in the hub's cache.
     if {"/load_model", "/v1/responses"} <= paths.keys():
         return Statement.of("transformers", says)
     return Statement("", says, takes=_fields(described) if paths else None)
@@ -149,10 +149,25 @@ def _llama(props: JsonObject) -> JsonObject:
     return {**facts, "n_ctx": settings.get("n_ctx"), "chat_template": digest}
 
 
+def require_listed(server: Server, model: str) -> None:
+    """Raise ModelError for a model that the server's list lacks; a server without a list passes."""
+    names = [entry.get("id") for entry in _models(server.get(f"{server.url}/models"))]
+    if names and model not in names:
+        raise ModelError(
+            f"`{server.url}` lists no model {model!r}. {suggestion(model, names)} Name a listed "
+            "model, or add --unlisted if the server knows this one."
+        )
+
+
+def _models(listing: Json) -> list[JsonObject]:
+    """The entries of a list of models."""
+    listed = _object(listing).get("data")
+    return [_object(entry) for entry in listed] if isinstance(listed, list) else []
+
+
 def _entry(listing: Json, model: str) -> JsonObject:
     """The entry of this model in a list of models, or that of the only one that there is."""
-    listed = _object(listing).get("data")
-    models = [_object(entry) for entry in listed] if isinstance(listed, list) else []
+    models = _models(listing)
     named = [entry for entry in models if entry.get("id") == model] or models
     entry = named[0] if len(named) == 1 else {}
     return {name: entry[name] for name in _OF_A_MODEL if entry.get(name) is not None}
@@ -338,15 +353,23 @@ class Manner:
 
 
 def settle(
-    server: Server, model: str, chat: bool, options: Options, thinking: Thinking = "auto"
+    server: Server,
+    model: str,
+    chat: bool,
+    options: Options,
+    thinking: Thinking = "auto",
+    *,
+    unlisted: bool = False,
 ) -> Manner:
     """How this model is asked, with the most outputs a request, at most `options.n`.
 
     Where the count of tokens does not cover all outputs of a request, one is asked for at a time:
     else nothing would tell that some were cut. Raises ModelError for a server that takes no
-    request.
+    request, and unless `unlisted` for a model that the server does not list.
     """
     statement = statement_of(server, model)
+    if not unlisted and statement.kind != "transformers":  # which lists only the hub's cache
+        require_listed(server, model)
     manner = Manner(model=model, chat=chat, statement=statement, ignored=options.ignored)
     why: RefusedError | None = None
     for way in _attempts(manner, options.n):

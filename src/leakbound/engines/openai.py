@@ -81,6 +81,7 @@ class _Came:
     lost: int = 0
     tokens: int = 0
     opened: bool = False
+    prompt_tokens: int = 0
 
 
 class ServedEngine:
@@ -94,6 +95,7 @@ class ServedEngine:
         prompting: how questions become prompts (None: `Prompting()`).
         patience: how long an answer is tried for; how many requests go out at once is an option of
             the location, and after 12 in a row without an answer no other is sent.
+        unlisted: accept a model that the server does not list.
 
     Raises:
         InputError: a location that is none, options that there are not, and those that contradict
@@ -101,7 +103,12 @@ class ServedEngine:
     """
 
     def __init__(
-        self, location: str, prompting: Prompting | None = None, *, patience: Patience = _PATIENCE
+        self,
+        location: str,
+        prompting: Prompting | None = None,
+        *,
+        patience: Patience = _PATIENCE,
+        unlisted: bool = False,
     ) -> None:
         self.usage = Usage()
         self.tell: Tell = untold
@@ -113,14 +120,26 @@ class ServedEngine:
         self.api = self.options.way(self.prompting)
         patience = replace(patience, concurrency=self.options.concurrency, silence=_SILENCE)
         self.client = Client(url, model, patience)
+        self.unlisted = unlisted
 
     @classmethod
-    def open(cls, location: str, prompting: Prompting, **_weights: Any) -> ServedEngine:
+    def open(
+        cls,
+        location: str,
+        prompting: Prompting,
+        *,
+        patience: float = _PATIENCE.longest_wait,
+        unlisted: bool = False,
+        **_weights: Any,
+    ) -> ServedEngine:
         """The model at `URL#MODEL`; nothing is sent yet.
 
         Args:
             location: `URL#MODEL`, or with options `URL#MODEL?name=value&…`.
             prompting: how questions become prompts.
+            patience: seconds without an answer in which the waits that the server states are
+                waited for (`Retry-After`).
+            unlisted: accept a model that the server does not list.
             _weights: how weights are loaded, which plays no part.
 
         Returns:
@@ -129,7 +148,8 @@ class ServedEngine:
         Raises:
             InputError: as of the class.
         """
-        return cls(location, prompting)
+        how = replace(_PATIENCE, longest_wait=patience)
+        return cls(location, prompting, patience=how, unlisted=unlisted)
 
     @property
     def name(self) -> str:
@@ -276,7 +296,7 @@ class ServedEngine:
                 came[request.key][request.number] = result
                 self.tell(request.choices, result.tokens)
 
-        with self.client.server() as server:
+        with self.client.server(self._waits) as server:
             ask = partial(self._ask, server, decoding)
             server.each(ask, waiting, take, stop=server.cut)
         if failed:
@@ -338,7 +358,12 @@ class ServedEngine:
             )
         missed = request.choices - len(outputs)
         result = _Came(
-            number=request.number, outputs=outputs, lost=missed, tokens=tokens, opened=answer.opened
+            number=request.number,
+            outputs=outputs,
+            lost=missed,
+            tokens=tokens,
+            opened=answer.opened,
+            prompt_tokens=answer.prompt_tokens,
         )
         return self._keep(request, result)
 
@@ -388,6 +413,7 @@ class ServedEngine:
                     "read and counted"
                 )
             self.usage.sampled_tokens += sum(part.tokens for part in mine)
+            self.usage.prompt_tokens += sum(part.prompt_tokens for part in mine)
         if missing:
             self._note(
                 "draws that never arrived from the server are missing: they count as full leaks in "
@@ -397,6 +423,15 @@ class ServedEngine:
         return Sample(
             query=query, decoding=decoding, completions=tuple(completions), missing=missing
         )
+
+    def requests(self, sizes: Sequence[int]) -> int:
+        """Return the number of requests for chunks of these sizes; see `Requests`."""
+        return sum(-(-size // self._manner.choices) for size in sizes)
+
+    def _waits(self, text: str) -> None:
+        """Report a wait that the server states, immediately and in the run."""
+        self.tell(0, 0, note=text)
+        self._note("the server rejected requests; they were sent again when its Retry-After stated")
 
     def _note(self, note: str) -> None:
         if note not in self.usage.notes:
@@ -421,9 +456,16 @@ class ServedEngine:
     def _manner(self) -> Manner:
         """How the server is asked; ModelError where a trial shows that it does not draw."""
         try:
-            with self.client.server() as server:
+            with self.client.server(self._waits) as server:
                 chat, thinking = self.api == "chat", self.prompting.thinking
-                manner = settle(server, self.client.model, chat, self.options, thinking)
+                manner = settle(
+                    server,
+                    self.client.model,
+                    chat,
+                    self.options,
+                    thinking,
+                    unlisted=self.unlisted,
+                )
                 if self.options.probe == "on":
                     manner = require_draws(server, manner, self.name)
         except NoReplyError as error:
