@@ -155,6 +155,7 @@ class ArmSpec:
             speed.
         copied: where its draws come from, if they are a finished run's.
         model: the model's name; like the machine only recorded, and no part of what the arm is.
+        place: the same name, with an absolute path if it is a folder; see `Run.model`.
         machine: what the exact draws, though not their distribution, depend on besides the plan.
         probe: what the model makes of fixed questions, compared within roundings; None: not known.
         longest_answer: the number of the model's tokens in the longest reference answer, its end
@@ -171,6 +172,7 @@ class ArmSpec:
     cut: Cut | None = None
     copied: CopiedFrom | None = None
     model: str = "unnamed"
+    place: str = ""
     machine: JsonObject = field(default_factory=dict)
     probe: tuple[ProbedPrompt, ...] | None = None
     longest_answer: int | None = None
@@ -271,6 +273,7 @@ class RunRecord:
         format: of this file.
         version: of leakbound.
         created: when the run was begun (UTC).
+        place: the absolute path of its folder then; models are found relative to it.
         benchmark: which questions.
         inputs: the rewritings that are asked too; None: none are.
         scorers: the benchmark's own, by name.
@@ -286,6 +289,7 @@ class RunRecord:
     format: int = FORMAT
     version: str = leakbound.__version__
     created: str = field(default_factory=utc_now)
+    place: str = ""
     benchmark: BenchmarkRecord
     inputs: InputsRecord | None = None
     scorers: tuple[str, ...] = ()

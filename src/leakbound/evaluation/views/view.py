@@ -202,7 +202,7 @@ class Model:
 
     @property
     def subject(self) -> str:
-        """The words with which a sentence about it begins."""
+        """The words with which the first sentence about it in a table begins."""
         return f"{self.label}{self.ledger.within}"
 
     def cells(self, scorer: ScorerView) -> list[Measured]:
