@@ -79,8 +79,14 @@ def numbers(value: str) -> tuple[float, ...]:
 
 
 def redact(text: str) -> Callable[[Decorated], Decorated]:
-    """--redact and --no-redact, of which a command says what they do."""
-    return click.option("--redact/--no-redact", default=None, help=text)
+    """--redact and --no-redact, whose help a command states, and --redact-questions."""
+    return under(
+        WRITTEN,
+        click.option("--redact/--no-redact", default=None, help=text),
+        click.option(
+            "--redact-questions", is_flag=True, help="--redact, and leave out questions too."
+        ),
+    )
 
 
 _WEIGHTED = (

@@ -121,6 +121,8 @@ class ImportedDraws:
     claim: str = ""
 
 
+Redaction: TypeAlias = bool | Literal["questions"]
+"""Texts left out of pages and exports: none, all but questions (True), or "questions" too."""
 ArmDraws: TypeAlias = FixedDraws | StoppedDraws | ExploredDraws | ImportedDraws
 """How the outputs of an arm were drawn."""
 
@@ -281,7 +283,7 @@ class RunRecord:
         study: what was asked for, as the last command has it.
         attack: the search for worst-case inputs; None: there is none.
         tried: what such a search tries; only in a run of its own.
-        redacted: True if pages and exports leave texts out.
+        redacted: what pages and exports leave out.
         arms: every arm that is planned, by its key.
         files: digests of the tables of prompts and queries, by the names of their files.
     """
@@ -297,7 +299,7 @@ class RunRecord:
     study: JsonObject = field(default_factory=dict)
     attack: AttackRecord | None = None
     tried: tuple[TriedVariant, ...] = ()
-    redacted: bool = False
+    redacted: Redaction = False
     arms: Mapping[ArmKey, ArmSpec] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
 

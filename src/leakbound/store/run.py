@@ -33,6 +33,7 @@ from leakbound.store.record import (
     FILE,
     ArmSpec,
     AttackRecord,
+    Redaction,
     RunQueries,
     RunRecord,
     read_record,
@@ -401,15 +402,15 @@ class Run:
         return [(str(file), stat.st_mtime_ns, stat.st_size) for file, stat in stats]
 
     @property
-    def redacted(self) -> bool:
-        """True if pages and exports of the run leave texts out until that is lifted."""
+    def redacted(self) -> Redaction:
+        """The texts that pages and exports of the run leave out until that is lifted."""
         return self.record.redacted
 
-    def redact(self, value: bool) -> None:
-        """Record whether pages and exports, those of later commands too, leave texts out.
+    def redact(self, value: Redaction) -> None:
+        """Record which texts pages and exports leave out, those of later commands too.
 
         Args:
-            value: True: they do.
+            value: True: all but questions; "questions": these too.
 
         Raises:
             MixError: another command is at work in the folder.

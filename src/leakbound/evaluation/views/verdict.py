@@ -186,14 +186,14 @@ def show(run: Run, *, texts: bool = False) -> Verdict:
 
 def run_verdicts(run: Run, *, texts: bool = False) -> tuple[Verdict, ...]:
     """As `show`; empty where a run holds greedy answers alone, or no answer."""
-    view = replace(read_view(run), redacted=run.redacted)
+    view = read_view(run, redact=run.redacted)
 
     def read(model: Model, question: str) -> Texts | None:
         arm = run.arm(model.key)
         if not texts or arm is None:
             return None
         greedy, scorers = run.arm(model.key.greedy_answers), [s.name for s in view.scorers]
-        chosen = shown_texts(arm, greedy, scorers, 8, run.redacted)
+        chosen = shown_texts(arm, greedy, scorers, 8, bool(run.redacted))
         return next((shown for query_id, shown in chosen if query_id == question), None)
 
     return tuple(replace(made, certificate=certificate(run)) for made in verdicts(view, read))

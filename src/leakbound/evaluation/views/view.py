@@ -10,7 +10,15 @@ from typing import Protocol, Unpack
 from leakbound.evaluation.statements.grid import Setting
 from leakbound.evaluation.statements.rows import CLAIMS, LEAKAGE
 from leakbound.stats.about import Quantity
-from leakbound.store import ALL, ArmDraws, ArmKey, AttackRecord, EstimateRow, Estimates
+from leakbound.store import (
+    ALL,
+    ArmDraws,
+    ArmKey,
+    AttackRecord,
+    EstimateRow,
+    Estimates,
+    Redaction,
+)
 from leakbound.store.estimates import Fields
 from leakbound.text.counting import Ledger
 from leakbound.types import Decoding, Fingerprint, Usage
@@ -447,7 +455,7 @@ class View:
         unsampled: those under a greedy decoding.
         grids: (label of the run, its grid of decodings).
         confidence: at which bounds on leakage hold, each by itself.
-        redacted: whether all texts but the questions are left out.
+        redacted: which texts are left out.
         tried: what became of the rewritings of a run, by its label.
         asked: what models answer to them.
         found: which queries a worst-case search found.
@@ -465,7 +473,7 @@ class View:
     unsampled: tuple[Model, ...]
     grids: tuple[tuple[str, DecodingGrid], ...]
     confidence: float
-    redacted: bool
+    redacted: Redaction
     tried: Mapping[str, RewritingCounts] = field(default_factory=dict)
     asked: tuple[RewrittenModel, ...] = ()
     found: tuple[FoundQuery, ...] = ()
