@@ -20,7 +20,6 @@ from leakbound.types import Decoding, Draws, Explores, Failure, Query, Retraces,
 from misbehaving import (
     LISTED,
     QUERY,
-    QUICK,
     WHO,
     Answer,
     Body,
@@ -252,11 +251,11 @@ def test_a_model_that_the_server_does_not_list_is_refused() -> None:
     """Unless the user says so, or the server has no list."""
     with chat_server(TRUE, LISTED) as up:
         with pytest.raises(ModelError, match=r"no model 'mm'\. Did you mean 'm'\?.*--unlisted"):
-            draw(ServedEngine(f"{up.url}#mm?probe=off", patience=QUICK), 4)
+            draw(ServedEngine(f"{up.url}#mm?probe=off"), 4)
         assert not up.asked
-        assert draw(ServedEngine(f"{up.url}#mm?probe=off", patience=QUICK, unlisted=True), 4).n == 4
+        assert draw(ServedEngine(f"{up.url}#mm?probe=off&unlisted=on"), 4).n == 4
     with chat_server(TRUE) as up:
-        assert draw(ServedEngine(f"{up.url}#mm?probe=off", patience=QUICK), 4).n == 4
+        assert draw(ServedEngine(f"{up.url}#mm?probe=off"), 4).n == 4
 
 
 @pytest.mark.parametrize(

@@ -80,12 +80,15 @@ def numbers(value: str) -> tuple[float, ...]:
 
 def redact(text: str) -> Callable[[Decorated], Decorated]:
     """--redact and --no-redact, whose help a command states, and --redact-questions."""
+
+    def amount(ctx: click.Context, param: click.Parameter, value: bool | None) -> object:
+        return "questions" if ctx.params.pop("redact_questions") else value
+
+    more = "--redact, and leave out questions too."
     return under(
         WRITTEN,
-        click.option("--redact/--no-redact", default=None, help=text),
-        click.option(
-            "--redact-questions", is_flag=True, help="--redact, and leave out questions too."
-        ),
+        click.option("--redact/--no-redact", default=None, callback=amount, help=text),
+        click.option("--redact-questions", is_flag=True, is_eager=True, help=more),
     )
 
 
@@ -332,18 +335,8 @@ models = under(
     precision,
     remote_code,
     offline,
-    click.option(
-        "--patience",
-        type=click.FloatRange(min=0),
-        metavar="SECONDS",
-        help="Wait for a busy server this long without an answer.  [default: 600]",
-    ),
-    click.option(
-        "--unlisted",
-        is_flag=True,
-        default=None,
-        help="Accept a model that its server does not list.",
-    ),
+    click.option("--patience", type=int, help="Seconds to wait for a busy server.  [default: 600]"),
+    click.option("--unlisted", is_flag=True, help="Accept a model that its server does not list."),
 )
 ray = under(
     SPREAD,

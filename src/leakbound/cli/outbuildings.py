@@ -123,8 +123,6 @@ def export(
     out: Path,
     form: Literal["openunlearning", "jsonl"] | None,
     as_json: bool,
-    redact: bool | None,
-    redact_questions: bool,
     **how: Any,
 ) -> None:
     """Write the metrics or the completions of a run to OUT.
@@ -143,7 +141,6 @@ def export(
 
     if form is None:
         raise InputError("say what to write: --openunlearning or --jsonl.")
-    how["redact"] = redact_questions or redact
     made = verb([Run.open(run) for run in runs], out, form=form, **how)
     say_notes(made.notes)
     _print_written(runs, made.files, as_json)

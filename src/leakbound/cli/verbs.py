@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import click
 
@@ -15,9 +15,6 @@ from leakbound.cli.help import Command
 from leakbound.cli.said import Said, held_run, workers_from
 from leakbound.cli.saying import bold, on_terminal, say, write
 from leakbound.errors import IncompleteError, InputError, LeakboundError
-
-if TYPE_CHECKING:
-    from leakbound.store import Redaction
 
 
 @click.command(cls=Command)
@@ -151,13 +148,7 @@ def prove(
 @click.option("--out", type=opt.FILE, help="[default: report[-redacted].html in the run]")
 @opt.redact("Leave out answers, keywords and completions, from now on.  [default: as before]")
 @opt.as_json
-def report(
-    runs: tuple[Path, ...],
-    out: Path | None,
-    redact: Redaction | None,
-    redact_questions: bool,
-    as_json: bool,
-) -> None:
+def report(runs: tuple[Path, ...], out: Path | None, redact: Any, as_json: bool) -> None:
     """Write one self-contained HTML page about RUNS, and print their table.
 
     If RUNS is one folder that holds runs, write an index of all runs below it instead: index.html,
@@ -171,7 +162,6 @@ def report(
     from leakbound.store import Run
     from leakbound.store.record import FILE
 
-    redact = "questions" if redact_questions else redact
     if len(runs) == 1 and runs[0].is_dir() and not (runs[0] / FILE).exists():
         _report_folder(runs[0], out, redact, as_json)
         return
@@ -192,7 +182,7 @@ def report(
     say(f"report: {path}")
 
 
-def _report_folder(folder: Path, out: Path | None, redact: Redaction | None, as_json: bool) -> None:
+def _report_folder(folder: Path, out: Path | None, redact: Any, as_json: bool) -> None:
     """Write the index of a folder of runs, and print a row for each of them."""
     from leakbound.reporting import write_index
 

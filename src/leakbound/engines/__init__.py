@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -119,12 +119,7 @@ def absolute(name: str) -> str:
 
 
 def open_engine(
-    location: str,
-    prompting: Prompting,
-    *,
-    asked: Sequence[Query] = (),
-    serving: Mapping[str, Any] | None = None,
-    **loading: Any,
+    location: str, prompting: Prompting, *, asked: Sequence[Query] = (), **loading: Any
 ) -> Generate:
     """Open the engine for `location`, as `engine_of` reads it.
 
@@ -133,7 +128,6 @@ def open_engine(
         prompting: how questions become prompts.
         asked: queries whose prompts are made before weights are read, of a model that is loaded
             here: a chat template that cannot write them is told first.
-        serving: `patience` and `unlisted` of a model behind a server, see `ServedEngine.open`.
         loading: `dtype`, `device` and `trust_remote_code`, see `load_model`; a server heeds none.
 
     Returns:
@@ -148,13 +142,13 @@ def open_engine(
         raise InputError("the model's name is empty. Give a folder, a hub name or engine:location.")
     name, where = engine_of(location)
     opens, row = find("engine", ENGINES, name), ENGINES.get(name)
-    own = {} if row is None else {"asked": asked} if row.local else serving or {}
+    first = {"asked": asked} if row and row.local else {}
     if prompting.end_token is not None and row and not row.local:
         raise InputError(
             f"a server ends outputs by itself, got `end_token` {prompting.end_token!r} for "
             f"`{location}`. Leave --end-token out, or set the token on the server."
         )
     with needing("running a model", row.extra if row else "models"), opening("engine", name):
-        engine = opens(where, prompting, **own, **loading)
+        engine = opens(where, prompting, **first, **loading)
     require_parts("engine", name, engine, ("usage", "fingerprint", "check", "generate"))
     return engine

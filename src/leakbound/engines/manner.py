@@ -198,6 +198,7 @@ _SWITCHES: Mapping[Thinking, Sequence[JsonObject]] = {
         {"reasoning_effort": "low"},
     ),
 }
+_COUNTS = ("n", "concurrency", "patience")  # of the options
 _BUDGET = "thinking_token_budget"  # vLLM's: it closes a thought that reaches its budget
 
 
@@ -210,6 +211,8 @@ class Options:
     n: outputs a request, at most.
     concurrency: requests at once.
     ignore: fields of replies that hold no part of an output, with commas between them.
+    unlisted: `on` accepts a model that the server does not list.
+    patience: seconds without an answer in which a busy server is waited for; None: 600.
     """
 
     api: Literal["", "chat", "completions"] = ""
@@ -217,6 +220,8 @@ class Options:
     n: int = _MOST
     concurrency: int = Patience().concurrency
     ignore: str = ""
+    unlisted: Literal["on", "off"] = "off"
+    patience: int | None = None
 
     @property
     def ignored(self) -> frozenset[str]:
@@ -224,15 +229,15 @@ class Options:
         return frozenset(filter(None, self.ignore.split(",")))
 
     def __post_init__(self) -> None:
-        for name, value in (("n", self.n), ("concurrency", self.concurrency)):
-            if value < 1:
+        for name in _COUNTS:
+            if (value := getattr(self, name)) is not None and value < 1:
                 raise InputError(f"`{name}` of a server must be at least 1, got {value}.")
 
     @classmethod
     def read(cls, text: str) -> Options:
         """The options in a query string; InputError for one that there is not."""
         options: dict[str, Json] = dict(parse_qsl(text, keep_blank_values=True))
-        for name in ("n", "concurrency"):
+        for name in _COUNTS:
             if str(options.get(name, "")).isdecimal():
                 options[name] = int(str(options[name]))
         return from_json(cls, options, "what stands behind ? of openai:URL#MODEL?")
@@ -353,22 +358,17 @@ class Manner:
 
 
 def settle(
-    server: Server,
-    model: str,
-    chat: bool,
-    options: Options,
-    thinking: Thinking = "auto",
-    *,
-    unlisted: bool = False,
+    server: Server, model: str, chat: bool, options: Options, thinking: Thinking = "auto"
 ) -> Manner:
     """How this model is asked, with the most outputs a request, at most `options.n`.
 
     Where the count of tokens does not cover all outputs of a request, one is asked for at a time:
     else nothing would tell that some were cut. Raises ModelError for a server that takes no
-    request, and unless `unlisted` for a model that the server does not list.
+    request, and unless `options.unlisted` for a model that the server does not list.
     """
     statement = statement_of(server, model)
-    if not unlisted and statement.kind != "transformers":  # which lists only the hub's cache
+    lists_all = statement.kind != "transformers"  # which lists the hub's cache only
+    if options.unlisted == "off" and lists_all:
         require_listed(server, model)
     manner = Manner(model=model, chat=chat, statement=statement, ignored=options.ignored)
     why: RefusedError | None = None

@@ -93,22 +93,16 @@ class ServedEngine:
     Args:
         location: `URL#MODEL`, or with options `URL#MODEL?name=value&…`.
         prompting: how questions become prompts (None: `Prompting()`).
-        patience: how long an answer is tried for; how many requests go out at once is an option of
-            the location, and after 12 in a row without an answer no other is sent.
-        unlisted: accept a model that the server does not list.
-
+        patience: how long an answer is tried for; how many requests go out at once, and how long a
+            busy server is waited for, are options of the location. After 12 requests in a row
+            without an answer no other is sent.
     Raises:
         InputError: a location that is none, options that there are not, and those that contradict
             the prompting.
     """
 
     def __init__(
-        self,
-        location: str,
-        prompting: Prompting | None = None,
-        *,
-        patience: Patience = _PATIENCE,
-        unlisted: bool = False,
+        self, location: str, prompting: Prompting | None = None, *, patience: Patience = _PATIENCE
     ) -> None:
         self.usage = Usage()
         self.tell: Tell = untold
@@ -119,27 +113,16 @@ class ServedEngine:
         self.prompting = prompting or Prompting()
         self.api = self.options.way(self.prompting)
         patience = replace(patience, concurrency=self.options.concurrency, silence=_SILENCE)
-        self.client = Client(url, model, patience)
-        self.unlisted = unlisted
+        longest = self.options.patience or patience.longest_wait
+        self.client = Client(url, model, replace(patience, longest_wait=longest))
 
     @classmethod
-    def open(
-        cls,
-        location: str,
-        prompting: Prompting,
-        *,
-        patience: float = _PATIENCE.longest_wait,
-        unlisted: bool = False,
-        **_weights: Any,
-    ) -> ServedEngine:
+    def open(cls, location: str, prompting: Prompting, **_weights: Any) -> ServedEngine:
         """The model at `URL#MODEL`; nothing is sent yet.
 
         Args:
             location: `URL#MODEL`, or with options `URL#MODEL?name=value&…`.
             prompting: how questions become prompts.
-            patience: seconds without an answer in which the waits that the server states are
-                waited for (`Retry-After`).
-            unlisted: accept a model that the server does not list.
             _weights: how weights are loaded, which plays no part.
 
         Returns:
@@ -148,8 +131,7 @@ class ServedEngine:
         Raises:
             InputError: as of the class.
         """
-        how = replace(_PATIENCE, longest_wait=patience)
-        return cls(location, prompting, patience=how, unlisted=unlisted)
+        return cls(location, prompting)
 
     @property
     def name(self) -> str:
@@ -296,7 +278,8 @@ class ServedEngine:
                 came[request.key][request.number] = result
                 self.tell(request.choices, result.tokens)
 
-        with self.client.server(self._waits) as server:
+        with self.client.server() as server:
+            server.waits = self._waits
             ask = partial(self._ask, server, decoding)
             server.each(ask, waiting, take, stop=server.cut)
         if failed:
@@ -456,16 +439,10 @@ class ServedEngine:
     def _manner(self) -> Manner:
         """How the server is asked; ModelError where a trial shows that it does not draw."""
         try:
-            with self.client.server(self._waits) as server:
+            with self.client.server() as server:
+                server.waits = self._waits
                 chat, thinking = self.api == "chat", self.prompting.thinking
-                manner = settle(
-                    server,
-                    self.client.model,
-                    chat,
-                    self.options,
-                    thinking,
-                    unlisted=self.unlisted,
-                )
+                manner = settle(server, self.client.model, chat, self.options, thinking)
                 if self.options.probe == "on":
                     manner = require_draws(server, manner, self.name)
         except NoReplyError as error:

@@ -44,10 +44,6 @@ J = TypeVar("J")
 T = TypeVar("T")
 
 
-def _unheard(text: str) -> None:
-    """Ignore the sentence about a wait."""
-
-
 class NoReplyError(Exception):
     """The server gave no usable answer, although it was asked as often as it helps."""
 
@@ -106,9 +102,9 @@ class Client:
     def name(self) -> str:
         return f"openai:{self.url}#{self.model}"
 
-    def server(self, waits: Callable[[str], None] = _unheard) -> Server:
-        """A connection to it, with its key; `waits` as of `Server`."""
-        return Server(self.url, key_for(self.url), self.patience, waits)
+    def server(self) -> Server:
+        """A connection to it, with its key."""
+        return Server(self.url, key_for(self.url), self.patience)
 
     def left(self, failed: Sequence[NoReplyError], total: int) -> IncompleteError:
         """The error to raise where these of so many requests got no answer."""
@@ -133,11 +129,11 @@ class Server:
     `waits` gets a sentence for each wait that the server states, one for waits that overlap.
     """
 
-    def __init__(
-        self, url: str, key: str, patience: Patience, waits: Callable[[str], None] = _unheard
-    ) -> None:
+    waits: Callable[[str], None] | None = None
+
+    def __init__(self, url: str, key: str, patience: Patience) -> None:
         self.url, self.patience = url, patience
-        self._key, self._waits = key, waits
+        self._key = key
         self._closing, self._why_closing = Event(), ""
         headers = {"Accept-Encoding": "identity"}  # what is small when it is sent stays small
         if key:
@@ -248,7 +244,8 @@ class Server:
                 failure = error
             stated = failure.after
             pause = wait if stated is None else max(stated, self.patience.first_wait)
-            wait, attempts = 2 * wait, attempts + (stated is None)
+            wait *= 2
+            attempts += stated is None or not failure.turned_away
             nowhere = not self._answers and isinstance(failure.__cause__, httpx2.ConnectError)
             if nowhere and attempts >= _CONNECTING:
                 raise ModelError(
@@ -277,8 +274,8 @@ class Server:
                 self.abandon(why)
                 return why
             is_new, self._waiting = now >= self._waiting, max(self._waiting, now + pause)
-        if is_new:
-            self._waits(f"{self.url} answers {failure}: waiting {pause:,.4g} s, as it states")
+        if is_new and self.waits:
+            self.waits(f"{self.url} answers {failure}: waiting {pause:,.4g} s, as it states")
         return ""
 
     def _attempt(self, call: _Call, read: Callable[[Any], T]) -> T:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypedDict
 
 from leakbound.benchmarks import Benchmark
@@ -29,11 +29,7 @@ class EngineOpener:
 
     def open(self, queries: Sequence[Query] = ()) -> Generate:
         """The engine, which another process opens alike; `queries` as `asked` of `open_engine`."""
-        settings = self.settings
-        serving = {"patience": settings.patience, "unlisted": settings.unlisted}
-        return open_engine(
-            self.model, self.prompting, asked=queries, serving=serving, **settings.loading
-        )
+        return open_engine(self.model, self.prompting, asked=queries, **self.settings.loading)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,9 +47,6 @@ class ModelSettings:
             for chats, the end of turn of the chat template; for plain prompts, none).
         thinking: "on" or "off", of chat models that can think before they answer; "auto": as the
             model was trained by leakbound, else as its chat template does.
-        patience: of a server: seconds without an answer in which the waits that it states are
-            waited for (`Retry-After`). Like `unlisted` it is no part of a recorded study.
-        unlisted: accept a model that its server does not list.
     """
 
     dtype: str = "float32"
@@ -63,8 +56,6 @@ class ModelSettings:
     system: str | None = None
     end_token: str | None = None
     thinking: Thinking = "auto"
-    patience: float = field(default=600.0, compare=False)
-    unlisted: bool = field(default=False, compare=False)
 
     def open(self, model: str, benchmark: Benchmark) -> Generate:
         """The engine for `model`, prompting as the benchmark says where the user did not."""

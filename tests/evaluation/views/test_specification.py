@@ -238,8 +238,6 @@ STUDY = {
     "attack": "Asked", "settings.dtype": "Model", "settings.template": "Prompt",
     "settings.system": "Prompt", "settings.end_token": "Prompt", "settings.thinking": "Prompt",
     "settings.device": "changes no distribution; roundings are measured",
-    "settings.patience": "how long a server is waited for; its draws are the same",
-    "settings.unlisted": "the fingerprint has what the server states of the model",
     "settings.trust_remote_code": "the code's digest is in the fingerprint",
     "prove": "finds texts whose probabilities are computed, whoever found them",
     "stress": "Asked", "control_questions": "of a difference, which no certificate is about",

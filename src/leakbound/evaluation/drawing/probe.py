@@ -140,8 +140,6 @@ def probe(
         budget = drawing.attack.budget
         tried = most_candidates(budget)
         work += [_Work(1, tried, budget / tried), _Work(1, 1, drawing.n)]
-    if isinstance(engine, Requests):
-        return _of_requests(engine, benchmark, work, decoding)
     return _of_drawing(engine, benchmark, work, decoding)
 
 
@@ -172,11 +170,12 @@ def _of_drawing(
     Distinct prefixes, and with them time, grow like the square root of a query's draws where
     these share much and like their number where they share nothing: the two ends of the range.
     """
-    queries = _tried(benchmark)
+    queries, served = _tried(benchmark), engine if isinstance(engine, Requests) else None
     most = max(round(work[0].draws), 1)
+    sent = served.requests([min(_DRAWS[0], most)]) if served else 1  # tries the server first
     drawn = [_draw(engine, queries, decoding, min(_DRAWS[0], most))]
     for n in _DRAWS[1:]:
-        if n <= most and sum(trial.seconds for trial in drawn) < _SECONDS:
+        if served is None and n <= most and sum(trial.seconds for trial in drawn) < _SECONDS:
             drawn.append(_draw(engine, queries, decoding, n))
     last = drawn[-1]
     questions = len(benchmark.prompts) / len(queries) / len(decoding)
@@ -186,13 +185,22 @@ def _of_drawing(
         costs = (job.decodings * job.queries * math.pow(job.draws / last.n, power) for job in work)
         return questions * sum(costs)
 
-    alone = grown(1)
+    alone, requests = grown(1), 0
+    if served:
+        requests = len(benchmark.prompts) * sum(
+            job.decodings * job.queries * served.requests(Plan.of(math.ceil(job.draws)).chunks())
+            for job in work
+        )
+    draws = round(len(benchmark.prompts) * sum(job.total for job in work))
     low, high = sorted((grown(1 / 2), alone))
     return Cost(
         questions=len(benchmark.prompts),
         decodings=len(decoding),
-        draws=round(len(benchmark.prompts) * sum(job.total for job in work)),
+        draws=draws,
         tokens=round(last.tokens * alone),
+        requests=requests,
+        prompt_tokens=round(last.prompt_tokens * requests / sent / len(queries) / len(decoding)),
+        most_tokens=draws * max(how.longest for how in decoding) if served else 0,
         seconds=(last.seconds * low, last.seconds * high),
         expected=last.seconds * grown(_power(drawn)),
         bytes=(
@@ -204,38 +212,6 @@ def _of_drawing(
     )
 
 
-def _of_requests(
-    engine: Generate, benchmark: Benchmark, work: Sequence[_Work], decoding: Sequence[Decoding]
-) -> Cost:
-    """The cost of the draws of a server, by its counts for a few draws of a few questions."""
-    assert isinstance(engine, Requests)
-    queries, n = _tried(benchmark), min(_DRAWS[0], max(round(work[0].draws), 1))
-    tried = len(queries) * len(decoding)
-    sent = tried * engine.requests([n])  # which tries the server first, so that no time counts it
-    before = engine.usage.prompt_tokens
-    trial = _draw(engine, queries, decoding, n)
-    questions, most = len(benchmark.prompts), max(how.longest for how in decoding)
-    requests = questions * sum(
-        job.decodings * job.queries * engine.requests(Plan.of(math.ceil(job.draws)).chunks())
-        for job in work
-    )
-    draws = round(questions * sum(job.total for job in work))
-    seconds = trial.seconds * requests / sent
-    return Cost(
-        questions=questions,
-        decodings=len(decoding),
-        draws=draws,
-        tokens=round(trial.tokens * draws / (tried * n)),
-        requests=requests,
-        prompt_tokens=round((engine.usage.prompt_tokens - before) * requests / sent),
-        most_tokens=draws * most,
-        seconds=(seconds, seconds),
-        expected=seconds,
-        bytes=(0, 0),
-        rate=trial.tokens / trial.seconds,
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class _Drawn:
     """The cost of n draws of each of a few questions, as measured."""
@@ -244,6 +220,7 @@ class _Drawn:
     tokens: int
     distinct: int
     forwards: int
+    prompt_tokens: int
     seconds: float
 
 
@@ -263,7 +240,7 @@ def _draw(
     spent = engine.usage.since(before, seconds)
     tokens = sum(count * length for count, length in lengths) or spent.sampled_tokens
     distinct = sum(length for _, length in lengths)
-    return _Drawn(n, tokens, distinct, spent.forwards, seconds)
+    return _Drawn(n, tokens, distinct, spent.forwards, spent.prompt_tokens, seconds)
 
 
 def _power(drawn: Sequence[_Drawn]) -> float:

@@ -10,16 +10,9 @@ from typing import Protocol, Unpack
 from leakbound.evaluation.statements.grid import Setting
 from leakbound.evaluation.statements.rows import CLAIMS, LEAKAGE
 from leakbound.stats.about import Quantity
-from leakbound.store import (
-    ALL,
-    ArmDraws,
-    ArmKey,
-    AttackRecord,
-    EstimateRow,
-    Estimates,
-    Redaction,
-)
+from leakbound.store import ALL, ArmDraws, ArmKey, AttackRecord, EstimateRow, Estimates
 from leakbound.store.estimates import Fields
+from leakbound.store.record import Redaction
 from leakbound.text.counting import Ledger
 from leakbound.types import Decoding, Fingerprint, Usage
 
