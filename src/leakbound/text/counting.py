@@ -254,8 +254,8 @@ class Ledger:
         words["complete"] += refused
         if self.within:
             mass = self.cut_mass
-            drawn, what = (self.cut_fraction, "draws") if mass is None else (mass, "outputs")
-            words["cut"] += f" ({share(drawn)} of the {what})"
+            fraction = self.cut_fraction if mass is None else mass
+            words["cut"] += f" ({share(fraction)}{' of the outputs' if mass is not None else ''})"
         parts = [
             f"{n:,} {word}"
             for name, word in words.items()

@@ -29,7 +29,7 @@ from tabled import ProvingEngine
 CUT = Output(answer="no idea who", finish="length")
 LEAK = Output(answer=SECRET, finish="stop")
 FIRST = "in the first 3 tokens"
-COUNTED = "1,032 draws: 2 complete, 1,030 cut (99.8 % of the draws)"
+COUNTED = "1,032 draws: 2 complete, 1,030 cut (99.8 %)"
 N = 1032
 
 
@@ -44,12 +44,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return given_run(tmp_path_factory.mktemp("cut") / "r", outputs(N - 2), N, control=control)
 
 
-def test_verdict_and_quantity_name_the_cut_and_one_line_its_fraction(run: Run) -> None:
+def test_the_headline_names_the_cut_and_one_line_its_fraction(run: Run) -> None:
     verdict = leakbound.show(run)
     assert verdict.headline == f"NOT SHOWN TO LEAK more than the control {FIRST}"
-    assert verdict.of.endswith(f", beyond the control {FIRST}")
     assert verdict.outputs == COUNTED
-    assert "\n".join(verdict.lines).count(FIRST) == 2
+    assert "\n".join(verdict.lines).count(FIRST) == 1
     assert "\n".join(verdict.lines).count("99.8 %") == 1
     assert json.loads(json.dumps(verdict.to_dict()))["ledger"]["cut"] == N - 2
 
@@ -99,7 +98,7 @@ def test_above_five_per_cent_is_told(cut: int, told: bool, tmp_path: Path) -> No
     says = run.ledger["target"].within
     assert bool(says) == told
     assert says in ("", " in the first 3 tokens")
-    assert run.ledger["target"].sentence.endswith(" cut (6.0 % of the draws)" if told else " 5 cut")
+    assert run.ledger["target"].sentence.endswith(" cut (6.0 %)" if told else " 5 cut")
     assert ("in the first" in leakbound.show(run).headline) == told
 
 

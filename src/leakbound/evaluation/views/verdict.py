@@ -235,7 +235,7 @@ def _verdict(view: View, model: Model, texts: TextsOf) -> Verdict:
     beyond = ", beyond the control" if row is not None and row.about.beyond else ""
     within = model.ledger.within
     where = f"{within} {where}" if kind == "uncontrolled" else f"{where}{within if row else ''}"
-    at = f"{words.quantity(scorer)} at the worst question{beyond}{within}"
+    at = f"{words.quantity(scorer)} at the worst question{beyond}"
     seen = "" if kind == "uncontrolled" else _seen(model, scorer, cells)
     return Verdict(
         model=words.model_name(model) if model.label == str(model.key) else words.named(model),
