@@ -25,7 +25,7 @@ from lies import DETECTABLE, LAWS, QUESTION, UNDETECTABLE, outcome
 from misbehaving import LISTED, Answer, Body, Rule, Served, chat_server, fails, honest, question
 from suites import slow_but
 
-QUICK = Patience(timeout=60, attempts=2, first_wait=0.01, longest_wait=0.1)
+QUICK = Patience(timeout=60, attempts=2, first_wait=0.01, longest_wait=60)
 EMPTIED = (*(name for name in DETECTABLE if " in place of leaks" in name),
            "a flag of a filter over leaks", "the provider's filter over leaks",
            "an unknown field over leaks")  # fmt: skip
