@@ -79,8 +79,17 @@ def numbers(value: str) -> tuple[float, ...]:
 
 
 def redact(text: str) -> Callable[[Decorated], Decorated]:
-    """--redact and --no-redact, of which a command says what they do."""
-    return click.option("--redact/--no-redact", default=None, help=text)
+    """--redact and --no-redact, whose help a command states, and --redact-questions."""
+
+    def amount(ctx: click.Context, param: click.Parameter, value: bool | None) -> object:
+        return "questions" if ctx.params.pop("redact_questions") else value
+
+    more = "--redact, and leave out questions too."
+    return under(
+        WRITTEN,
+        click.option("--redact/--no-redact", default=None, callback=amount, help=text),
+        click.option("--redact-questions", is_flag=True, is_eager=True, help=more),
+    )
 
 
 _WEIGHTED = (
@@ -191,7 +200,7 @@ asking = under(
 )
 drawing = under(
     DRAWN,
-    click.option("-n", "n", type=int, help="Draws per question.  [default: 1024]"),
+    click.option("-n", "--samples", "n", type=int, help="Draws per question.  [default: 1024]"),
     click.option(
         "--temperature",
         "temperatures",
@@ -328,6 +337,8 @@ models = under(
     precision,
     remote_code,
     offline,
+    click.option("--patience", type=int, help="Seconds to wait for a busy server.  [default: 600]"),
+    click.option("--unlisted", is_flag=True, help="Accept a model that its server does not list."),
 )
 questions = under(
     SPREAD,

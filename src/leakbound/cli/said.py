@@ -130,12 +130,24 @@ def models_from(options: Said) -> tuple[str, str | None]:
     from leakbound.store import Run
 
     named: str | None = options.control
+    model = _served(options, _drawn_by(options.engine, options.model))
     if named is not None:
-        return _drawn_by(options.engine, options.model), _drawn_by(options.engine, named)
+        return model, _served(options, _drawn_by(options.engine, named))
     control = None if options.like is None else Run.open(options.like).control
     if control is not None:
         require_named_control(control, options.model, servers_of(options.value("scorers") or ()))
-    return _drawn_by(options.engine, options.model), control
+    return model, control
+
+
+def _served(options: Said, model: str) -> str:
+    """The name of a model, at a server with the options that were given for servers."""
+    from leakbound.engines.addresses import server_of
+
+    given = [f"patience={options.patience}"] if options.patience is not None else []
+    given += ["unlisted=on"] if options.unlisted else []
+    if not given or server_of(model) is None:
+        return model
+    return f"{model}{'&' if '?' in model else '?'}{'&'.join(given)}"
 
 
 def _drawn_by(engine: str | None, model: str) -> str:

@@ -148,7 +148,7 @@ def prove(
 @click.option("--out", type=opt.FILE, help="[default: report[-redacted].html in the run]")
 @opt.redact("Leave out answers, keywords and completions, from now on.  [default: as before]")
 @opt.as_json
-def report(runs: tuple[Path, ...], out: Path | None, redact: bool | None, as_json: bool) -> None:
+def report(runs: tuple[Path, ...], out: Path | None, redact: Any, as_json: bool) -> None:
     """Write one self-contained HTML page about RUNS, and print their table.
 
     If RUNS is one folder that holds runs, write an index of all runs below it instead: index.html,
@@ -182,7 +182,7 @@ def report(runs: tuple[Path, ...], out: Path | None, redact: bool | None, as_jso
     say(f"report: {path}")
 
 
-def _report_folder(folder: Path, out: Path | None, redact: bool | None, as_json: bool) -> None:
+def _report_folder(folder: Path, out: Path | None, redact: Any, as_json: bool) -> None:
     """Write the index of a folder of runs, and print a row for each of them."""
     from leakbound.reporting import write_index
 

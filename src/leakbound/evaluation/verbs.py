@@ -365,7 +365,7 @@ def prove(
     if isinstance(model, Generate):
         engine = model
     else:
-        require_explorable(where := str(model or arms[0].spec.model), PROVING)
+        require_explorable(where := str(model or run.model(arms[0].key)), PROVING)
         engine = study.settings.open(where, study.load())
     prove_arms(run, engine, chosen, search, progress=progress)
     confidence = run.estimates_made_from().get("confidence", study.confidence)

@@ -24,7 +24,7 @@ from leakbound.formats.rows import REDACTED
 from leakbound.metrics import Values
 from leakbound.registry import suggestion
 from leakbound.scorers import make_scorer
-from leakbound.store import Arm, Run, tables, write_json, write_text
+from leakbound.store import Arm, Redaction, Run, tables, write_json, write_text
 from leakbound.text.counting import visible
 from leakbound.types import JsonObject, Output
 from leakbound.types.decoding import require
@@ -51,7 +51,7 @@ def export(
     *,
     form: Literal["openunlearning", "jsonl"],
     arm: str = "target",
-    redact: bool | None = None,
+    redact: Redaction | None = None,
     retrained: str | Path | None = None,
 ) -> Exported:
     """Write the metrics or the completions of runs for other tools.
@@ -92,7 +92,7 @@ def export(
         raise InputError("`--retrained` is for --openunlearning. Leave it out.")
     if len(opened) > 1:
         raise InputError(f"--jsonl writes the draws of one run, got {len(opened)}. Name one.")
-    return _write_samples(opened[0], file, arm, redact)
+    return _write_samples(opened[0], file, arm, None if redact is None else bool(redact))
 
 
 def _write_log(runs: Sequence[Run], out: Path, arm: str, retrained: Path | None) -> Exported:

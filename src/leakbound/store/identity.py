@@ -32,7 +32,7 @@ _IN_WORDS = {
 
 # Told of an arm, but not part of what it is: its draws have the same distribution wherever they
 # were made. A probe is compared, within roundings.
-_NOT_IDENTITY = ("model", "machine", "cut", "probe", "longest_answer")
+_NOT_IDENTITY = ("model", "place", "machine", "cut", "probe", "longest_answer")
 _ROUNDINGS = {"float32": 1e-2, "float64": 1e-2}  # of a log-probability, from machine to machine
 _COARSE = 1.0  # of one in half precision
 

@@ -127,7 +127,7 @@ class Plan:
         `first_chunk` is the number of each query's first chunk.
         """
         parts: list[Part] = []
-        chunks = self._chunks()
+        chunks = self.chunks()
         query = chunk = 0
         while query < len(query_ids):
             number = first + len(parts)
@@ -139,7 +139,7 @@ class Plan:
                 query, chunk = query + queries, 0
         return tuple(parts)
 
-    def _chunks(self) -> tuple[int, ...]:
+    def chunks(self) -> tuple[int, ...]:
         """The draws in each chunk of a query; it has none while it is explored."""
         whole, rest = divmod(self.n, self.chunk)
         return (self.chunk,) * whole + ((rest,) if rest else ())

@@ -121,6 +121,8 @@ class ImportedDraws:
     claim: str = ""
 
 
+Redaction: TypeAlias = bool | Literal["questions"]
+"""Texts left out of pages and exports: none, all but questions (True), or "questions" too."""
 ArmDraws: TypeAlias = FixedDraws | StoppedDraws | ExploredDraws | ImportedDraws
 """How the outputs of an arm were drawn."""
 
@@ -155,6 +157,7 @@ class ArmSpec:
             speed.
         copied: where its draws come from, if they are a finished run's.
         model: the model's name; like the machine only recorded, and no part of what the arm is.
+        place: the same name, with an absolute path if it is a folder; see `Run.model`.
         machine: what the exact draws, though not their distribution, depend on besides the plan.
         probe: what the model makes of fixed questions, compared within roundings; None: not known.
         longest_answer: the number of the model's tokens in the longest reference answer, its end
@@ -171,6 +174,7 @@ class ArmSpec:
     cut: Cut | None = None
     copied: CopiedFrom | None = None
     model: str = "unnamed"
+    place: str = ""
     machine: JsonObject = field(default_factory=dict)
     probe: tuple[ProbedPrompt, ...] | None = None
     longest_answer: int | None = None
@@ -286,6 +290,7 @@ class RunRecord:
         format: of this file.
         version: of leakbound.
         created: when the run was begun (UTC).
+        place: the absolute path of its folder then; models are found relative to it.
         benchmark: which questions.
         inputs: the rewritings that are asked too; None: none are.
         scorers: the benchmark's own, by name.
@@ -294,7 +299,7 @@ class RunRecord:
         attack: the search for worst-case inputs; None: there is none.
         tried: what such a search tries; only in a run of its own.
         slice: the one that the run draws, i/N; None: all of the study.
-        redacted: True if pages and exports leave texts out.
+        redacted: what pages and exports leave out.
         arms: every arm that is planned, by its key.
         files: digests of the tables of prompts and queries, by the names of their files.
     """
@@ -302,6 +307,7 @@ class RunRecord:
     format: int = FORMAT
     version: str = leakbound.__version__
     created: str = field(default_factory=utc_now)
+    place: str = ""
     benchmark: BenchmarkRecord
     inputs: InputsRecord | None = None
     scorers: tuple[str, ...] = ()
@@ -310,7 +316,7 @@ class RunRecord:
     attack: AttackRecord | None = None
     tried: tuple[TriedVariant, ...] = ()
     slice: str | None = None
-    redacted: bool = False
+    redacted: Redaction = False
     arms: Mapping[ArmKey, ArmSpec] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
 

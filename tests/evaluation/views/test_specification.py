@@ -93,6 +93,8 @@ LEFT_OUT = {
     "arm.plan.chunk": "draws under one key, which changes no distribution",
     "arm.cut": "how work is cut, which changes no distribution",
     "arm.machine": "changes no distribution",
+    "arm.place": "where files are",
+    "record.place": "where files are",
     "arm.longest_answer": "a certificate names it where it decides, under Limit",
     "arm.probe": "what the model reads, compared when a run goes on and by verify",
     "arm.decoding.unknown": "as its words have it, below",

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from leakbound.engines import absolute
 from leakbound.errors import InputError, MixError
 from leakbound.evaluation.drawing.explore import require_explores
 from leakbound.evaluation.drawing.parts import DrawJob, Meter, draw_parts, machine
@@ -137,6 +138,7 @@ def _spec(job: ModelArm, plan: Plan, draws: ArmDraws, seed: int) -> ArmSpec:
         shares=job.shares,
         attack_queries=job.attack_queries,
         model=job.model,
+        place=absolute(job.model),
         machine=machine(job.engine),
         probe=job.engine.probe if isinstance(job.engine, Probes) else None,
         longest_answer=job.longest_answer,

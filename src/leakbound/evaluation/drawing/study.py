@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from leakbound.benchmarks import Benchmark
+from leakbound.engines import absolute
 from leakbound.engines.addresses import require_named
 from leakbound.errors import InputError
 from leakbound.evaluation.drawing.explore import PROVING, require_explorable, require_explores
@@ -74,7 +75,7 @@ class AskedStudy:
         """The model, and the control where there is one: of a finished run, what that names."""
         control = self.control
         if self.finished is not None:
-            control = Run.open(self.finished).record.arms[GREEDY].model
+            control = Run.open(self.finished).model(GREEDY)
         return {"target": self.model, **({} if control is None else {"control": control})}
 
     @cached_property
@@ -101,8 +102,7 @@ class AskedStudy:
         """All that was asked for, as run.json holds it: models by name, found from any folder."""
         control: object = self.control
         if isinstance(self.control, str | Path):
-            there = Path(self.control).exists()
-            control = str(Path(self.control).resolve() if there else self.control)
+            control = absolute(str(self.control))
         elif self.control is not None:
             control = {"python": type(self.control).__name__}
         return {**self.asked.study.to_dict(), "control": control}

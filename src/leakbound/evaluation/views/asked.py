@@ -62,6 +62,7 @@ from leakbound.store import (
     TARGET,
     Arm,
     EstimateRow,
+    Redaction,
     Run,
     read_accepted,
     read_values,
@@ -143,7 +144,7 @@ Worst = Mapping[str, Sequence[AskedQuery]]
 
 
 def read_asked(
-    model: int, label: str, run: Run, arm: Arm, redact: bool, texts: bool
+    model: int, label: str, run: Run, arm: Arm, redact: Redaction, texts: bool
 ) -> RewrittenModel:
     """Read the answers of an arm that asks rewritings, of the model at this place.
 
@@ -166,11 +167,12 @@ def read_asked(
         return rewritten
     questions = _questions(run, arm, rows, redact)
     worst = {scorer: _leaking_most(scorer, questions) for scorer in rows.estimates.scorers}
-    return replace(rewritten, questions=questions, worst=_with_examples(arm, worst, redact))
+    return replace(rewritten, questions=questions, worst=_with_examples(arm, worst, bool(redact)))
 
 
-def _questions(run: Run, arm: Arm, rows: ArmRows, redact: bool) -> Questions:
+def _questions(run: Run, arm: Arm, rows: ArmRows, redact: Redaction) -> Questions:
     """Every question of which no query failed, under every scorer."""
+    own_words = "" if redact == "questions" else "original"
     sure, own = sureness(run, arm), defaultdict[str, list[Query]](list)
     for query in arm.queries:
         own[query.prompt_id].append(query)
@@ -184,7 +186,7 @@ def _questions(run: Run, arm: Arm, rows: ArmRows, redact: bool) -> Questions:
             AskedQuery(
                 id=query.id,
                 question=prompt_id,
-                text=None if redact and query.source != "original" else query.text,
+                text=None if redact and query.source != own_words else query.text,
                 source=query.source,
                 leakage=row,
                 sureness=sure.get(query.id),
@@ -236,7 +238,7 @@ def _examples(texts: Iterable[Text], scorer: int, redact: bool) -> tuple[Text, .
     return tuple(withheld(text, redact) for text in leaking[:EXAMPLES])
 
 
-def read_attack(label: str, run: Run, redact: bool) -> Iterator[FoundQuery]:
+def read_attack(label: str, run: Run, redact: Redaction) -> Iterator[FoundQuery]:
     """The query found for each question of a run, with its bounds; nothing without a search.
 
     `redact` leaves the words out, all but where they come from.
@@ -246,7 +248,7 @@ def read_attack(label: str, run: Run, redact: bool) -> Iterator[FoundQuery]:
             run=label,
             question=attack.query.prompt_id,
             text=None if redact else attack.query.text,
-            asked=_asked(attack, redact),
+            asked=_asked(attack, bool(redact)),
             draws=attack.rounds[-1].draws if attack.rounds else 0,
             forwards=attack.rounds[-1].forwards if attack.rounds else 0,
             rounds=len(attack.rounds),

@@ -119,11 +119,12 @@ def _first(view: View, scorer: ScorerView) -> Table:
         f"{model.subject}, {words.excess(model, scorer)}" for model in view.models if model.control
     ]
     first = excess or [words.without_control(view)]
-    beside = ((model.subject, words.beside(model, scorer)) for model in view.models)
+    beside = ((model.label, words.beside(model, scorer)) for model in view.models)
     first += [f"{label}, {more}" for label, more in beside if more]
     alike = len({model.departures for model in (*view.models, *view.unsampled)}) == 1
     sentences = [
-        f"{model.subject}: {words.by_itself(view, model, scorer)}" for model in view.models
+        f"{model.label if model.control else model.subject}: {words.by_itself(view, model, scorer)}"
+        for model in view.models
     ]
     decodings = {model.decoding.name for model in (*view.models, *view.unsampled)}
     if len(decodings) == 1:

@@ -162,7 +162,7 @@ def proved(view: View, model: Model, scorer: ScorerView) -> str:
     total = len(model.cells(scorer))
     than = ", more than is proved of the control" if model.control else ""
     text = (
-        f"proved{model.ledger.within}: {quantity(scorer)} ≥ {below(max(ends))} at the worst "
+        f"proved: {quantity(scorer)} ≥ {below(max(ends))} at the worst "
         f"question and ≥ {below(min(ends))} at {len(ends)} of {total}{than}, {COMPUTED}"
     )
     if not scorer.binary:
@@ -354,7 +354,7 @@ def where_it_leaks(model: Model, scorer: ScorerView) -> str:
     else:
         says = f"not shown to {verb} in the answer, in the thought, or in either"
     sure = stats.percent(rows["either"].confidence)
-    return f"{says}{model.ledger.within} (all three readings simultaneously, {sure})"
+    return f"{says} (all three readings simultaneously, {sure})"
 
 
 def model_name(model: Model) -> str:
