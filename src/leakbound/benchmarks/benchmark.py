@@ -170,7 +170,10 @@ class Benchmark:
             return self.prompts
         if role not in self.others:
             there = ", ".join(sorted({self.role, *self.others}))
-            raise InputError(f"benchmark {self.name!r} has no split {role!r}. There is: {there}.")
+            raise InputError(
+                f"benchmark {self.name!r} has no split {role!r}. There is: {there}. In your own "
+                f"file, mark its rows by a column `role` with the value {role}."
+            )
         prompts = self.others[role]()
         _require_distinct(f"{self.name} ({role})", prompts)
         return prompts

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 @opt.attack
 @opt.scoring
 @opt.proving
-@opt.removed("evaluate --report-to")
 @opt.models
 @opt.questions
 @opt.ray
