@@ -26,7 +26,7 @@ from leakbound.evaluation.planning.plan import SteeredPlan, require_confidence
 from leakbound.evaluation.statements.rows import ALL_K
 from leakbound.scorers import make_scorer
 from leakbound.store import Run
-from leakbound.study import Attack, FixedN, Rewritings, Study
+from leakbound.study import Attack, FixedN, Prove, Rewritings, Study
 from leakbound.types import Decoding
 
 LEAKS = {"p0": 0.0, "p1": 0.02, "p2": 0.3, "p3": 0.9}
@@ -150,6 +150,29 @@ def test_another_n_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     sample(engine(), benchmark(), out=tmp_path / "r", n=32)
     with pytest.raises(MixError, match=r"n = 32, fixed before .* says 64\..*--until"):
         sample(engine(), benchmark(), out=tmp_path / "r", n=64)
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "n": ({"n": 64}, "n = 32, fixed before .* says 64"),
+    "seed": ({"seed": 1}, "seed"),
+    "decoding": ({"decodings": Decoding(temperature=0.5, max_new_tokens=8)}, "temperature"),
+    "scorer": ({"scorers": "keywrd"}, "unknown scorer 'keywrd'. Did you mean 'keyword'"),
+    "metric": ({"metrics": "nonsense"}, "unknown metric 'nonsense'"),
+    "engine": ({"control": "vlm:m"}, "unknown engine 'vlm'. Did you mean 'vllm'"),
+    "control": ({"control": 5}, "a model must be a folder, a hub name or an engine, got 5"),
+    "proposal": ({"prove": Prove(9, ("nowhere",))}, "`nowhere` is no finished run"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_needs_no_model_is_refused_before_one_is_loaded(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample(engine(), benchmark(), out=tmp_path / "r", n=32)
+    monkeypatch.setattr("leakbound.study.settings.open_engine", None)
+    how, message = REFUSED[case]
+    with pytest.raises(InputError, match=message):
+        evaluate("a-model", benchmark(), out=tmp_path / "r", **{"n": 32} | how)
 
 
 def test_a_probe_stores_nothing_and_counts_all_that_would_be_drawn() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import pickle
 import re
+from collections.abc import Callable
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +157,32 @@ def test_what_excludes_one_another_is_refused_when_it_is_made() -> None:
         evaluate(engine(), task, out="nowhere", n=4, sampling=FixedN(4))
     with pytest.raises(InputError, match="`--benchmark` is missing"):
         evaluate(engine(), Study(), out="nowhere")
+    assert not Path("nowhere").exists()
+
+
+OUT = {"out": "nowhere"}
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (partial(evaluate, "m", "b", n="5", **OUT), "`n` must be a whole number, got '5'. Change"),
+        (partial(evaluate, "m", "b", nn=5, **OUT), "no argument `nn`. Did you mean 'n'"),
+        (partial(evaluate, "m", "b", contrl="c", **OUT), "Did you mean 'control'"),
+        (partial(evaluate, "m", "b", confidence="high", **OUT), "`confidence` must be a number"),
+        (partial(evaluate, "m", "b", stress=5, **OUT), "`stress`.0. must be a text, got 5"),
+        (partial(evaluate, "m", 5, **OUT), "`benchmark` must be a text or .*, got 5"),
+        (partial(evaluate, 5, "fictitious", **OUT), "a model must be .*, got 5"),
+        (partial(evaluate, "m", "b"), "`out` is missing.*out='runs/mine'"),
+        (partial(Decoding, temperature="hot"), "`temperature` must be a number, got 'hot'"),
+        (partial(Explore, "auto", "5"), "`forwards` must be a whole number, got '5'. Change"),
+    ],
+)
+def test_what_is_of_another_type_is_refused_by_its_name(
+    call: Callable[[], object], named: str
+) -> None:
+    with pytest.raises(InputError, match=named):
+        call()
     assert not Path("nowhere").exists()
 
 

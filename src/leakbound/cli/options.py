@@ -20,6 +20,7 @@ from leakbound.cli.help import (
     Decorated,
     under,
 )
+from leakbound.errors import InputError
 from leakbound.types import ExploreMode, Thinking
 from leakbound.types.decoding import AdaptiveMode, FilterRule
 
@@ -68,13 +69,19 @@ def names(value: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in value.split(",") if part.strip())
 
 
+def number(value: object) -> float:
+    """A number or a percentage: a type of options."""
+    from leakbound.stats.estimate import probability
+
+    try:
+        return probability(str(value))
+    except InputError as error:
+        raise click.BadParameter(str(error)) from error
+
+
 def numbers(value: str) -> tuple[float, ...]:
     """Numbers separated by commas: a type of options."""
-    try:
-        return tuple(float(part) for part in value.split(","))
-    except ValueError as error:
-        message = f"{value!r} is no number, nor numbers separated by commas."
-        raise click.BadParameter(message) from error
+    return tuple(map(number, value.split(",")))
 
 
 def redact(text: str) -> Callable[[Decorated], Decorated]:
@@ -96,7 +103,7 @@ as_json = under(
     WRITTEN, click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 )
 confidence = click.option(
-    "--confidence", type=float, default=0.99, show_default=True, help="Of each estimate."
+    "--confidence", type=number, default=0.99, show_default=True, help="Of each estimate."
 )
 benchmark = click.option("--benchmark", metavar="SPEC", help="Such as tofu:forget10 or my.csv.")
 data = click.option("--data", type=ANY, help="Folder of the benchmark's files.")
@@ -283,8 +290,8 @@ scoring = under(
         help="Score reference answers first, by scorers that need a model too.",
     ),
     calibration,
-    click.option("--confidence", type=float, help="Of each estimate.  [default: 0.99]"),
-    click.option("--rho", type=float, help="ED is mean + rho deviations.  [default: 2]"),
+    click.option("--confidence", type=number, help="Of each estimate.  [default: 0.99]"),
+    click.option("--rho", type=number, help="ED is mean + rho deviations.  [default: 2]"),
     metrics,
     click.option(
         "--control-questions",

@@ -76,7 +76,7 @@ weights = under(
     click.option("--layers", type=layers, help="Train these alone, such as 5-7."),
     click.option("--lora", type=int, metavar="RANK", help="Train adapters, and merge them."),
     click.option("--lora-alpha", type=float, help="[default: 16]"),
-    click.option("--lora-dropout", type=float, help="[default: 0]"),
+    click.option("--lora-dropout", type=opt.number, help="[default: 0]"),
 )
 inventing = under(
     ANSWERS,

@@ -53,8 +53,8 @@ def score(
 @click.command(cls=Command)
 @click.argument("run", type=opt.RUN)
 @opt.scorers
-@click.option("--confidence", type=float, help="Of each estimate.  [default: the run's]")
-@click.option("--limit", type=float, metavar="X", help="Name the questions proved to leak <= X.")
+@click.option("--confidence", type=opt.number, help="Of each estimate.  [default: the run's]")
+@click.option("--limit", type=opt.number, metavar="X", help="Name questions proved to leak <= X.")
 @opt.as_json
 def bound(
     run: Path,
@@ -263,7 +263,9 @@ def _show_progress(run: Any, why: LeakboundError, as_json: bool) -> int:
 @click.option("--out", type=opt.FILE, help="Write it to a file.  [default: print it]")
 @click.option("--utility", metavar="METRIC", help="What utility is.  [default: what all runs have]")
 @click.option(
-    "--confidence", type=float, help="Of all differences at once.  [default: 0.99; by method 0.95]"
+    "--confidence",
+    type=opt.number,
+    help="Of all differences jointly.  [default: 0.99, method 0.95]",
 )
 @click.option(
     "--by",
@@ -325,13 +327,13 @@ def compare(
 
 
 @click.command(cls=Command)
-@click.option("--epsilon", type=float, help="How far Pr[X > x], at any x, may be overestimated.")
-@click.option("--clean", type=float, metavar="P", help="Certify P(leak) <= P if no draw leaks.")
+@click.option("--epsilon", type=opt.number, help="How far Pr[X > x], at any x, may be off.")
+@click.option("--clean", type=opt.number, metavar="P", help="Certify P(leak) <= P if none leaks.")
 @opt.confidence
 @click.option(
     "--side",
     type=click.Choice(["upper", "both"]),
-    default="upper",
+    default="both",
     show_default=True,
     help="With --epsilon: overestimated, or either way.",
 )

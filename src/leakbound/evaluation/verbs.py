@@ -44,7 +44,7 @@ from leakbound.evaluation.scoring.score import (
 from leakbound.evaluation.statements.beside import OTHERS
 from leakbound.evaluation.statements.bound import bound_run
 from leakbound.metrics import Values
-from leakbound.scorers import make_scorer
+from leakbound.scorers import make_scorer, specs_of
 from leakbound.store import Run, holding, read_accepted, write_accepted
 from leakbound.store.arm_key import Model
 from leakbound.store.clock import TIMES, Clock, written
@@ -231,7 +231,7 @@ def sample(
 @holding("score")
 def score(
     run: Run,
-    scorers: str | Sequence[str] = (),
+    scorers: str | Scorer | Sequence[str | Scorer] = (),
     *,
     calibration: str | Path | None = None,
     settings: ModelSettings | None = None,
@@ -242,8 +242,8 @@ def score(
 
     Args:
         run: an open run, see `leakbound.load`.
-        scorers: by name (default: those that the run was made with). A judge behind a server is
-            asked only where it is named here.
+        scorers: names or objects (default: those that the run was made with). A judge behind a
+            server is asked only where it is named here.
         calibration: a file of items that people labelled, to allow for the errors of a judge,
             or of the one scorer that says leak or not (None: no errors are allowed for).
         settings: how models are loaded that scorers ask (None: as the run's).
@@ -261,7 +261,7 @@ def score(
         ModelError: for a scorer's model that cannot be used.
         IncompleteError: where completions are still to be drawn, or a judge does not answer.
     """
-    named = (scorers,) if isinstance(scorers, str) else tuple(scorers)
+    named = specs_of(scorers)
     require_texts(run, named)
     loading, servers = (settings or run.study.settings).loading, servers_of(named)
     chosen = scorers_for(named or scorers_of(run), run.prompts, loading, servers)
@@ -283,7 +283,7 @@ def score(
 @holding("bound")
 def bound(
     run: Run,
-    scorers: str | Sequence[str] = (),
+    scorers: str | Scorer | Sequence[str | Scorer] = (),
     *,
     confidence: float | None = None,
     progress: Progress = silent,
@@ -294,7 +294,7 @@ def bound(
 
     Args:
         run: an open run, see `leakbound.load`.
-        scorers: by name (default: every one that the run has scores of).
+        scorers: names or objects (default: every one that the run has scores of).
         confidence: of each estimate, in (0, 1) (None: the run's).
         progress: called with how far each step is, a `leakbound.types.Headway`.
 
@@ -307,7 +307,7 @@ def bound(
         MixError: where another command is writing into the run.
         IncompleteError: where completions are still to be drawn.
     """
-    named = (scorers,) if isinstance(scorers, str) else tuple(scorers)
+    named = specs_of(scorers)
     confidence = run.study.confidence if confidence is None else confidence
     require_confidence(confidence, len(run.prompts))
     require_sampled(run)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypedDict
@@ -10,6 +10,8 @@ from typing import Any, TypedDict
 from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.engines.addresses import servers_of
 from leakbound.errors import InputError
+from leakbound.registry import suggestion
+from leakbound.scorers import specs_of
 from leakbound.stats.deviation import require_rho
 from leakbound.study.rewritings import NONE, Rewritings
 from leakbound.study.sampling import (
@@ -24,7 +26,8 @@ from leakbound.study.sampling import (
 )
 from leakbound.study.settings import ModelSettings
 from leakbound.text.rows import read_yaml
-from leakbound.types import Decoding, Workers, from_json, object_of
+from leakbound.types import Decoding, Scorer, Workers, from_json, object_of
+from leakbound.types.records import require_types
 
 CONFIDENCE = 0.99
 RHO = 2.0  # of Scholten et al. and of Cheng et al.
@@ -52,7 +55,7 @@ class StudyFields(TypedDict, total=False):
     prove: Prove | None
     stress: tuple[str, ...]
     control_questions: str | None
-    scorers: tuple[str, ...]
+    scorers: str | Scorer | tuple[str | Scorer, ...]
     allow_unmatched: bool
     check_scorers: bool
     calibration: str | Path | None
@@ -90,7 +93,7 @@ class Study:
         control_questions: the spec of a benchmark of the same kind that the model was never
             taught, asked of it too: how much more do these questions leak than those? (None: none)
         scorers: how completions are scored in [0, 1], the steering one first (default: the
-            benchmark's).
+            benchmark's). An object is replaced by its name, and known in this process only.
         allow_unmatched: draw where no reference answer counts as a leak by some scorer, with a
             warning. False refuses to draw, as the command line does without --allow-unmatched.
         check_scorers: score the reference answers before drawing by scorers that need a model, too.
@@ -137,10 +140,11 @@ class Study:
     workers: Workers | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        for name in ("decodings", "stress", "scorers", "metrics"):  # a single one is a tuple of one
+        for name in ("decodings", "stress", "metrics"):  # a single one is a tuple of one
             value = getattr(self, name)
-            alone = isinstance(value, str | Decoding)
+            alone = isinstance(value, str) or not isinstance(value, Iterable)
             object.__setattr__(self, name, (value,) if alone else tuple(value))
+        object.__setattr__(self, "scorers", specs_of(self.scorers))
         for name in ("data", "calibration"):
             value = getattr(self, name)
             object.__setattr__(self, name, None if value is None else str(value))
@@ -151,8 +155,9 @@ class Study:
                         f"`{name}` {value!r} is for a benchmark that is named, and this one is "
                         f"loaded. Say it to `load_benchmark`."
                     )
-        require_rho(self.rho)
         self._require_fixed()
+        require_types(self)
+        require_rho(self.rho)
 
     def _require_fixed(self) -> None:
         """Refuse a number of draws that is not fixed where rewritings or an attack need one."""
@@ -342,8 +347,11 @@ def study_of(study: Study | Benchmark | str, values: StudyFields) -> Study:
         The study with these fields.
 
     Raises:
-        InputError: `n` and `sampling` at once, or a field that cannot be.
+        InputError: an unknown field, one of another type, or `n` and `sampling` at once.
     """
+    for name in values.keys() - StudyFields.__annotations__.keys():
+        others = {*StudyFields.__annotations__, "out", "control", "progress"}
+        raise InputError(f"there is no argument `{name}`. {suggestion(name, others)}")
     base = study if isinstance(study, Study) else Study(study)
     changes = {name: value for name, value in values.items() if name != "n"}
     if "n" in values:

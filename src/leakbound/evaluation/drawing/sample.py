@@ -114,11 +114,21 @@ def plan_arm(run: Run, job: ModelArm, drawing: SteeredPlan, seed: int) -> Arm:
     A greedy decoding has one completion, so one draw of it is drawn. Only the target's arms stop
     early: a control is drawn at n = the rule's cap.
     """
-    plan, draws = _plan(job, drawing)
+    plan, draws = _plan(job.key, job.decoding, drawing)
     spec = _spec(job, plan, draws, seed)
     if run.record.slice is not None:  # parts of one size, so that all slices cut the same ones
         spec = replace(spec, cut=plan.cut())
     return run.add_arm(job.key, spec)
+
+
+def require_same_plan(
+    run: Run, arms: Mapping[ArmKey, Decoding], drawing: SteeredPlan, seed: int
+) -> None:
+    """Raise MixError, before a model is loaded, for an arm that was planned otherwise."""
+    for key, decoding in arms.items():
+        if spec := run.record.arms.get(key):
+            plan, draws = _plan(key, decoding, drawing)
+            run.add_arm(key, replace(spec, decoding=decoding, plan=plan, draws=draws, seed=seed))
 
 
 def plan_unscored(run: Run, job: ModelArm, draws: Mapping[str, int], seed: int) -> Arm:
@@ -145,14 +155,14 @@ def _spec(job: ModelArm, plan: Plan, draws: ArmDraws, seed: int) -> ArmSpec:
     )
 
 
-def _plan(job: ModelArm, drawing: SteeredPlan) -> tuple[Plan, ArmDraws]:
+def _plan(key: ArmKey, decoding: Decoding, drawing: SteeredPlan) -> tuple[Plan, ArmDraws]:
     """How many draws an arm gets, and what decides that."""
-    if job.decoding.greedy:
+    if decoding.greedy:
         return Plan.of(1), FixedDraws()
     if drawing.explores:
         return Plan.exploring(), drawing.draws
     stops = isinstance(drawing.draws, StoppedDraws)
-    return Plan.of(drawing.n), FixedDraws() if stops and job.key.is_control else drawing.draws
+    return Plan.of(drawing.n), FixedDraws() if stops and key.is_control else drawing.draws
 
 
 def draw_arm(arm: Arm, job: ModelArm, drawing: SteeredPlan, progress: Progress = silent) -> Usage:

@@ -25,13 +25,20 @@ from leakbound.evaluation.drawing.sample import (
     finished_run,
     import_control,
     plan_arm,
+    require_same_plan,
     with_inputs,
 )
 from leakbound.evaluation.drawing.search import AttackSearch, attack_questions, retained_pairs
 from leakbound.evaluation.drawing.stressed import StressedDrawing, require_stresses
 from leakbound.evaluation.planning.before_drawing import show_notes, token_notes
 from leakbound.evaluation.planning.metrics import Wanted, choose, require_known
-from leakbound.evaluation.planning.models import Fluency, ModelArm, model_arms, require_there
+from leakbound.evaluation.planning.models import (
+    Fluency,
+    ModelArm,
+    model_arms,
+    require_openable,
+    require_there,
+)
 from leakbound.evaluation.planning.plan import Prepared, SteeredPlan, arm_keys
 from leakbound.evaluation.scoring.score import require_same_model, require_visible
 from leakbound.scorers import reading_of
@@ -155,6 +162,10 @@ def draw_study(study: AskedStudy) -> tuple[Run, Generate]:
 def check_study(study: AskedStudy) -> Wanted:
     """Refuse what needs no model to be refused. Returns the metrics that are asked for."""
     request, task, drawing = study.asked.study, study.asked.benchmark, study.asked.drawing
+    require_openable(study.model, study.asked.crew)
+    if study.control is not None and study.finished is None:
+        require_openable(study.control, study.asked.crew)
+        require_there(study.control)
     sampled = not drawing.explores and not all(how.greedy for how in study.arms.values())
     draws, control = drawing.n if sampled else 0, study.control is not None
     if study.slice is not None:
@@ -175,8 +186,6 @@ def check_study(study: AskedStudy) -> Wanted:
         )
     for model in (study.model, study.control) if drawing.explores else ():
         require_explorable(model)
-    if study.finished is None:
-        require_there(study.control)
     if drawing.prove is not None:
         require_explorable(study.model, PROVING)
     require_stresses(study.asked, [*study.models.values()], study.progress)
@@ -194,6 +203,11 @@ def open_study(study: AskedStudy, wanted: Wanted) -> OpenedStudy:
     run = begin(study.out, task, study.record, queries, notes=notes, slice=study.slice)
     for scorer in study.asked.scorers:  # no night of draws for scores that would be refused
         require_same_model(run.arms.values(), scorer)
+    drawing = study.asked.drawing
+    ours = study.arms | ({} if study.finished else {k.control: d for k, d in study.arms.items()})
+    require_same_plan(run, ours, drawing, request.seed)
+    if drawing.prove is not None:
+        named_runs(run, drawing.prove.proposals)
     shares = None if queries is None else queries.shares(run.queries)
     finished: Mapping[ArmKey, Arm] = {}
     if study.finished is not None:
@@ -202,7 +216,7 @@ def open_study(study: AskedStudy, wanted: Wanted) -> OpenedStudy:
             require_known(finished[CONTROL_GREEDY], wanted)
     jobs = with_inputs(study.target, shares)
     jobs += with_inputs(study.beside, shares)
-    require_possible(jobs, run, study.asked.drawing, wanted)
+    require_possible(jobs, run, drawing, wanted)
     for scorer in (s for s in study.asked.scorers if reading_of(s) == "either"):
         for job in jobs:
             if getattr(job.engine, "hides_thoughts", False):
@@ -284,7 +298,6 @@ def require_possible(
         for job in jobs:
             if is_proved(job.key, job.decoding):
                 require_prover(job.engine, str(job.key), job.decoding)
-        named_runs(run, drawing.prove.proposals)
 
 
 def _require_divisible(study: Study) -> None:

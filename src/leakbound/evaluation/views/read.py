@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from leakbound.errors import InputError, MixError
+from leakbound.evaluation.scoring.score import require_known
 from leakbound.evaluation.statements.grid import Setting, axes_of, setting_of
 from leakbound.evaluation.statements.rows import EACH, LEAKAGE
 from leakbound.evaluation.views.asked import read_asked, read_attack, read_attacked, tried
@@ -129,6 +130,7 @@ class _Reader:
     def view(self) -> View:
         """All there is to show."""
         first = next(iter(self.runs.values()))
+        require_known(first, first.estimates.scorers)
         runs = self.runs.items()
         places = self._places()
         sampled = [place for place in places if not place.arm.decoding.greedy]
