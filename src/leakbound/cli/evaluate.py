@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 @opt.attack
 @opt.scoring
 @opt.proving
+@opt.removed("evaluate --report-to")
 @opt.models
 @opt.questions
 @opt.ray

@@ -98,6 +98,39 @@ def redact(text: str) -> Callable[[Decorated], Decorated]:
     )
 
 
+_WEIGHTED = (
+    "weighted draws were taken out: their lower end gained .003 to .02 over proofs (of the leak "
+    "probability, at the median question), and their upper end was worse than that of plain draws. "
+    "Draw more with `leakbound evaluate -n`, or search longer with a larger `--budget`."
+)
+REMOVED = {
+    "push": "was taken out, as the hub's own `hf upload` sends a run. Redact it with `leakbound "
+    "report RUN --redact`, then send what holds no text: docs/own-model.md has the command.",
+    "recompute": "was taken out: it checked OpenUnlearning's own arithmetic. Metrics of a run come "
+    "from `leakbound evaluate --metrics all`, its log from `leakbound export --openunlearning`.",
+    "view": "was taken out: use `leakbound report FOLDER`, which writes an index.html of all runs "
+    "in the folder. `leakbound show RUN` reports on a run in progress.",
+    "evaluate --report-to": "trackers of a finished run were taken out. Log `run.estimates` "
+    "yourself, docs/own-model.md has the lines; `leakbound unlearn --report-to` logs training.",
+    "prove --draws": _WEIGHTED,
+    "prove --mix": _WEIGHTED,
+    "unlearn --scorer": "leakmin, which lowered these scores, was taken out: NPO and then entropy "
+    "kept more and leaked less. docs/reproduce/results.md has the measurements.",
+}
+"""Commands and options that were taken out, and what serves instead."""
+
+
+def removed(option: str) -> Callable[[Decorated], Decorated]:
+    """One of the options of `REMOVED`: whoever says it is told what became of it."""
+    name = option.split()[-1]
+
+    def refuse(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+        if value is not None and not ctx.resilient_parsing:
+            raise InputError(f"`{name}` {value}: {REMOVED[option]}")
+
+    return click.option(name, hidden=True, expose_value=False, callback=refuse)
+
+
 # Of many commands.
 as_json = under(
     WRITTEN, click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")

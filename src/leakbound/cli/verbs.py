@@ -116,6 +116,8 @@ def measure(run: Path, metrics: tuple[str, ...] | None, as_json: bool) -> None:
 )
 @click.option("--scorer", default="", metavar="NAME", help="[default: the first binary one]")
 @opt.proposals
+@opt.removed("prove --draws")
+@opt.removed("prove --mix")
 @click.option("--model", metavar="MODEL", help="Where the run's model is now.  [default: as then]")
 @opt.as_json
 def prove(
