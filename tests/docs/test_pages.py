@@ -180,7 +180,7 @@ OPTIONS = {
     for name in COMMANDS
     if (command := group.get_command(ABOVE, name))
     for option in command.params
-    for word in option.opts
+    for word in (*option.opts, *option.secondary_opts)
 }
 
 

@@ -95,6 +95,25 @@ def test_every_quantity_is_there_for_every_question_and_arm(tmp_path: Path) -> N
         assert r.method
 
 
+def test_the_weight_of_the_deviation_is_an_option_and_is_stated(tmp_path: Path) -> None:
+    run = evaluate(engine(), benchmark(), out=tmp_path / "r", n=64, rho=0.5)
+    for rho in (0.5, 3.0):
+        stated = rows(run, quantity="expectation deviation")
+        assert {row.estimand for row in stated} == {f"mean + {rho:g} standard deviations"}
+        assert {row.scorer for row in stated} == {"keyword", "rouge-l-recall"}
+        for row in rows(run, quantity="expectation deviation", query_id="p2", scorer="keyword"):
+            p = run.estimates.where(query_id="p2", scope="query", quantity="leak probability")
+            value = p.first(arm="target", scorer="keyword").value
+            assert row.value == pytest.approx(value + rho * (value * (1 - value)) ** 0.5)
+        assert f"ED is the mean plus {rho:g} standard deviations" in summary(run)[0].note
+        assert run.study.rho == rho
+        drawn = run.arms["target"].usage
+        run = evaluate(engine(), benchmark(), out=tmp_path / "r", n=64, rho=3.0)
+        assert run.arms["target"].usage == drawn
+    with pytest.raises(InputError, match="`rho` must be a number >= 0, got -1"):
+        Study(rho=-1)
+
+
 def test_the_bound_follows_the_declared_range_not_the_scores_seen(tmp_path: Path) -> None:
     nothing = CannedEngine({p: {"nothing here": 1.0} for p in LEAKS})
     run = evaluate(nothing, benchmark(), out=tmp_path / "r", n=64)

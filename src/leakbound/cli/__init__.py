@@ -17,12 +17,13 @@ import click
 from leakbound import __version__
 from leakbound.cli.help import write_examples
 from leakbound.cli.saying import foreseen, say
-from leakbound.errors import IncompleteError, LeakboundError
+from leakbound.errors import IncompleteError, InputError, LeakboundError
 
 # name: (module, one line for --help); the module has a click command of that name
 COMMANDS = {
     "demo": ("outbuildings", "The whole story on a built-in model and data set, in minutes."),
     "evaluate": ("evaluate", "Sample, score and bound a model on a benchmark; write a report."),
+    "merge": ("evaluate", "Merge the slices of a study that jobs of an array drew."),
     "stress": ("evaluate", "Evaluate as it is, and rounded, trained on or asked otherwise."),
     "sample": ("evaluate", "Only the first step of evaluate: draw completions."),
     "score": ("verbs", "Score the completions of a run."),
@@ -68,8 +69,11 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+            from leakbound.cli.options import REMOVED
             from leakbound.registry import suggestion
 
+            if name in REMOVED:
+                raise InputError(f"`leakbound {name}` {REMOVED[name]}")
             raise click.UsageError(f"No such command {name!r}. {suggestion(name, COMMANDS)}", ctx)
         return super().resolve_command(ctx, args)
 

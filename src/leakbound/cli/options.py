@@ -85,8 +85,50 @@ def numbers(value: str) -> tuple[float, ...]:
 
 
 def redact(text: str) -> Callable[[Decorated], Decorated]:
-    """--redact and --no-redact, of which a command says what they do."""
-    return click.option("--redact/--no-redact", default=None, help=text)
+    """--redact and --no-redact, whose help a command states, and --redact-questions."""
+
+    def amount(ctx: click.Context, param: click.Parameter, value: bool | None) -> object:
+        return "questions" if ctx.params.pop("redact_questions") else value
+
+    more = "--redact, and leave out questions too."
+    return under(
+        WRITTEN,
+        click.option("--redact/--no-redact", default=None, callback=amount, help=text),
+        click.option("--redact-questions", is_flag=True, is_eager=True, help=more),
+    )
+
+
+_WEIGHTED = (
+    "weighted draws were taken out: their lower end gained .003 to .02 over proofs (of the leak "
+    "probability, at the median question), and their upper end was worse than that of plain draws. "
+    "Draw more with `leakbound evaluate -n`, or search longer with a larger `--budget`."
+)
+REMOVED = {
+    "push": "was taken out, as the hub's own `hf upload` sends a run. Redact it with `leakbound "
+    "report RUN --redact`, then send what holds no text: docs/own-model.md has the command.",
+    "recompute": "was taken out: it checked OpenUnlearning's own arithmetic. Metrics of a run come "
+    "from `leakbound evaluate --metrics all`, its log from `leakbound export --openunlearning`.",
+    "view": "was taken out: use `leakbound report FOLDER`, which writes an index.html of all runs "
+    "in the folder. `leakbound show RUN` reports on a run in progress.",
+    "evaluate --report-to": "trackers of a finished run were taken out. Log `run.estimates` "
+    "yourself, docs/own-model.md has the lines; `leakbound unlearn --report-to` logs training.",
+    "prove --draws": _WEIGHTED,
+    "prove --mix": _WEIGHTED,
+    "unlearn --scorer": "leakmin, which lowered these scores, was taken out: NPO and then entropy "
+    "kept more and leaked less. docs/reproduce/results.md has the measurements.",
+}
+"""Commands and options that were taken out, and what serves instead."""
+
+
+def removed(option: str) -> Callable[[Decorated], Decorated]:
+    """One of the options of `REMOVED`: whoever says it is told what became of it."""
+    name = option.split()[-1]
+
+    def refuse(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+        if value is not None and not ctx.resilient_parsing:
+            raise InputError(f"`{name}` {value}: {REMOVED[option]}")
+
+    return click.option(name, hidden=True, expose_value=False, callback=refuse)
 
 
 # Of many commands.
@@ -164,7 +206,7 @@ asking = under(
 )
 drawing = under(
     DRAWN,
-    click.option("-n", "n", type=int, help="Draws per question.  [default: 1024]"),
+    click.option("-n", "--samples", "n", type=int, help="Draws per question.  [default: 1024]"),
     click.option(
         "--temperature",
         "temperatures",
@@ -239,6 +281,7 @@ inputs = under(
         type=OneOf("leakbound.stats:Design"),
         help="How -n is shared among queries.  [default: allocated]",
     ),
+    click.option("--filters/--no-filters", default=None, help="Check facts and answer words."),
     click.option("--embedder", metavar="NAME", help="Keep rewritings that mean the same."),
     click.option("--similarity", type=float, help="The least cosine for that.  [default: 0.8]"),
 )
@@ -281,6 +324,7 @@ scoring = under(
     ),
     calibration,
     click.option("--confidence", type=number, help="Of each estimate.  [default: 0.99]"),
+    click.option("--rho", type=number, help="ED is mean + rho deviations.  [default: 2]"),
     metrics,
     click.option(
         "--control-questions",
@@ -299,6 +343,12 @@ models = under(
     precision,
     remote_code,
     offline,
+    click.option("--patience", type=int, help="Seconds to wait for a busy server.  [default: 600]"),
+    click.option("--unlisted", is_flag=True, help="Accept a model that its server does not list."),
+)
+questions = under(
+    SPREAD,
+    click.option("--questions", metavar="i/N", help="Draw slice i of N; see `leakbound merge`."),
 )
 ray = under(
     SPREAD,

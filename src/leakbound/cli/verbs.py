@@ -116,6 +116,8 @@ def measure(run: Path, metrics: tuple[str, ...] | None, as_json: bool) -> None:
 )
 @click.option("--scorer", default="", metavar="NAME", help="[default: the first binary one]")
 @opt.proposals
+@opt.removed("prove --draws")
+@opt.removed("prove --mix")
 @click.option("--model", metavar="MODEL", help="Where the run's model is now.  [default: as then]")
 @opt.as_json
 def prove(
@@ -146,7 +148,7 @@ def prove(
 @click.option("--out", type=opt.FILE, help="[default: report[-redacted].html in the run]")
 @opt.redact("Leave out answers, keywords and completions, from now on.  [default: as before]")
 @opt.as_json
-def report(runs: tuple[Path, ...], out: Path | None, redact: bool | None, as_json: bool) -> None:
+def report(runs: tuple[Path, ...], out: Path | None, redact: Any, as_json: bool) -> None:
     """Write one self-contained HTML page about RUNS, and print their table.
 
     If RUNS is one folder that holds runs, write an index of all runs below it instead: index.html,
@@ -180,7 +182,7 @@ def report(runs: tuple[Path, ...], out: Path | None, redact: bool | None, as_jso
     say(f"report: {path}")
 
 
-def _report_folder(folder: Path, out: Path | None, redact: bool | None, as_json: bool) -> None:
+def _report_folder(folder: Path, out: Path | None, redact: Any, as_json: bool) -> None:
     """Write the index of a folder of runs, and print a row for each of them."""
     from leakbound.reporting import write_index
 
@@ -377,10 +379,16 @@ def completion(shell: str) -> None:
 def report_on(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
     """Write the report of a run, and print its tables and `more`, or its estimates as JSON.
 
-    A run in which no question could be sampled has nothing to report.
+    A run in which no question could be sampled has nothing to report, nor has a slice of a study.
     """
     from leakbound.reporting import older_page, page_of, write_report
 
+    if part := run.record.slice:
+        if as_json:
+            print_json({"run": str(run.path), "questions": part})
+        else:
+            say(f"slice {part}: {run.path}; when all are drawn: leakbound merge RUN... --out RUN")
+        return
     path = None
     if run.redacted:
         run.notes.extend(older_page(run))

@@ -95,6 +95,20 @@ def location_of(engine: str, model: str) -> str:
     return model if engine == "transformers" else f"{engine}:{model}"
 
 
+def absolute(name: str) -> str:
+    """Return a name that points to the same files from any working directory.
+
+    Args:
+        name: a path, or a model's name as `engine_of` reads it.
+
+    Returns:
+        The absolute path of files that are there, with the engine; any other name as it is.
+    """
+    engine, where = engine_of(name)
+    path = Path(where).expanduser()
+    return location_of(engine, str(path.resolve())) if path.exists() else name
+
+
 def open_engine(
     location: str, prompting: Prompting, *, asked: Sequence[Query] = (), **loading: Any
 ) -> Generate:

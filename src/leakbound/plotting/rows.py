@@ -125,10 +125,11 @@ def _answers(material: Material) -> Iterator[ChartRow]:
     f"model over=group quantity {_BOUNDS}",
 )
 def _moments(material: Material) -> Iterator[ChartRow]:
-    """Greedy, mean and mean + 2 sd (ED) by model: mean over the questions, and the worst.
+    """Greedy, mean and ED by model: mean over the questions, and the worst.
 
     The worst question's ED is at most the largest upper bound of any question.
     """
+    ed = f"mean + {material.view.rho:g} sd (ED)"
     for model in material.view.models:
         cells, rows = model.cells(material.scorer), model.rows.of(material.scorer.name)
         greedy = [cell.greedy for cell in cells if cell.greedy is not None]
@@ -139,18 +140,16 @@ def _moments(material: Material) -> Iterator[ChartRow]:
         if greedy and len(greedy) == len(cells):
             yield ChartRow(model.label, GREEDY, sum(greedy) / len(greedy), group=MEAN)
         if row := rows.first(quantity=ED, scope="mean"):
-            yield ChartRow(
-                model.label, "ED", row.value, None, row.upper, row.confidence, group=MEAN
-            )
+            yield ChartRow(model.label, ed, row.value, None, row.upper, row.confidence, group=MEAN)
         elif values and len(values) == len(cells):
-            yield ChartRow(model.label, "ED", sum(values) / len(values), group=MEAN)
+            yield ChartRow(model.label, ed, sum(values) / len(values), group=MEAN)
         if worst := model.rows.leakage(material.scorer.name, scope="worst question"):
             yield ChartRow(model.label, material.quantity, *stated(worst), group=WORST)
         if greedy:
             yield ChartRow(model.label, GREEDY, max(greedy), group=WORST)
         if values:
             upper, sure = max(row.upper for row in spread), spread[0].confidence
-            yield ChartRow(model.label, "ED", max(values), None, upper, sure, group=WORST)
+            yield ChartRow(model.label, ed, max(values), None, upper, sure, group=WORST)
 
 
 @chart(

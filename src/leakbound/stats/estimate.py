@@ -95,7 +95,7 @@ class Estimate:
 
 
 class BoundFunction(Protocol):
-    """A bound with its scores filled in: `partial(mean_bound, scores, counts)`."""
+    """A bound with its scores filled in: `partial(bound, rows, quantity)`."""
 
     def __call__(self, *, confidence: float, side: Side) -> Estimate:
         """Bound the quantity that was filled in.

@@ -12,6 +12,7 @@ from leakbound.engines.addresses import servers_of
 from leakbound.errors import InputError
 from leakbound.registry import suggestion
 from leakbound.scorers import specs_of
+from leakbound.stats import ed
 from leakbound.study.rewritings import NONE, Rewritings
 from leakbound.study.sampling import (
     Attack,
@@ -29,6 +30,7 @@ from leakbound.types import Decoding, Scorer, Workers, from_json, object_of
 from leakbound.types.records import require_types
 
 CONFIDENCE = 0.99
+RHO = 2.0  # of Scholten et al. and of Cheng et al.
 _LONG = 400  # characters of a message about a file
 _PLAN, _SETTINGS = FixedN(), ModelSettings()
 _PLANS: dict[str, tuple[str, type]] = {
@@ -59,6 +61,7 @@ class StudyFields(TypedDict, total=False):
     calibration: str | Path | None
     metrics: tuple[str, ...]
     confidence: float
+    rho: float
     seed: int
     settings: ModelSettings
     servers: frozenset[str] | None
@@ -81,7 +84,8 @@ class Study:
         sampling: `FixedN(n)`, `Until(claim)` or `Explore(mode)`.
         decodings: the distributions that are drawn from (default: T = 1, nothing truncated, to
             the benchmark's length).
-        rewritings: other texts of every question that are asked too (None: none).
+        rewritings: other texts of every question that are asked too (None: those of the profile,
+            else none).
         attack: the search for the input that leaks most (None: no search).
         prove: the search for leaks that are too rare to be drawn (None: no search).
         stress: what model and control are put through before they are asked again, such as
@@ -97,6 +101,8 @@ class Study:
             errors are allowed for).
         metrics: of utility and memorisation, by name, or "all" (default: none).
         confidence: of each estimate, in (0, 1).
+        rho: the weight of the standard deviation in the ED score, mean + rho standard deviations,
+            at least 0.
         seed: of all draws.
         settings: how models are loaded and prompted.
         servers: URLs of the chat servers that may be asked (None: those that scorers and
@@ -127,6 +133,7 @@ class Study:
     calibration: str | Path | None = None
     metrics: tuple[str, ...] = ()
     confidence: float = CONFIDENCE
+    rho: float = RHO
     seed: int = 0
     settings: ModelSettings = _SETTINGS
     servers: frozenset[str] | None = field(default=None, compare=False)
@@ -150,6 +157,7 @@ class Study:
                     )
         self._require_fixed()
         require_types(self)
+        ed(self.rho)  # refuses a rho that cannot be
 
     def _require_fixed(self) -> None:
         """Refuse a number of draws that is not fixed where rewritings or an attack need one."""
@@ -218,13 +226,15 @@ class Study:
 
     def resolved(self, task: Benchmark) -> Study:
         """The same with all said that drawing depends on; InputError for files not there."""
-        if self.rewritings is not None:
-            self.rewritings.require_file()
+        rewritings = self.rewritings or (Rewritings(**task.rewritings) if task.rewritings else None)
+        if rewritings is not None:
+            rewritings.require_file()
         return replace(
             self,
             **({"benchmark": task} if task.loaded is None else _named(task)),
             sampling=with_draws(self.sampling, task.n),
             decodings=self.decodings or (task.decoding,),
+            rewritings=rewritings,
         )
 
     @property
@@ -243,7 +253,9 @@ class Study:
             ("n", draws_of(self.sampling), task.n),
             ("scorers", ", ".join(self.scorers) or None, ", ".join(task.scorers)),
             ("template", self.settings.template, task.template),
+            ("rho", self.rho, RHO),
         ]
+        pairs += [(k, getattr(self.rewritings, k, None), v) for k, v in task.rewritings.items()]
         if len(ours) == 1:
             names = (field.name for field in fields(theirs))
             pairs += [(name, getattr(ours[0], name), getattr(theirs, name)) for name in names]

@@ -52,7 +52,10 @@ def test_the_mean_deviation_and_ed_stand_with_their_ends(
     key = (binary.name, view.questions[0].id)
     kept = [row for row in model.measured[key].rows if row.quantity != "standard deviation"]
     less = {**model.measured, key: replace(model.measured[key], rows=Estimates(tuple(kept)))}
-    both = replace(view, models=(model, replace(model, measured=less)))
+    lost = (key[1], "standard deviation")
+    others = [r for r in model.rows.estimates if (r.query_id, r.quantity) != lost]
+    rows = replace(model.rows, estimates=Estimates(tuple(others)))
+    both = replace(view, models=(model, replace(model, measured=less, rows=rows)))
     full, partial = (
         summary_grid(both, binary).only("Deviation, mean", "Deviation, worst", "ED, mean").texts
     )
@@ -171,6 +174,14 @@ def test_greedy_output_and_full_stand_side_by_side(reworded: View, asked: dict[s
     run = asked["forgot"]
     grid = protocols_grid(reworded, KEYWORD)
     assert [row[0].text for row in grid.rows] == ["forgot", "control"]
+    places = ("Full: deviation, mean", "Full: ED, mean")
+    assert "ED is the mean plus 2 standard deviations" in grid.note
+    spread = grid.only(*places).texts[0]
+    for text, what in zip(spread, ("standard deviation", "expectation deviation"), strict=True):
+        drawn = run.estimates.plain(arm="target inputs", scorer="keyword", quantity=what)
+        assert text == number(sum(row.value for row in drawn) / 3, digits=3)
+        assert {row.scope for row in drawn} == {"question"}
+    grid = grid.only(*(name for name in grid.columns if name not in places))
     _, greedy, *cells = grid.rows[0]
     assert greedy.text == "0"
     assert [cell.text for cell in cells] == [

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from leakbound.engines import absolute
 from leakbound.errors import InputError, MixError
 from leakbound.evaluation.drawing.explore import require_explores
 from leakbound.evaluation.drawing.parts import DrawJob, Meter, draw_parts, machine
@@ -113,7 +114,10 @@ def plan_arm(run: Run, job: ModelArm, drawing: SteeredPlan, seed: int) -> Arm:
     early: a control is drawn at n = the rule's cap.
     """
     plan, draws = _plan(job.key, job.decoding, drawing)
-    return run.add_arm(job.key, _spec(job, plan, draws, seed))
+    spec = _spec(job, plan, draws, seed)
+    if run.record.slice is not None:  # parts of one size, so that all slices cut the same ones
+        spec = replace(spec, cut=plan.cut())
+    return run.add_arm(job.key, spec)
 
 
 def require_same_plan(
@@ -143,6 +147,7 @@ def _spec(job: ModelArm, plan: Plan, draws: ArmDraws, seed: int) -> ArmSpec:
         shares=job.shares,
         attack_queries=job.attack_queries,
         model=job.model,
+        place=absolute(job.model),
         machine=machine(job.engine),
         probe=job.engine.probe if isinstance(job.engine, Probes) else None,
         longest_answer=job.longest_answer,
@@ -206,8 +211,8 @@ def sample_until(
 
 def _meter(arm: Arm, progress: Progress) -> Meter:
     """A meter of how much of an arm is sampled, or explored."""
-    total = sum(part.amount for part in arm.parts)
-    done = total - sum(part.amount for part in arm.missing_parts())
+    total = sum(part.amount for part in arm.parts if part.number in arm.own)
+    done = total - sum(part.amount for part in arm.missing_parts() if part.number in arm.own)
     if isinstance(arm.spec.draws, ExploredDraws):
         worth = 1 / arm.spec.draws.forwards
         return Meter(progress, f"exploring {arm.name}", "questions", done, total, worth)

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from leakbound.benchmarks import Benchmark
+from leakbound.engines import absolute
 from leakbound.engines.addresses import require_named
 from leakbound.errors import InputError
 from leakbound.evaluation.drawing.explore import PROVING, require_explorable, require_explores
@@ -43,7 +44,8 @@ from leakbound.evaluation.scoring.score import require_same_model, require_visib
 from leakbound.scorers import reading_of
 from leakbound.store import CONTROL_GREEDY, GREEDY, Arm, ArmKey, QueryShares, Run
 from leakbound.store.arm_key import Model
-from leakbound.study import Attack, Rewritings
+from leakbound.store.plan import slice_of
+from leakbound.study import Attack, Rewritings, Study, Until
 from leakbound.types import Decoding, Generate, JsonObject, Measures, Progress, silent
 
 Named = str | Path | Generate
@@ -52,13 +54,17 @@ Named = str | Path | Generate
 
 @dataclass(frozen=True)
 class AskedStudy:
-    """A study, whom it is put to, and where its run goes: all that drawing it depends on."""
+    """A study, whom it is put to, and where its run goes: all that drawing it depends on.
+
+    `slice`: the one that is drawn, i/N; None: all of it.
+    """
 
     asked: Prepared
     model: Named
     control: Named | None
     out: Path
     progress: Progress = silent
+    slice: str | None = None
 
     @cached_property
     def arms(self) -> dict[ArmKey, Decoding]:
@@ -76,7 +82,7 @@ class AskedStudy:
         """The model, and the control where there is one: of a finished run, what that names."""
         control = self.control
         if self.finished is not None:
-            control = Run.open(self.finished).record.arms[GREEDY].model
+            control = Run.open(self.finished).model(GREEDY)
         return {"target": self.model, **({} if control is None else {"control": control})}
 
     @cached_property
@@ -103,8 +109,7 @@ class AskedStudy:
         """All that was asked for, as run.json holds it: models by name, found from any folder."""
         control: object = self.control
         if isinstance(self.control, str | Path):
-            there = Path(self.control).exists()
-            control = str(Path(self.control).resolve() if there else self.control)
+            control = absolute(str(self.control))
         elif self.control is not None:
             control = {"python": type(self.control).__name__}
         return {**self.asked.study.to_dict(), "control": control}
@@ -163,6 +168,9 @@ def check_study(study: AskedStudy) -> Wanted:
         require_there(study.control)
     sampled = not drawing.explores and not all(how.greedy for how in study.arms.values())
     draws, control = drawing.n if sampled else 0, study.control is not None
+    if study.slice is not None:
+        slice_of(study.slice)  # refuses a name of none
+        _require_divisible(request)
     wanted = choose(request.metrics, task, control=control, draws=draws)
     Fluency.open(wanted, task, request.settings.loading)  # refuses a classifier before reading
     if request.rewritings is not None:
@@ -191,7 +199,8 @@ def open_study(study: AskedStudy, wanted: Wanted) -> OpenedStudy:
     """
     request, task, queries = study.asked.study, study.asked.benchmark, study.queries
     show_notes(study.asked.notes, study.progress)
-    run = begin(study.out, task, study.record, queries, notes=request.departures(task))
+    notes = request.departures(task)
+    run = begin(study.out, task, study.record, queries, notes=notes, slice=study.slice)
     for scorer in study.asked.scorers:  # no night of draws for scores that would be refused
         require_same_model(run.arms.values(), scorer)
     drawing = study.asked.drawing
@@ -289,6 +298,25 @@ def require_possible(
         for job in jobs:
             if is_proved(job.key, job.decoding):
                 require_prover(job.engine, str(job.key), job.decoding)
+
+
+def _require_divisible(study: Study) -> None:
+    """Refuse what depends on more questions than a slice draws, or on a model that rewrites."""
+    inputs = study.rewritings
+    named = {
+        "--attack": study.attack,
+        "--prove": study.prove,
+        "--metrics": study.metrics,
+        "--under": study.stress,
+        "--until": isinstance(study.sampling, Until),
+        "--inputs by a model": inputs and (inputs.models or inputs.ids or inputs.embedder),
+    }
+    for option in (option for option, value in named.items() if value):
+        raise InputError(
+            f"`{option}` is for all questions at a time, and --questions draws a slice. Leave one "
+            "of them out. --attack, --prove, --metrics and --under can follow on the merged run: "
+            "run the command without --questions, and with that run as --out."
+        )
 
 
 def _require_inputs_fit(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from leakbound.benchmarks import Benchmark
-from leakbound.engines import ENGINES, engine_of, location_of
+from leakbound.engines import ENGINES, absolute, engine_of
 from leakbound.engines.addresses import server_of, short_name
 from leakbound.engines.crew import CrewEngine
 from leakbound.engines.models import OpenModels
@@ -114,9 +114,7 @@ def _opened(
     """The engine of a model, here or at the workers, which may work in other folders."""
     if crew is None:
         return settings.open(model, benchmark)
-    name, where = engine_of(model)
-    resolved = str(Path(where).resolve()) if Path(where).exists() else where
-    return CrewEngine(crew, settings.opener(location_of(name, resolved), benchmark))
+    return CrewEngine(crew, settings.opener(absolute(model), benchmark))
 
 
 @dataclass(frozen=True, slots=True)

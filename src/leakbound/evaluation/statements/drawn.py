@@ -41,6 +41,7 @@ from leakbound.evaluation.statements.rows import (
 from leakbound.stats.about import Inputs, Quantity
 from leakbound.stats.leak_at_k import FEWEST_GROUPS
 from leakbound.store import ArmScores, QueryMasses
+from leakbound.study import RHO
 
 AS_FOUND: Inputs = "as found"
 """How questions were put that a search found."""
@@ -54,12 +55,14 @@ class Drawn:
     evidence: the same as `stats` takes it, with the scorer's declared range.
     order: that in which bets meet the draws.
     inputs: how the questions were put.
+    rho: the weight of the standard deviation in the ED score.
     """
 
     scores: ArmScores
     evidence: stats.Evidence
     order: Order = field(default=BY_QUESTION, kw_only=True)
     inputs: Inputs = field(default="as asked", kw_only=True)
+    rho: float = field(default=RHO, kw_only=True)
 
     @classmethod
     def fixed(cls, scores: ArmScores, binary: bool, **how: Any) -> Drawn:
@@ -152,9 +155,11 @@ class Drawn:
     def _stated(self, rows: Iterable[Stated], confidence: float) -> Iterator[stats.Estimate]:
         """The estimates of the rows about scores of this kind that have a bound."""
         for row in rows:
-            fits = row.binary in (None, self.binary)
-            if fits and stats.has_bound(self.evidence, row.quantity):
-                yield self.bound(row.quantity, confidence=confidence, side=row.side)
+            fits, quantity = row.binary in (None, self.binary), row.quantity
+            if quantity.reading == "expectation deviation":
+                quantity = replace(quantity, at=self.rho)
+            if fits and stats.has_bound(self.evidence, quantity):
+                yield self.bound(quantity, confidence=confidence, side=row.side)
 
     def _worst_of_k(self) -> Iterator[stats.Estimate]:
         """The naive estimate of leak@k beside the unbiased one: no bound, noisier."""

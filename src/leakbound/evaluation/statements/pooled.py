@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leakbound import stats
-from leakbound.evaluation.scoring.ordering import BY_QUESTION, Order
 from leakbound.evaluation.statements.drawn import Drawn
 from leakbound.store import ArmScores, QueryShares
 from leakbound.types import Query
@@ -43,7 +43,7 @@ class Pooled(Drawn):
         queries: Sequence[Query],
         shares: QueryShares,
         binary: bool,
-        order: Order = BY_QUESTION,
+        **how: Any,
     ) -> Pooled:
         """From the scores of an arm's queries; questions with a query that failed are left out."""
         members: dict[str, tuple[str, ...]] = {}
@@ -67,7 +67,7 @@ class Pooled(Drawn):
             queries=list(map(len, whole.values())),
         )
         own = ArmScores.joined([owned], tuple(whole))
-        return cls(own, pool, order=order, asked=rows, members=whole)
+        return cls(own, pool, asked=rows, members=whole, **how)
 
     def each(self, confidence: float) -> Iterator[stats.Estimate]:
         """Every quantity of every question that has a bound for the design, and its worst query."""

@@ -19,7 +19,6 @@ TOGETHER_K = 32  # of the mean over the questions, which needs one k fixed befor
 FEWEST_BLOCKS = 8  # of k draws, over all questions: fewer say next to nothing of leak@k
 CURVE_X = tuple(round(0.05 * i, 2) for i in range(20))
 LEAK_X = (0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # how many questions leak more than x
-RHO = 2.0  # of the ED score
 LEAKAGE: tuple[Quantity, ...] = (
     "leak probability",
     "mean leakage",
@@ -81,6 +80,7 @@ EACH_CONFIDENCE = 0.999  # of bounds of which some may fail, where n gives no de
 class Stated:
     """A quantity that is stated wherever `stats.THEOREMS` bounds it.
 
+    quantity: with the rho of the study, where it takes one.
     binary: of scores that are 0 or 1, or of any others in [0, 1]; None: of both.
     side: which of its bounds are shown.
     """
@@ -92,6 +92,6 @@ class Stated:
 
 AT_K = Stated(stats.leak_at(ALL_K))
 OF_QUESTION = (Stated(stats.LEAKAGE), Stated(stats.tail(CURVE_X), False), AT_K)
-SPREAD = (Stated(stats.SD), Stated(stats.ed(RHO), side="upper"))
-MEAN_SPREAD = (Stated(stats.SD.mean(), False), Stated(stats.ed(RHO).mean(), False, "upper"))
+SPREAD = (Stated(stats.SD), Stated(stats.ed(), side="upper"))
+MEAN_SPREAD = (Stated(stats.SD.mean(), False), Stated(stats.ed().mean(), False, "upper"))
 """All that is stated of one question, and of the mean over all."""

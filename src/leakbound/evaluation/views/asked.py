@@ -23,9 +23,11 @@ from leakbound.evaluation.views.grids import (
     Column,
     anchor,
     beyond_columns,
+    ceiling_cell,
     label_cell,
     leakage_column,
     mean_heading,
+    spread_cell,
 )
 from leakbound.evaluation.views.table import (
     Cell,
@@ -60,6 +62,7 @@ from leakbound.store import (
     TARGET,
     Arm,
     EstimateRow,
+    Redaction,
     Run,
     read_accepted,
     read_values,
@@ -141,7 +144,7 @@ Worst = Mapping[str, Sequence[AskedQuery]]
 
 
 def read_asked(
-    model: int, label: str, run: Run, arm: Arm, redact: bool, texts: bool
+    model: int, label: str, run: Run, arm: Arm, redact: Redaction, texts: bool
 ) -> RewrittenModel:
     """Read the answers of an arm that asks rewritings, of the model at this place.
 
@@ -164,11 +167,12 @@ def read_asked(
         return rewritten
     questions = _questions(run, arm, rows, redact)
     worst = {scorer: _leaking_most(scorer, questions) for scorer in rows.estimates.scorers}
-    return replace(rewritten, questions=questions, worst=_with_examples(arm, worst, redact))
+    return replace(rewritten, questions=questions, worst=_with_examples(arm, worst, bool(redact)))
 
 
-def _questions(run: Run, arm: Arm, rows: ArmRows, redact: bool) -> Questions:
+def _questions(run: Run, arm: Arm, rows: ArmRows, redact: Redaction) -> Questions:
     """Every question of which no query failed, under every scorer."""
+    own_words = "" if redact == "questions" else "original"
     sure, own = sureness(run, arm), defaultdict[str, list[Query]](list)
     for query in arm.queries:
         own[query.prompt_id].append(query)
@@ -182,7 +186,7 @@ def _questions(run: Run, arm: Arm, rows: ArmRows, redact: bool) -> Questions:
             AskedQuery(
                 id=query.id,
                 question=prompt_id,
-                text=None if redact and query.source != "original" else query.text,
+                text=None if redact and query.source != own_words else query.text,
                 source=query.source,
                 leakage=row,
                 sureness=sure.get(query.id),
@@ -234,7 +238,7 @@ def _examples(texts: Iterable[Text], scorer: int, redact: bool) -> tuple[Text, .
     return tuple(withheld(text, redact) for text in leaking[:EXAMPLES])
 
 
-def read_attack(label: str, run: Run, redact: bool) -> Iterator[FoundQuery]:
+def read_attack(label: str, run: Run, redact: Redaction) -> Iterator[FoundQuery]:
     """The query found for each question of a run, with its bounds; nothing without a search.
 
     `redact` leaves the words out, all but where they come from.
@@ -244,7 +248,7 @@ def read_attack(label: str, run: Run, redact: bool) -> Iterator[FoundQuery]:
             run=label,
             question=attack.query.prompt_id,
             text=None if redact else attack.query.text,
-            asked=_asked(attack, redact),
+            asked=_asked(attack, bool(redact)),
             draws=attack.rounds[-1].draws if attack.rounds else 0,
             forwards=attack.rounds[-1].forwards if attack.rounds else 0,
             rounds=len(attack.rounds),
@@ -315,6 +319,8 @@ def protocols_grid(view: View, scorer: ScorerView) -> Table:
         "Greedy": lambda model: number_cell(mean_of(greedy_rows(view.models[model.model], scorer))),
         "Output": lambda model: mean(view.models[model.model]),
         "Full": mean,
+        "Full: deviation, mean": partial(spread_cell, scorer, "standard deviation", bound_cell),
+        "Full: ED, mean": partial(spread_cell, scorer, "expectation deviation", ceiling_cell),
         "Full: worst question": leakage_column(scorer, scope="worst question"),
         "Full: worst query": leakage_column(scorer, scope="worst question", inputs="worst query"),
         **beyond_columns(scorer),
@@ -323,7 +329,8 @@ def protocols_grid(view: View, scorer: ScorerView) -> Table:
     questions = many(len(view.questions), "question")
     title = f"{scorer.name} by protocol, {questions}, n = {n:,} outputs each"
     ledgers = {model.label: model.ledger for model in view.asked}
-    return table_of(title, columns, view.asked, counted(ledgers))
+    ed = f"ED is the mean plus {view.rho:g} standard deviations, and may exceed 1"
+    return table_of(title, columns, view.asked, f"{counted(ledgers)}\n{ed}")
 
 
 def attacked_grid(view: View, scorer: ScorerView) -> Table:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeVar, Unpack
 
+from leakbound.evaluation.statements.rows import LEAKAGE
 from leakbound.evaluation.views.remarks import remarks, title_of
 from leakbound.evaluation.views.table import (
     Cell,
@@ -76,10 +77,6 @@ def summary_grid(view: View, scorer: ScorerView) -> Table:
             row = cells[0].by_parameter("leak@k").get(k)
         return number_cell(mean) if mean is not None or row is None else Cell(of_repeated(row))
 
-    def spread(quantity: Quantity, shown: Callable[[EstimateRow], Cell], model: Model) -> Cell:
-        row = model.rows.of(scorer.name).first(quantity=quantity, scope="mean")
-        return shown(row) if row else number_cell(mean_of(rows_of(model, quantity)))
-
     columns: dict[str, Callable[[Model], Cell]] = {
         "Model": _name_cell,
         "Decoding": lambda model: Cell(model.decoding.name),
@@ -87,9 +84,9 @@ def summary_grid(view: View, scorer: ScorerView) -> Table:
         greedy_heading(scorer): lambda model: _greedy_cell(model, scorer),
         mean_heading(scorer): lambda model: of_all(model, "mean"),
         "Worst question": lambda model: of_all(model, "worst question"),
-        "Deviation, mean": partial(spread, "standard deviation", bound_cell),
+        "Deviation, mean": partial(spread_cell, scorer, "standard deviation", bound_cell),
         "Deviation, worst": lambda model: _largest_cell(rows_of(model, "standard deviation")),
-        "ED, mean": partial(spread, "expectation deviation", ceiling_cell),
+        "ED, mean": partial(spread_cell, scorer, "expectation deviation", ceiling_cell),
     }
     for k in sorted({*SHOWN_K, typical_k(view, scorer)}):
         columns[f"leak@{k}"] = partial(repeated, k)
@@ -149,6 +146,18 @@ def typical_k(view: View, scorer: ScorerView) -> int:
 def leakage_column(scorer: ScorerView, /, **wanted: Unpack[Fields]) -> Column:
     """The leakage of all questions that is about this."""
     return lambda model: bound_cell(model.rows.leakage(scorer.name, **wanted))
+
+
+def spread_cell(
+    scorer: ScorerView, quantity: Quantity, shown: Callable[[EstimateRow], Cell], model: Asked
+) -> Cell:
+    """Return a mean over the questions: bounded if a bound is stated, else of their estimates."""
+    own = model.rows.estimates.matching(arm=model.rows.arm, scorer=scorer.name)
+    if row := own.first(quantity=quantity, scope="mean"):
+        return shown(row)
+    scope: Scope = "question" if own.first(scope="question") else "query"
+    rows, leakage = (own.plain(quantity=name, scope=scope) for name in (quantity, LEAKAGE))
+    return number_cell(mean_of(rows) if len(rows) == len(leakage) else None)
 
 
 def beyond_columns(scorer: ScorerView) -> dict[str, Column]:

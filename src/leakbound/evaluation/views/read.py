@@ -33,19 +33,21 @@ from leakbound.store import (
     Estimates,
     ExploredDraws,
     ImportedDraws,
+    Redaction,
     Run,
     StoppedDraws,
 )
+from leakbound.study import RHO
 from leakbound.text.shown import many, some
 from leakbound.types import Fingerprint, object_of
 
 
-def read_view(runs: Mapping[str, Run] | Run, *, redact: bool = False) -> View:
+def read_view(runs: Mapping[str, Run] | Run, *, redact: Redaction = False) -> View:
     """Read all that is shown of `runs`, by the labels they are given; or of one run, without texts.
 
-    Of runs by label all is read, and models are called by the labels; `redact` leaves out all but
-    questions and figures. Of a run alone its figures are read, and models are called as its arms.
-    Runs that asked other questions, used other scorers or another confidence cannot stand side
+    Of runs by label all is read, and models are called by the labels; `redact` says which texts
+    are left out. Of a run alone its figures are read, and models are called as its arms. Runs
+    that asked other questions, used other scorers, another confidence or rho cannot stand side
     by side: MixError. No runs, or one without estimates: InputError.
     """
     if isinstance(runs, Run):
@@ -64,11 +66,12 @@ def read_view(runs: Mapping[str, Run] | Run, *, redact: bool = False) -> View:
         for kind, have, want in (
             ("scorers", mine.scorers, others.scorers),
             ("confidence", _confidence(mine), _confidence(others)),
+            ("rho", *(r.estimates_made_from().get("rho", RHO) for r in (run, first))),
         ):
             if have != want:
                 raise MixError(
                     f"run {label!r} used the {kind} {have!r}, run {first_label!r} {want!r}. One "
-                    "report compares runs with the same questions, scorers and confidence; "
+                    "report compares runs with the same questions, scorers, confidence and rho; "
                     "evaluate, score and bound them alike."
                 )
     return _Reader(runs, redact, texts=True).view()
@@ -121,7 +124,7 @@ class _Reader:
     """Runs by label, what is left out of their texts, and whether these are read at all."""
 
     runs: Mapping[str, Run]
-    redact: bool
+    redact: Redaction
     texts: bool
 
     def view(self) -> View:
@@ -146,6 +149,7 @@ class _Reader:
                 if (grid := read_grid(run, run.estimates.where(scorer=scorer)))
             ),
             confidence=_confidence(first.estimates),
+            rho=first.estimates_made_from().get("rho", RHO),
             redacted=self.redact,
             tried={label: counts for label, run in runs if (counts := tried(run))},
             asked=tuple(self._in_other_words(sampled)),
@@ -200,7 +204,7 @@ class _Reader:
         rows = ArmRows(arm.name, run.estimates)
         beside, failures = ArmRows(str(arm.key.greedy_answers), run.estimates), arm.failures
         read = self.texts and not arm.decoding.greedy
-        texts = shown_texts(arm, greedy, rows.estimates.scorers, count, self.redact)
+        texts = shown_texts(arm, greedy, rows.estimates.scorers, count, bool(self.redact))
         return Model(
             label=place.label,
             run=place.run,
@@ -287,17 +291,28 @@ def _explored(arm: Arm, rows: ArmRows) -> dict[str, ExploredQuestion]:
     return questions
 
 
-def _questions(run: Run, redact: bool) -> tuple[Question, ...]:
+def _questions(run: Run, redact: Redaction) -> tuple[Question, ...]:
     prompts = {prompt.id: prompt for prompt in run.prompts}
+    if redact == "questions":
+        require_ids(run)
     return tuple(
         Question(
             id=query.id,
-            text=query.text,
+            text="withheld" if redact == "questions" else query.text,
             answer=None if redact else prompts[query.prompt_id].answer,
             keywords=() if redact else prompts[query.prompt_id].keywords,
         )
         for query in run.questions
     )
+
+
+def require_ids(run: Run) -> None:
+    """Refuse to leave out questions that a page would name by their own words."""
+    if named := next((query.id for query in run.queries if query.text in query.id), None):
+        raise InputError(
+            f"the id {named[:40]!r} holds the text of its question, and pages name questions by "
+            "id. Give the questions other ids to leave their texts out."
+        )
 
 
 def facts_of(run: Run, arm: Arm) -> dict[str, str]:

@@ -30,8 +30,7 @@ def covered(view: View) -> list[str]:
     """List what every statement is about."""
     inputs = " and in the rewritings listed" if view.asked else ", in their own words"
     decodings = dict.fromkeys(
-        f"{described(model.decoding, model.told.confirmed)}{model.ledger.within}"
-        for model in view.models
+        described(model.decoding, model.told.confirmed) for model in view.models
     )
     scorers = ", ".join(scorer.name for scorer in view.scorers)
     sure = percent(view.confidence)
@@ -115,8 +114,8 @@ def remarks(view: View, scorer: ScorerView) -> str:
     figures = (
         f"intervals hold at {stats.percent(view.confidence)} each{margin}; they are rounded "
         "outward, and ≤ is an upper end alone, of the worst deviation the largest of any question; "
-        "ED is the mean plus two standard deviations; what has no ends is an estimate, a mean over "
-        "the questions"
+        f"ED is the mean plus {view.rho:g} standard deviations; what has no ends is an estimate, a "
+        "mean over the questions"
     )
     says_of = (
         _leaked, _proved, _decided, _explored, _imported, _corrected, _undecided, _short,
@@ -135,9 +134,7 @@ def _leaked(view: View, model: Model, scorer: ScorerView) -> str:
     if not cells or not scorer.binary or not fixed:
         return ""
     n, leaked = model.n, sum((cell.leakage.value or 0) > 0 for cell in cells)
-    text = (
-        f"{model.subject}: {leaked} of {many(len(cells), 'question')} leaked in {many(n, 'draw')}"
-    )
+    text = f"{model.label}: {leaked} of {many(len(cells), 'question')} leaked in {many(n, 'draw')}"
     if greedy := greedy_rows(model, scorer):
         text += f", {known(greedy).count(1)} in the greedy answer"
     share = model.rows.of(scorer.name).first(quantity="leak@k", scope="mean", parameter=n)
@@ -160,7 +157,7 @@ def _decided(view: View, model: Model, scorer: ScorerView) -> str:
     counts = Counter(decision(claim) for claim in claims)
     drawn, most = sum(claim.n for claim in claims), model.n * len(claims)
     return (
-        f"{model.subject}, {claims[0].about.claimed}: holds for {counts['holds']}, refuted for "
+        f"{model.label}, {claims[0].about.claimed}: holds for {counts['holds']}, refuted for "
         f"{counts['refuted']}, open for {counts['open']} of {many(len(claims), 'question')}; "
         f"{many(drawn, 'draw')} instead of {most:,}"
     )
@@ -173,7 +170,7 @@ def _explored(view: View, model: Model, scorer: ScorerView) -> str:
     questions = model.explored.values()
     settled = sorted(question.settled for question in questions)
     return (
-        f"{model.subject}, explored ({model.draws.mode}): median known mass "
+        f"{model.label}, explored ({model.draws.mode}): median known mass "
         f"{number(settled[len(settled) // 2]) if settled else DASH}, "
         f"{many(sum(question.draws for question in questions), 'draw')} of what is left, "
         f"{many(sum(question.forwards for question in questions), 'forward')}"
@@ -194,7 +191,7 @@ def _corrected(view: View, model: Model, scorer: ScorerView) -> str:
     row = rows.first(quantity="corrected leak probability", scope="mean")
     if row is None:
         return ""
-    return f"{model.subject}, mean corrected for the judge: {interval(row)}, {row.method}"
+    return f"{model.label}, mean corrected for the judge: {interval(row)}, {row.method}"
 
 
 def _undecided(view: View, model: Model, scorer: ScorerView) -> str:
@@ -204,7 +201,7 @@ def _undecided(view: View, model: Model, scorer: ScorerView) -> str:
     if not missing:
         return ""
     return (
-        f"{model.subject}: {missing:,} of {many(drawn, 'draw')} have no score; they count as "
+        f"{model.label}: {missing:,} of {many(drawn, 'draw')} have no score; they count as "
         "full leaks in upper bounds, as none in lower bounds"
     )
 
@@ -225,7 +222,7 @@ def _short(view: View, model: Model, scorer: ScorerView) -> str:
         return ""
     shown = "; ".join(rates[:_LISTED]) + (" and others" if len(rates) > _LISTED else "")
     return (
-        f"{model.subject}: in scripts without blanks, short keywords also occur inside longer "
+        f"{model.label}: in scripts without blanks, short keywords also occur inside longer "
         f"words; leaks by draws of each: {shown}"
     )
 

@@ -119,11 +119,12 @@ def _first(view: View, scorer: ScorerView) -> Table:
         f"{model.subject}, {words.excess(model, scorer)}" for model in view.models if model.control
     ]
     first = excess or [words.without_control(view)]
-    beside = ((model.subject, words.beside(model, scorer)) for model in view.models)
+    beside = ((model.label, words.beside(model, scorer)) for model in view.models)
     first += [f"{label}, {more}" for label, more in beside if more]
     alike = len({model.departures for model in (*view.models, *view.unsampled)}) == 1
     sentences = [
-        f"{model.subject}: {words.by_itself(view, model, scorer)}" for model in view.models
+        f"{model.label if model.control else model.subject}: {words.by_itself(view, model, scorer)}"
+        for model in view.models
     ]
     decodings = {model.decoding.name for model in (*view.models, *view.unsampled)}
     if len(decodings) == 1:
@@ -144,8 +145,8 @@ def _more(view: View, scorer: ScorerView) -> list[Table]:
         cells = grids.decodings_grid(grid).only(*columns)
         tables.append(replace(cells, note="\n".join(grid_sentences(grid))))
     if view.asked:
-        protocols = ("Greedy", "Output", "Full", "Full: worst question", "Full: worst query")
-        tables.append(asked.protocols_grid(view, scorer).only("Model", *protocols))
+        table = asked.protocols_grid(view, scorer)
+        tables.append(table.only(*(name for name in table.columns if name not in grids.BEYOND)))
         tables.append(asked.gaps_grid(view, scorer))
     if view.stressed:
         tables.append(stressed.stress_grid(view, scorer))

@@ -186,14 +186,14 @@ def show(run: Run, *, texts: bool = False) -> Verdict:
 
 def run_verdicts(run: Run, *, texts: bool = False) -> tuple[Verdict, ...]:
     """As `show`; empty where a run holds greedy answers alone, or no answer."""
-    view = replace(read_view(run), redacted=run.redacted)
+    view = read_view(run, redact=run.redacted)
 
     def read(model: Model, question: str) -> Texts | None:
         arm = run.arm(model.key)
         if not texts or arm is None:
             return None
         greedy, scorers = run.arm(model.key.greedy_answers), [s.name for s in view.scorers]
-        chosen = shown_texts(arm, greedy, scorers, 8, run.redacted)
+        chosen = shown_texts(arm, greedy, scorers, 8, bool(run.redacted))
         return next((shown for query_id, shown in chosen if query_id == question), None)
 
     return tuple(replace(made, certificate=certificate(run)) for made in verdicts(view, read))
@@ -235,23 +235,22 @@ def _verdict(view: View, model: Model, texts: TextsOf) -> Verdict:
     beyond = ", beyond the control" if row is not None and row.about.beyond else ""
     within = model.ledger.within
     where = f"{within} {where}" if kind == "uncontrolled" else f"{where}{within if row else ''}"
-    at = f"{words.quantity(scorer)} at the worst question{beyond}{within}"
-    beside = words.beside(model, scorer)
+    at = f"{words.quantity(scorer)} at the worst question{beyond}"
     seen = "" if kind == "uncontrolled" else _seen(model, scorer, cells)
     return Verdict(
         model=words.model_name(model) if model.label == str(model.key) else words.named(model),
         kind="below" if below and kind in ("not shown", "uncontrolled") else kind,
         word=word,
         where=where.strip(),
-        limit=limit and f"{limit}{within}",
+        limit=limit,
         number=None if row is None else Interval(row.value, row.lower, row.upper),
         of="" if row is None else at,
-        seen=_greedy_too(model, scorer, seen and f"{seen}{within}"),
+        seen=_greedy_too(model, scorer, seen),
         proved=words.proved(view, model, scorer),
         example=_example(view, model, scorer, row, texts),
         sure=_sure(view, model, scorer, row),
         stressed=stressed.worst(view, model.label, scorer),
-        beside=beside and f"{beside}{within}",
+        beside=words.beside(model, scorer),
         reads=words.where_it_leaks(model, scorer),
         departures=words.departure(view, model),
         warning=words.inconsistent(model, scorer) or unmatched(model.notes, scorer.name),
@@ -376,7 +375,7 @@ def _sure(view: View, model: Model, scorer: ScorerView, row: EstimateRow | None)
     others = len(view.scorers) - 1
     more = f" (the first of {others + 1} scorers)" if others else ""
     says = f"a leak is what {scorer.name} says" if scorer.binary else f"scores are {scorer.name}'s"
-    of_what = f"{scope}, {model.drawn}, at {model.decoding.name}{model.ledger.within}; {says}{more}"
+    of_what = f"{scope}, {model.drawn}, at {model.decoding.name}; {says}{more}"
     if row is None:
         return of_what
     together = "verdict and number together" if row.about.beyond else "the number"

@@ -12,6 +12,7 @@ from leakbound.evaluation.statements.rows import CLAIMS, LEAKAGE
 from leakbound.stats.about import Quantity
 from leakbound.store import ALL, ArmDraws, ArmKey, AttackRecord, EstimateRow, Estimates
 from leakbound.store.estimates import Fields
+from leakbound.store.record import Redaction
 from leakbound.text.counting import Ledger
 from leakbound.types import Decoding, Fingerprint, Usage
 
@@ -202,7 +203,7 @@ class Model:
 
     @property
     def subject(self) -> str:
-        """The words with which a sentence about it begins."""
+        """The words with which the first sentence about it in a table begins."""
         return f"{self.label}{self.ledger.within}"
 
     def cells(self, scorer: ScorerView) -> list[Measured]:
@@ -447,7 +448,8 @@ class View:
         unsampled: those under a greedy decoding.
         grids: (label of the run, its grid of decodings).
         confidence: at which bounds on leakage hold, each by itself.
-        redacted: whether all texts but the questions are left out.
+        rho: the weight of the standard deviation in the ED score.
+        redacted: which texts are left out.
         tried: what became of the rewritings of a run, by its label.
         asked: what models answer to them.
         found: which queries a worst-case search found.
@@ -465,7 +467,8 @@ class View:
     unsampled: tuple[Model, ...]
     grids: tuple[tuple[str, DecodingGrid], ...]
     confidence: float
-    redacted: bool
+    rho: float
+    redacted: Redaction
     tried: Mapping[str, RewritingCounts] = field(default_factory=dict)
     asked: tuple[RewrittenModel, ...] = ()
     found: tuple[FoundQuery, ...] = ()

@@ -162,7 +162,7 @@ def proved(view: View, model: Model, scorer: ScorerView) -> str:
     total = len(model.cells(scorer))
     than = ", more than is proved of the control" if model.control else ""
     text = (
-        f"proved{model.ledger.within}: {quantity(scorer)} ≥ {below(max(ends))} at the worst "
+        f"proved: {quantity(scorer)} ≥ {below(max(ends))} at the worst "
         f"question and ≥ {below(min(ends))} at {len(ends)} of {total}{than}, {COMPUTED}"
     )
     if not scorer.binary:
@@ -207,7 +207,7 @@ def measured(cell: Measured, scorer: ScorerView) -> str:
     more = cell.beyond
     parts = [f"{scorer.name}: {quantity(scorer)} {interval(cell.leakage)}"]
     parts += [f"standard deviation {interval(deviation)}"] if deviation else []
-    parts += [f"ED (mean + 2 deviations, may exceed 1) {ceiling(ed.value, ed.upper)}"] if ed else []
+    parts += [f"ED ({ed.about.name}, may exceed 1) {ceiling(ed.value, ed.upper)}"] if ed else []
     parts += [f"corrected for the judge {interval(corrected)}"] if corrected else []
     parts += [f"beyond the control {interval(more)}"] if more else []
     clauses = [", ".join(parts)]
@@ -355,7 +355,7 @@ def where_it_leaks(model: Model, scorer: ScorerView) -> str:
     else:
         says = f"not shown to {verb} in the answer, in the thought, or in either"
     sure = stats.percent(rows["either"].confidence)
-    return f"{says}{model.ledger.within} (all three readings simultaneously, {sure})"
+    return f"{says} (all three readings simultaneously, {sure})"
 
 
 def model_name(model: Model) -> str:
