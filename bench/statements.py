@@ -40,7 +40,6 @@ from leakbound.stats import (
     mean_leak_at_k_of_counts,
     mean_over_stopped_questions,
     tail,
-    watched_questions,
     worst_question,
     worst_watched,
 )
@@ -157,7 +156,7 @@ def looked_at(data: DataSet, worst: bool, **how: Any) -> Estimate:
         size = min(size, data.n)
         hits = leaks[:, :size].sum(axis=1)
         made = partial(bound, Stopped(Rows.of_hits(hits, size), data.n))
-        each = watched_questions(made, len(EACH), **how)
+        each = every_question(made, len(EACH), independent=False, **how)
         found.append(worst_watched(each) if worst else each)
         size *= 2
     lower, upper = (np.array([getattr(x, end) for x in found]) for end in ENDS)
@@ -217,7 +216,7 @@ OF_QUESTIONS: dict[str, Statement] = {  # by the theorem, or by the function of 
             [each for p in (P, np.roll(P, MANY)) for each in ([(p - P[::-1]).mean()], p - P[::-1])]
         ),
     ),
-    "watched_questions": (partial(looked_at, worst=False), P[::MANY]),
+    "every_question, at looks": (partial(looked_at, worst=False), P[::MANY]),
     "worst_watched": (partial(looked_at, worst=True), P.max()),
     "carried": (
         lambda d, **how: carried(worst_question(tally(d), len(P), **how), FAR),

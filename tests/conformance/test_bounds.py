@@ -31,9 +31,9 @@ from leakbound.stats import (
     bound,
     corrected_bound,
     ed,
+    every_question,
     leak_at,
     tail,
-    watched_questions,
 )
 from leakbound.stats.leak_at_k import BLOCKS
 from leakbound.stats.pool import LAWS
@@ -390,7 +390,8 @@ def test_statements_of_other_bounds_are_valid_at_their_sides_too(binary: bool) -
     """Watched questions, and a mean behind a judge: ends enclose the value, and split alpha."""
     rows = Rows.of(SCORES >= 0.5, binary=True)
     items: dict[str, Any] = {"positives": (190, 200), "negatives": (6, 300)}
-    watched = partial(watched_questions, partial(bound, Stopped(rows, CAP)), QUESTIONS)
+    own = partial(bound, Stopped(rows, CAP))
+    watched = partial(every_question, own, QUESTIONS + 2, independent=False)
     judged = partial(corrected_bound, partial(bound, rows, LEAKAGE.mean(), seed=1), **items)
     statement = watched if binary else judged
     both, lower, upper = (

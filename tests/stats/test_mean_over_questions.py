@@ -22,6 +22,7 @@ from leakbound.stats import (
     bound,
     clean_samples_for,
     ed,
+    expectation_deviation,
     leak_at,
     leak_at_k,
     rounds,
@@ -213,7 +214,7 @@ def test_mean_leak_at_k_of_a_binary_scorer_uses_hoeffding() -> None:
             ((0.5, 2, 0), "whole"), (([1, 2], [3, 4, 5], 0), "one a question"),
             (([[1]], 2, 0), "1-D"),
         )),
-        (leak_at_k, (Rows.of([0.0, 0.2, 0.4], missing=1), 5), "k = 5 for n = 4"),
+        (leak_at_k, (Rows.of([0.0, 0.2, 0.4], missing=1), 4), "k = 4 for n = 3"),
         (leak_at_k, (Rows.of([0.1]), 0), "`k`"),
         (ed, (-1,), "rho"),
         *((plan, (wrong,), f"strictly between 0 and 1, got {wrong}")
@@ -247,10 +248,14 @@ def test_a_score_equal_to_x_is_not_above_it() -> None:
     assert bound(Rows.of([0.0, 0.5, 0.5, 1.0]), tail(0.5)).value == 0.25
 
 
-def test_leak_at_k_spans_missing_draws() -> None:
-    low, high = leak_at_k(Rows.of([0.0, 0.2, 0.4], missing=1), 2)
-    assert low == pytest.approx(leak_at_k(Rows.of([0.0, 0.2, 0.4, 0.0]), 2))
-    assert high == pytest.approx(leak_at_k(Rows.of([0.0, 0.2, 0.4, 1.0]), 2))
+def test_descriptive_estimates_are_over_the_scored_draws() -> None:
+    scored, some = Rows.of([0.0, 0.2, 0.4]), Rows.of([0.0, 0.2, 0.4], missing=1)
+    assert leak_at_k(some, 2) == leak_at_k(scored, 2) == pytest.approx((0.2 + 0.4 + 0.4) / 3)
+    assert leak_at_k(Rows.of_hits(1, 4, 1), 2) == pytest.approx(2 / 3)
+    sd = np.std([0.0, 0.2, 0.4])
+    for rho in (2.0, -1.0):
+        assert expectation_deviation(some, rho) == pytest.approx(0.2 + rho * sd)
+    assert bound(some, ed()).value == pytest.approx(expectation_deviation(some))
 
 
 def test_planning() -> None:

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from scipy.stats import binom
 from stretches import lone_mean_upper, lone_std_upper
 
-from leakbound.stats import SD, Rows, betting, bound, expectation_deviation, leak_at_k, worst_of_k
+from leakbound.stats import SD, Rows, betting, bound, leak_at_k, worst_of_k
 from leakbound.stats.betting import mean_upper, rejected, std_upper
 from leakbound.stats.tail import berk_jones, dkw
 
@@ -138,21 +138,6 @@ def test_berk_jones_covers_exactly(n: int, alpha: float) -> None:
 def test_berk_jones_at_large_n_beats_dkw_at_the_end() -> None:
     slack = [1 - band(3000, 0.01)[-1] for band in (berk_jones, dkw)]
     assert slack[0] < slack[1] / 5
-
-
-def test_expectation_deviation_extremes_enclose_every_completion() -> None:
-    rng = np.random.default_rng(5)
-    for rho in (0.0, 0.5, 2.0, -1.0):
-        for scores in (rng.beta(1, 4, 6), np.full(5, 0.4), rng.integers(0, 2, 5)):
-            low, high = expectation_deviation(Rows.of(scores, missing=2), rho)
-            pairs = np.stack(np.meshgrid(*[np.linspace(0, 1, 101)] * 2), axis=-1).reshape(-1, 2)
-            filled = expectation_deviation(
-                Rows.of(np.column_stack([np.tile(scores, (len(pairs), 1)), pairs])), rho
-            )
-            assert low <= filled.min() + 1e-12
-            assert low == pytest.approx(filled.min(), abs=2e-3)
-            assert high >= filled.max() - 1e-12
-            assert high == pytest.approx(filled.max(), abs=2e-3)
 
 
 def test_portfolio_at_a_single_bet_is_the_root_of_the_wealth() -> None:

@@ -13,7 +13,7 @@ from scipy.integrate import quad
 from scipy.stats import binom
 
 from leakbound.errors import InputError
-from leakbound.stats import Estimate, Rows, Stopped, bound, watched_questions, worst_watched
+from leakbound.stats import Estimate, Rows, Stopped, bound, every_question, worst_watched
 from leakbound.stats.anytime import anytime_bets, log_evidence_above, log_evidence_below
 from leakbound.stats.portfolio import Portfolio, mean_upper, weighted_mean_upper
 
@@ -182,7 +182,7 @@ def jointly(bound: partial[Estimate]) -> Estimate:
         share = (1 - confidence) * SIMULATED  # undoes that rows of other simulations are asked too
         return bound(confidence=1 - share, side=side)
 
-    return watched_questions(of_some, SIMULATED * QUESTIONS, confidence=1 - ALPHA)
+    return every_question(of_some, SIMULATED * QUESTIONS, confidence=1 - ALPHA, independent=False)
 
 
 def errors(each: list[Estimate], truth: float) -> float:
@@ -218,20 +218,20 @@ BOUND = partial(bound, Stopped(Rows.of_hits(HITS, N), 128))
 
 def test_every_side_of_every_question_has_its_share_of_alpha() -> None:
     """To the last digit those of the any-time bound at half of alpha/(2N), N all that are asked."""
-    found = watched_questions(BOUND, 10, confidence=0.9)
+    found = every_question(BOUND, 10, confidence=0.9, independent=False)
     how = {"confidence": 1 - 0.1 / 10 / 2, "method": "any-time"}
     by_hand = bound(Rows.of_hits(HITS, N), side="both", **how)
     np.testing.assert_allclose(found.lower, by_hand.lower, rtol=0, atol=1e-12)
     np.testing.assert_allclose(found.upper, by_hand.upper, rtol=0, atol=1e-12)
     assert (found.confidence, found.about.jointly, found.side) == (0.9, True, "both")
     assert found.method == f"{BOUND(confidence=0.9).method}, Bonferroni over 10"
-    usual = watched_questions(BOUND, 10)
+    usual = every_question(BOUND, 10, independent=False)
     assert (usual.confidence, usual.side) == (0.99, "both")
     np.testing.assert_array_equal(usual.upper, BOUND(confidence=0.999).upper)
 
 
 def test_the_worst_is_between_the_largest_of_both_ends() -> None:
-    found = watched_questions(BOUND, 10, confidence=0.9)
+    found = every_question(BOUND, 10, confidence=0.9, independent=False)
     worst = worst_watched(found)
     assert (worst.value, worst.n, worst.missing) == (40 / 64, 192, 0)
     assert (worst.lower, worst.upper) == (found.lower[2], found.upper[2])  # type: ignore[index]
@@ -241,11 +241,11 @@ def test_the_worst_is_between_the_largest_of_both_ends() -> None:
 
 
 def test_what_is_drawn_must_be_among_what_is_asked() -> None:
-    assert len(np.asarray(watched_questions(BOUND, 3).upper)) == 3
+    assert len(np.asarray(every_question(BOUND, 3, independent=False).upper)) == 3
     for asked in (2, 1):
-        with pytest.raises(InputError, match=f"at least the 3 drawn, got {asked}"):
-            watched_questions(BOUND, asked)
+        with pytest.raises(InputError, match=f"number of rows the bound has, 3, got {asked}"):
+            every_question(BOUND, asked, independent=False)
     with pytest.raises(InputError, match="at least 1"):
-        watched_questions(BOUND, 0)
-    alone = watched_questions(partial(bound, Stopped(Rows.of_hits(3, 64), 128)), 1)
+        every_question(BOUND, 0, independent=False)
+    alone = every_question(partial(bound, Stopped(Rows.of_hits(3, 64), 128)), 1)
     assert worst_watched(alone).about.over == 1

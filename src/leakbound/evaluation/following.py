@@ -1,9 +1,9 @@
 """Report on a run in progress: how far it is, and bounds that are valid at every look.
 
-No bound here assumes a fixed n: `stats.watched_questions` is valid at all looks simultaneously. It
-needs an order of the draws that was fixed before they were made. Of each question only the parts
-before its first missing part count, in the order in which they were planned: workers finish parts
-of short outputs first, and those parts are not a fair sample.
+No bound here assumes a fixed n: `stats.every_question` of `stats.Stopped` draws is valid at all looks
+simultaneously. It needs an order of the draws that was fixed before they were made. Of each
+question only the parts before its first missing part count, in the order in which they were
+planned: workers finish parts of short outputs first, and those parts are not a fair sample.
 """
 
 from __future__ import annotations
@@ -256,8 +256,8 @@ def _so_far(arm: Arm, scorer: Scorer, confidence: float) -> ArmSoFar:
         binary=scorer.binary,
         questions=len(arm.queries),
         query_ids=scores.query_ids,
-        bounds=stats.watched_questions(
-            evidence.leakage, len(arm.queries), confidence=confidence, side="both"
+        bounds=stats.every_question(
+            evidence.leakage, len(arm.queries), confidence=confidence, independent=False
         ),
         ledger=arm.ledger,
     )

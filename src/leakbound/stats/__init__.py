@@ -81,7 +81,6 @@ from leakbound.stats.theorems import bound as bound
 from leakbound.stats.theorems import has_bound as has_bound
 from leakbound.stats.two_way import TwoWay as TwoWay
 from leakbound.stats.two_way import two_way as two_way
-from leakbound.stats.watching import watched_questions as watched_questions
 from leakbound.stats.watching import worst_watched as worst_watched
 
 

@@ -49,28 +49,22 @@ HALVINGS = 45
 LARGEST_STD = 0.5
 
 
-def expectation_deviation(
-    rows: Rows, rho: float = 2.0
-) -> float | Array | tuple[float | Array, float | Array]:
-    """mean + rho * sd with divisor n, descriptive; with missing draws, its extremes over them.
+def expectation_deviation(rows: Rows, rho: float = 2.0) -> float | Array:
+    """mean + rho * sd of the scored draws with divisor n: descriptive, without a confidence.
 
     Args:
         rows: the draws.
         rho: how many standard deviations are added, a finite number, also below 0.
 
     Returns:
-        One number, or [Q] for several questions; where draws are missing a pair of such, the least
-            and the greatest over all scores that these might have.
+        One number, or [Q] for several questions; NaN where no draw has a score.
 
     Raises:
         InputError: a rho that is not finite.
     """
     if not math.isfinite(rho):
         raise InputError(f"`rho` must be a finite number, got {rho!r}.")
-    if not rows.missing.any():
-        return rows.single_or_all(rows.each(partial(_score, rho=rho)))
-    low, high = _extremes(rows, rho)
-    return rows.single_or_all(low), rows.single_or_all(high)
+    return rows.single_or_all(rows.scored().each(partial(_score, rho=rho)))
 
 
 def score(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
@@ -247,32 +241,3 @@ def _sum(key: str, rho: float) -> Method:
 
 def _score(rows: Rows, rho: float) -> Array:
     return sample_mean(rows) + rho * sample_std(rows)
-
-
-def _extremes(leakage: Rows, rho: float) -> tuple[Array, Array]:
-    """The least and the greatest score over all values of the missing draws: (Q,) each.
-
-    For rho >= 0 the score is convex in them. So the greatest has each at 0 or 1; and the least,
-    by symmetry, has all at one t, the root of d/dt [b t + rho sqrt(a v + a b (t - m)^2)] or an
-    end of [0, 1], with a, b the shares of scored and missing draws, m, v the scored mean and
-    variance.
-    """
-    if rho < 0:  # mean - |rho| sd of X is 1 - (mean + |rho| sd) of 1 - X
-        low, high = _extremes(leakage.mirrored(), -rho)
-        return 1 - high, 1 - low
-    scored = leakage.scored()
-    mean, deviation = (np.nan_to_num(scored.each(rule)) for rule in (sample_mean, sample_std))
-    b = leakage.missing / leakage.n
-    a = 1 - b
-
-    def score(centre: Array, spread: Array) -> Array:
-        """The score with the missing draws at a mean and a variance of their own."""
-        between = a * b * (centre - mean) ** 2
-        return a * mean + b * centre + rho * np.sqrt(a * deviation**2 + b * spread + between)
-
-    room = rho**2 * a - b
-    drop = np.divide(deviation, np.sqrt(np.maximum(room, 0)), where=room > 0, out=mean + 0)
-    least = score(np.clip(mean - drop, 0, 1), np.zeros_like(mean))
-    ones = np.arange(leakage.missing.max() + 1)[:, None] / np.maximum(leakage.missing, 1)
-    ones = np.minimum(ones, 1)
-    return least, score(ones, ones * (1 - ones)).max(axis=0)

@@ -72,7 +72,8 @@ def every_question(
 
     Args:
         bound: a bound of the quantity with its scores filled in, one entry a question.
-        questions: how many there are, N: as many as `bound` has entries.
+        questions: how many there are, N: as many as `bound` has entries. Unless `independent`, it
+            may have fewer: some are not drawn yet, see `watching`.
         confidence: with which probability all entries hold at once, in (0, 1).
         side: "upper", "lower", or "both", each of which then spends half of alpha.
         independent: whether the draws of different questions are; each is then given
@@ -90,7 +91,8 @@ def every_question(
     check_questions(questions)
     share = float(-np.expm1(np.log1p(-alpha) / questions)) if independent else alpha / questions
     estimate = bound(confidence=1 - share, side=side)
-    check_rows(estimate, questions)
+    if independent or np.size(estimate.n) > questions:
+        check_rows(estimate, questions)
     correction = "Sidak" if independent else "Bonferroni"
     return replace(
         estimate,

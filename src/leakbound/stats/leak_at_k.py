@@ -73,43 +73,32 @@ def leak_among_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     return replace(carried(leak, sizes), value=rows.single_or_all(value))
 
 
-def leak_at_k(rows: Rows, k: npt.ArrayLike) -> float | Array | tuple[float | Array, float | Array]:
-    """The unbiased estimate of leak@k; with missing draws, its extremes over their scores.
+def leak_at_k(rows: Rows, k: npt.ArrayLike) -> float | Array:
+    """The unbiased estimate of leak@k over the scored draws.
 
     The mean of the maximum over all subsets of k draws: of a binary scorer 1 - C(n - hits, k) /
     C(n, k).
 
     Args:
         rows: the draws.
-        k: of how many draws the largest is meant, a whole number from 1 to the smallest n; or [K],
-            the last axis then.
+        k: of how many draws the largest is meant, a whole number from 1 to the smallest number of
+            scored draws; or [K], the last axis then.
 
     Returns:
-        The estimate: of each question, and of each k where there are several; where draws are
-            missing a pair of such, with all of them 0 and with all of them 1.
+        The estimate: of each question, and of each k where there are several.
 
     Raises:
-        InputError: a k that is none or exceeds n, missing draws included: no unbiased estimate
-            exists.
+        InputError: a k that is none or exceeds the scored draws: no unbiased estimate exists.
     """
-    sizes = whole_sizes(k)
-    if sizes.max() > rows.n.min():
+    sizes, scored = whole_sizes(k), rows.scored()
+    if sizes.max() > scored.n.min():
         raise InputError(
-            f"`k` must not exceed the number of draws, got k = {sizes.max()} for n = "
-            f"{rows.n.min()}. Draw more, or bound leak_at(k), which allows any k."
+            f"`k` must not exceed the number of scored draws, got k = {sizes.max()} for n = "
+            f"{scored.n.min()}. Draw more, or bound leak_at(k), which allows any k."
         )
-
-    def missing_as(score: int) -> float | Array:
-        if rows.binary:
-            return rows.single_or_all(_chances(rows.hits + score * rows.missing, rows.n, sizes))
-
-        def rule(rows: Rows) -> Array:
-            seen = rows.seen + (1 - score) * rows.missing[:, None]
-            return integral(rows, seen, _tails(rows.size, sizes))
-
-        return rows.single_or_all(rows.each(rule))
-
-    return (missing_as(0), missing_as(1)) if rows.missing.any() else missing_as(1)
+    if rows.binary:
+        return rows.single_or_all(_chances(scored.hits, scored.n, sizes))
+    return rows.single_or_all(scored.each(partial(unbiased, k=sizes)))
 
 
 def worst_of_k(rows: Rows, k: int, *, seed: Seed = None) -> float | Array:

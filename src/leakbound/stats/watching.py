@@ -12,7 +12,8 @@ fixed order is; and then when somebody looks, and why, plays no part.
 *All at once.* Which questions are drawn first is nobody's choice after looking, but which of them
 leaks most so far changes: each question has alpha/N of all N that are asked, those not drawn yet
 among them (Bonferroni). So every interval, and the worst of the questions drawn so far, hold
-together at every look.
+together at every look: `every_question`, not `independent`, with N of all questions, of a bound of
+`Stopped` draws.
 """
 
 from __future__ import annotations
@@ -21,46 +22,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from leakbound.errors import InputError
-from leakbound.stats.estimate import BoundFunction, Estimate, Side, error_rate
-from leakbound.stats.joint import check_questions
+from leakbound.stats.estimate import Estimate
 from leakbound.stats.questions import largest, summed
-
-
-def watched_questions(
-    bound: BoundFunction, questions: int, *, confidence: float = 0.99, side: Side = "both"
-) -> Estimate:
-    """Bound every question drawn so far, all of them jointly and at every look: one entry each.
-
-    With probability `confidence` no entry ever fails, however often, and for whatever reason,
-    somebody looks while the draws grow.
-
-    Args:
-        bound: has one entry for each question drawn so far, and holds at all numbers of its draws
-            at once: one of `Stopped` draws.
-        questions: how many are asked, those not drawn yet among them.
-        confidence: with which probability no end of any interval fails at any look, in (0, 1).
-        side: "upper", "lower", or "both", each of which then has half of a question's share.
-
-    Returns:
-        The estimate with one entry for each question drawn so far.
-
-    Raises:
-        InputError: no questions, fewer than are drawn, or a confidence or side that is none.
-    """
-    check_questions(questions)
-    estimate = bound(confidence=1 - error_rate(confidence) / questions, side=side)
-    drawn = len(np.atleast_1d(estimate.n))
-    if drawn > questions:
-        raise InputError(
-            f"`questions` must be how many are asked, at least the {drawn} drawn, got {questions}."
-        )
-    return replace(
-        estimate,
-        about=replace(estimate.about, jointly=True),
-        confidence=confidence,
-        method=f"{estimate.method}, Bonferroni over {questions}",
-    )
 
 
 def worst_watched(estimate: Estimate) -> Estimate:
@@ -70,7 +33,8 @@ def worst_watched(estimate: Estimate) -> Estimate:
     largest upper end.
 
     Args:
-        estimate: one entry for each question drawn so far, as `watched_questions` gives it.
+        estimate: one entry for each question drawn so far, as `every_question` gives it if not
+            `independent`.
 
     Returns:
         The estimate of the largest quantity, at the confidence and side of `estimate`.
