@@ -1,7 +1,7 @@
 """Report on a run in progress: how far it is, and bounds that are valid at every look.
 
-No bound here assumes a fixed n: `stats.every_question` of `stats.Stopped` draws is valid at all looks
-simultaneously. It needs an order of the draws that was fixed before they were made. Of each
+No bound here assumes a fixed n: `stats.every_question` of `stats.Stopped` draws is valid at all
+looks simultaneously. It needs an order of the draws that was fixed before they were made. Of each
 question only the parts before its first missing part count, in the order in which they were
 planned: workers finish parts of short outputs first, and those parts are not a fair sample.
 """
