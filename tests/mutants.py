@@ -63,6 +63,7 @@ GUARDED = (
     "leakbound.stats.comparing.x_difference_over_questions*",
     "leakbound.stats.comparing.x_excess_of_mean_and_worst*",
     "leakbound.stats.far.x_*",
+    "leakbound.stats.joint.x_every_question*",
     "leakbound.stats.mean_over_questions.x__either_upper*",
     "leakbound.stats.mean_over_questions.x_largest_over_questions*",
     "leakbound.stats.proportion.x_clopper_pearson_lower*",
