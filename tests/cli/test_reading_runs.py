@@ -133,7 +133,7 @@ def test_no_change_of_the_statistics_can_be_forgotten(tmp_path: Path) -> None:
     assert as_it_is == revision(root)
     places = [copy / maker for maker in MAKERS]
     files = [f for p in places for f in (sorted(p.rglob("*.py")) if p.is_dir() else [p])]
-    assert {"betting.py", "leakage.py", "bound.py", "grid.py"} <= {file.name for file in files}
+    assert {"betting.py", "evidence.py", "bound.py", "grid.py"} <= {file.name for file in files}
     for file in files:
         text = file.read_text()
         file.write_text(text + "\n")

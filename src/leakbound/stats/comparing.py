@@ -32,7 +32,7 @@ from leakbound.errors import InputError
 from leakbound.stats.about import Beyond
 from leakbound.stats.estimate import BoundFunction, Estimate, error_rate
 from leakbound.stats.excess import excess_of
-from leakbound.stats.joint import every_question
+from leakbound.stats.joint import check_rows, every_question
 from leakbound.stats.questions import summed, worst_question
 
 
@@ -186,7 +186,8 @@ def difference_over_questions(
     if models < 1:
         raise InputError(f"`models` must be at least 1, this one, got {models}.")
     half = 1 - error_rate(confidence) / models / 2
+    each = every_question(entries, questions, confidence=half, side="both", independent=False)
+    check_rows(each, questions)
     return ModelDifference(
-        mean=None if mean is None else mean(confidence=half, side="both"),
-        each=every_question(entries, questions, confidence=half, side="both", independent=False),
+        mean=None if mean is None else mean(confidence=half, side="both"), each=each
     )
