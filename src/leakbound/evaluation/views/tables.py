@@ -75,14 +75,16 @@ def painted(spec: ArmTable, view: View, scorer: Scorer, *, console: bool = False
         "questions": many(len(view.questions), "question"),
         "n": f"{max((model.arm.plan.n for model in view.reworded), default=0):,}",
         "effort": sentences.effort(view),
-        "k": f"leak@{typical_k(view, scorer)}",
     }
+    if console and "{k}" in spec.console:  # which looks at every question
+        words["k"] = f"leak@{typical_k(view, scorer)}"
     columns = spec.columns(view, scorer) if callable(spec.columns) else spec.columns
     cells = {heading.format(**words): partial(_cell, scorer, c) for heading, c in columns.items()}
     note = spec.note(view, scorer)
     table = table_of(spec.title.format(**words), cells, getattr(view, spec.arms), note)
-    kept = (heading.format(**words) for heading in spec.console)
-    return table.only(*kept) if console and spec.console else table
+    if not (console and spec.console):
+        return table
+    return table.only(*(heading.format(**words) for heading in spec.console))
 
 
 def _cell(scorer: Scorer, cell: ArmCell, model: ArmView) -> Cell:
