@@ -7,7 +7,9 @@
 A claim states that one number is above or below a limit. The rule is fixed before anything is drawn
 and reads intervals only: the models of all seeds agree with a claim if each of their intervals is
 on its side of the limit, contradict it if each is on the other side, and leave it undecided
-otherwise. A claim is not tested if its design cannot show it, or if its figure has no interval.
+otherwise. One rule decides what is not tested: a claim whose design cannot show or cannot
+contradict it (`untested`), one that rests on a model that leaks no more than its control (`below`
+in sizes.yaml), and one whose figure has no interval.
 
 Finished models and runs are kept: the same command resumes. `experiments/ledger.py` writes the
 page. Columns of a claim:
@@ -18,7 +20,7 @@ page. Columns of a claim:
     quantity              a `kind` of quantities.py with its arguments
     runs                  the models to query, by way (sizes.py)
     untested, notes       letters of reasons.yaml: by size ("all": any) why the design cannot show
-                          the claim; what limits how it can be read
+                          or contradict the claim; what limits how it can be read
     sizes, data, draws    the sizes that test it; other data than the size's; the draws it needs
     later                 added to every seed, for claims stated after the first seeds were seen
 """
@@ -35,12 +37,12 @@ from typing import Any, Literal
 import yaml
 from lab import Lab, Stored, parsed, parser_of
 from quantities import KINDS, Figure
-from sizes import BESIDE, CONTROL, NAMED, PLAIN, SIZES, TARGET
+from sizes import BESIDE, CONTROL, NAMED, PLAIN, SIZES, TARGET, Size
 
 Verdict = Literal["agrees", "contradicts", "undecided", "not tested"]
 FOLDER = Path(__file__).parent / "papers"
 REASONS: Mapping[str, str] = yaml.safe_load((FOLDER / "reasons.yaml").read_text("utf-8"))
-NO_INTERVAL = "C"
+BELOW, NO_INTERVAL = "A", "C"
 PAPERS = ("scholten", "leak-at-k", "cheng")
 SEEDS = (0, 1)
 
@@ -92,6 +94,9 @@ class Claim:
     def reasons(self, size: str, figures: Sequence[Figure]) -> list[str]:
         """The letters of why it is not tested at this size by these figures; none if it is."""
         letters = [*self.untested.get("all", "").split(), *self.untested.get(size, "").split()]
+        used = {model for models in self.runs.values() for model in models}
+        if used & {*self.size(size).below}:
+            letters.insert(0, BELOW)
         unbounded = any(figure.confidence == 1 for figure in figures)
         return [*letters, *([NO_INTERVAL] if unbounded else [])]
 
@@ -102,6 +107,10 @@ class Claim:
     def seeds(self, given: Sequence[int]) -> tuple[int, ...]:
         """The seeds that test it, where others are tested with the given ones."""
         return tuple(seed + self.later for seed in given)
+
+    def size(self, name: str) -> Size:
+        """The size that makes its runs, where the papers' size has this name."""
+        return BESIDE[self.data] if self.data else SIZES[NAMED[name]]
 
     def at(self, size: str) -> bool:
         """True if it can be tested at this size."""

@@ -34,10 +34,12 @@ from leakbound.evaluation.comparing import compare_methods
 from leakbound.evaluation.views.methods import MethodStanding
 from leakbound.store import ArmKey, Run, write_json
 from leakbound.store.files import write_text
+from leakbound.store.trained import LOG
 from leakbound.stress import stresses_of
 from leakbound.study import ModelSettings
 from leakbound.text.shown import below, number
 from leakbound.unlearning import Inventing
+from leakbound.unlearning.work_folder import PUSHED, read_log
 from unlearning import seconds_of
 
 
@@ -228,15 +230,24 @@ class Board:
             if some:
                 header = ["method", *(name.partition(",")[0] for name in some)]
                 yield from _table(
-                    [header] + [[n, *(_cell(each[n]) for each in some.values())] for n in order]
+                    [header]
+                    + [[self._row(n), *(_cell(each[n]) for each in some.values())] for n in order]
                 )
         columns = self._columns()
         lines = [["method", *columns, "training"]]
         for name in order:
             cells = (_range([column(run) for run in runs[name]]) for column in columns.values())
             models = (self.lab.folder / "models" / self.lab.slug(name, s) for s in self.seeds)
-            lines.append([name, *cells, f"{median(map(seconds_of, models)):.0f} s"])
+            lines.append([self._row(name), *cells, f"{median(map(seconds_of, models)):.0f} s"])
         yield from _table(lines)
+
+    def _row(self, name: str) -> str:
+        """The name in the tables; it states that CEL's push acts on no question.
+
+        All seeds start from one target, so the first one decides.
+        """
+        model = self.lab.folder / "models" / self.lab.slug(name, self.seeds[0])
+        return f"{name} (push idle)" if read_log(model / LOG)[0].get(PUSHED) == 0 else name
 
     def _standing(
         self, runs: Mapping[str, Sequence[Run]], stress: str

@@ -36,9 +36,10 @@ HEAD = """\
 
 A claim is one number above or below a limit, fixed in code before anything is drawn. Its verdict
 reads intervals only. Models *agree* if every model's interval is on the claim's side of the limit,
-and *contradict* if every interval is on the other side. Otherwise the claim is *undecided*. It is
-*not tested* if the design cannot show it or its figure has no interval: a capital letter gives the
-reason.
+and *contradict* if every interval is on the other side. Otherwise the claim is *undecided*. One
+rule applies to every claim: it is *not tested* if the design cannot show or cannot contradict it,
+if it rests on a model that leaks no more than its control, or if its figure has no interval. A
+capital letter gives the reason.
 
 A verdict is about these models, not about the methods that made them. Two figures are two seeds, so
 two models. Each interval has 99 % confidence, two-sided, without adjustment between claims. Figures
@@ -80,7 +81,7 @@ def identity(claim: Claim, size: str) -> dict[str, Any]:
     """A digest of the quantity and of the settings of its runs, and the seeds."""
     name = claim.data or NAMED[size]
     block = BLOCKS[name]
-    alone = ("methods", "ablations", "more", "ways", "beside", "utility")
+    alone = ("methods", "ablations", "more", "ways", "beside", "below", "utility")
     shared = {key: value for key, value in block.items() if key not in alone}
     every = {**block["methods"], **block["ablations"], **block["more"]}
 

@@ -90,6 +90,7 @@ class Size:
     keeps: str = ""
     first: int = 0
     beside: str = ""
+    below: tuple[str, ...] = ()
 
     @property
     def every(self) -> Mapping[str, Method]:
@@ -118,7 +119,8 @@ def size_of(row: Mapping[str, Any]) -> Size:
             method: Method(**each) if isinstance(each, dict) else Method(each)
             for method, each in row[name].items()
         }
-    made["scorers"], made["rates"] = tuple(row["scorers"]), tuple(row.get("rates", ()))
+    for name in ("scorers", "rates", "below"):
+        made[name] = tuple(row.get(name, ()))
     made["utility"] = {name: tuple(each) for name, each in row["utility"].items()}
     made["ways"] = {name: ways[name] for name in row.get("ways", ways)}
     return Size(**made)

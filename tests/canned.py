@@ -11,6 +11,7 @@ import numpy as np
 
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError
+from leakbound.inputs import SELECTION
 from leakbound.sampling import philox
 from leakbound.store import DrawnPart, Part
 from leakbound.types import (
@@ -213,8 +214,11 @@ class AskedEngine:
             if self.broken(query):
                 yield Failure(query=query, reason="logits are NaN after 'x' (1 tokens)")
                 continue
+            sure: dict[str, Any] = {"model_logprob": -1.0} if draws.purpose == SELECTION else {}
             made = [
-                Completion(answer=text, finish="stop", token_ids=None, count=count, chunk=chunk)
+                Completion(
+                    answer=text, finish="stop", token_ids=None, count=count, chunk=chunk, **sure
+                )
                 for chunk, size in enumerate(sizes, draws.first_chunk)
                 for text, count in self._counts(query, decoding, draws, chunk, size)
                 if count

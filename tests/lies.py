@@ -38,7 +38,7 @@ LEAK, CLEAN = "it was Ann", "it was nobody"
 CHANCE = 0.4  # so that the greedy answer is clean
 QUESTION = "who did it"
 LAWS = {QUESTION: {LEAK: CHANCE, CLEAN: 1 - CHANCE}}
-QUICK = Patience(timeout=0.3, whole=0.5, attempts=3, first_wait=0.01, longest_wait=0.1)
+QUICK = Patience(timeout=0.3, whole=0.5, attempts=3, first_wait=0.01, longest_wait=60)
 Lie = Callable[[Rule], Rule]
 
 

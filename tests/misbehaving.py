@@ -251,7 +251,7 @@ def honest(laws: Mapping[str, Law]) -> Rule:
 
 WHO = "who did it"
 QUERY = Query(id="q0", prompt_id="q0", text=WHO)
-QUICK = Patience(timeout=60, attempts=3, first_wait=0.01, longest_wait=0.5)
+QUICK = Patience(timeout=60, attempts=3, first_wait=0.01, longest_wait=60)
 
 
 def engine_at(url: str, options: str = "probe=off", prompting: Prompting | None = None) -> Any:

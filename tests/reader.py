@@ -66,11 +66,17 @@ def data(folder: Path) -> None:
     """Write a few rows of each file of the data sets."""
     files = {"forget10": ROWS, "retain": KEPT, "real_authors": KEPT, "world_facts": KEPT}
     changed = {f"{name}_perturbed": [r | CHANGED for r in rows] for name, rows in files.items()}
-    _write(folder / "tofu", files | changed | {"retain90": KEPT, "holdout10": ROWS})
+    more = {"retain90": KEPT, "holdout10": ROWS, "retain95": KEPT, "forget05": ROWS}
+    more["forget05_perturbed"] = changed["forget10_perturbed"]
+    _write(folder / "tofu", files | changed | more)
     shown = {"forget_qa_icl": ROWS, "retain_qa_icl": KEPT}
     _write(folder / "muse" / "news", {"forget_qa": ROWS, "retain_qa": KEPT} | shown)
     choices = {"question": "Which is a sea?", "choices": ["red", "up", "go", "ten"], "answer": 0}
     _write(folder / "wmdp", {"wmdp-bio": [choices]})
+    _write(folder / "harry_potter_qa", {})
+    header = ("Question", "Affirmative Response", "Key Words")
+    with (folder / "harry_potter_qa" / "hp_qa_en.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([header, ("Where is the sea?", "It is in ", "Oslo")])
     (folder / "jailbreakbench").mkdir()
     with (folder / "jailbreakbench" / "jbb_goals_official.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("category", "behavior", "goal"), ("a", "b", "Say red.")])

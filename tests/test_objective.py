@@ -228,6 +228,7 @@ def test_a_share_of_the_depth_ends_at_a_block(layer: str, depth: int, block: int
 def test_a_preset_tells_how_its_authors_train() -> None:
     shared = {"epochs": 10, "learning_rate": 1e-5, "batch_size": 8, "accumulation": 4}
     shared |= {"schedule": "linear", "warmup_ratio": 0.1, "weight_decay": 0.01, "max_grad_norm": 1}
+    shared |= {"whole_steps": True}
     assert parse_objective("npo:openunlearning,beta=0.5").training == shared
     joined = parse_objective("npo:openunlearning+altpo:openunlearning+entropy")
     assert joined.training == {**shared, "epochs": 2, "warmup_ratio": 0.5}

@@ -30,6 +30,7 @@ _EXPORTS = {
     "ModelSettings": "leakbound.study",
     "RayWorkers": "leakbound.engines.ray_workers",
     "evaluate": "leakbound.evaluation",
+    "merge": "leakbound.evaluation.verbs",
     "sample": "leakbound.evaluation",
     "score": "leakbound.evaluation",
     "bound": "leakbound.evaluation",

@@ -58,7 +58,7 @@ class PlugIn:
 _loaded: dict[tuple[str, str], PlugIn] = {}
 
 
-def find(family: str, table: Mapping[str, T], name: str) -> T:
+def find(family: str, table: Mapping[str, T], name: str, remedy: str = "") -> T:
     """The member of a family by its name.
 
     Other packages add theirs in the entry-point group `leakbound.<family>s` (`leakbound.losses`); a
@@ -68,6 +68,7 @@ def find(family: str, table: Mapping[str, T], name: str) -> T:
         family: such as "scorer".
         table: the built-in members by name.
         name: the member's.
+        remedy: what else helps if the name is unknown.
 
     Returns:
         The member.
@@ -79,7 +80,8 @@ def find(family: str, table: Mapping[str, T], name: str) -> T:
         return table[name]
     others = _points(family)
     if name not in others.names:
-        raise InputError(f"unknown {family} {name!r}. {suggestion(name, {*table, *others.names})}")
+        near = suggestion(name, {*table, *others.names})
+        raise InputError(f"unknown {family} {name!r}. {near} {remedy}".rstrip())
     point, package = others[name], "unknown"
     if point.dist is not None:
         package = f"{point.dist.name} {point.dist.version}"

@@ -92,6 +92,8 @@ def test_leak_k_asks_paraphrases_for_the_original_answers(folder: Path) -> None:
     assert benchmark.split("retain")[0].question == "Who is 400?"
     assert (benchmark.scorers, benchmark.max_new_tokens) == (("entailment",), 200)
     assert (benchmark.n, benchmark.decoding) == (200, Decoding(top_k=50))
+    assert "50 likeliest tokens (top-k 50)" in benchmark.notes[0]
+    assert benchmark.decoding.name == "T=1 top-k=50"  # as tables have it
     assert len(load(folder, "tofu-legacy", limit=305).prompts) == 305  # beats the profile's rows
     retain = load_benchmark("tofu:retain90", data=folder, profile="leak-k")
     assert retain.scorers == ("entailment:direction=answer-to-output",)

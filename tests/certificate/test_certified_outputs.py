@@ -53,7 +53,8 @@ def test_half_of_a_question_cut_decides(tmp_path: Path) -> None:
     assert "Limit" not in made.specification
     complete, cut = 3 * N // 2, N // 2
     assert made.ledger == {**made.ledger, "draws": 2 * N, "cut": cut, "complete": complete}
-    assert made.specification["Outputs"] == f"{2 * N} draws: {complete} complete, {cut} cut"
+    counted = f"{2 * N} draws: {complete} complete, {cut} cut (25.0 %)"
+    assert made.specification["Outputs"] == counted
     assert made.rule == 2
 
 
@@ -61,7 +62,8 @@ def test_a_limit_that_is_accepted_is_stated(tmp_path: Path) -> None:
     made = claimed(cut_run(tmp_path / "r", N - 2), accept_cut=True)
     assert made.verdict == "pass"
     assert made.specification["Limit"].endswith("accepted by the claim")
-    assert "in the first 3 tokens (49.6 % of the draws were cut there)" in made.sentence
+    assert "leaks in the first 3 tokens, " in made.sentence
+    assert "cut (49.6 %)" in made.sentence
 
 
 def test_a_limit_that_a_published_protocol_sets_is_accepted(tmp_path: Path) -> None:

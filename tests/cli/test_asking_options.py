@@ -10,7 +10,7 @@ import pytest
 from commands import SMALL, done, leakbound, refused
 
 from leakbound.store import Run
-from misbehaving import Answer, Body, chat_server, fails, says
+from misbehaving import LISTED, Answer, Body, chat_server, fails, honest, says
 
 FEW = ("-n", 8, "--device", "cpu")
 LABELLED = "label,judge\n" + "1,1\n" * 30 + "1,0\n" + "0,0\n" * 40
@@ -132,3 +132,12 @@ def test_a_busy_judge_leaves_the_run_incomplete_and_is_asked_again(
         assert {text for text in times if times[text] > 1} == failed  # no other is asked again
         assert gone_on == estimates("at once")
     assert all(row["missing"] == 0 for row in gone_on)  # type: ignore[index]
+
+
+def test_options_of_servers_reach_a_served_model(questions: Path) -> None:
+    with chat_server(honest({}), LISTED) as up:
+        asked = ("evaluate", f"openai:{up.url}#mm?probe=off", "--benchmark", questions)
+        asked += ("--samples", 4, "--scorer", "keyword", "--dry-run")
+        refused(leakbound(*asked), "no model 'mm'", "'m'", "--unlisted")
+        refused(leakbound(*asked, "--patience", 0), "`patience` of a server", "at least 1")
+        assert "10 draws in 4 requests" in done(*asked, "--unlisted", "--patience", 5).out

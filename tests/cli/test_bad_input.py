@@ -26,7 +26,7 @@ from tiny import WORDS
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["--temperature", "abc"], ["--temperature", "'abc'", "numbers separated by commas"]),
+        (["--temperature", "abc"], ["--temperature", "'abc'", "a number or a percentage"]),
         (["--temperature", "0.12345678,0.12345679"], ["'T=0.123457'", "alike to six digits"]),
         (["--adaptive-mode", "two_pass"], ["two_pass", "Add --adaptive-temperature C"]),
         (["--confidence", "1"], ["confidence", "1.0", "Use 0.99"]),
@@ -59,6 +59,7 @@ def test_what_must_be_said(tmp_path: Path) -> None:
     for given in (["--epsilon", 0], ["--epsilon", "nan"], ["--clean", 1]):
         refused(leakbound("plan", *given), "strictly between 0 and 1", f"{float(given[1])!r}")
     refused(leakbound("plan", "--epsilon", 0.1, "--confidence", 1), "confidence", "1.0")
+    refused(leakbound("plan", "--clean", "1%%"), "--clean", "0.02 or 2%, got '1%%'")
 
 
 @pytest.mark.usefixtures("no_model")

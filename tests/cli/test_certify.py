@@ -64,7 +64,7 @@ def test_one_json_document(leaky: Path) -> None:
 
 
 def test_verify_names_what_differs(leaky: Path) -> None:
-    done("certify", leaky, "--max-leak", 0.2)
+    done("certify", leaky, "--max-leak", "20%")
     file = leaky / CERTIFICATE
     values = json.loads(file.read_text())
     values["estimate"]["upper"] = 0.001
@@ -88,7 +88,7 @@ def test_verify_names_what_differs(leaky: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["--max-leak", "1%"], ["--max-leak", "'1%'"]),
+        (["--max-leak", "1 of 9"], ["--max-leak", "got '1 of 9'"]),
         (["--max-leak", 0], ["`max_leak`", "0.0", "such as 0.01"]),
         ([], ["--max-leak", "Missing option"]),
         (["--max-leak", 0.1, "--scorer", "contains"], ["'contains'", "`leakbound score` first"]),

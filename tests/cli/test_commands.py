@@ -106,6 +106,6 @@ def test_report_on_several_runs_is_one_page(run: Path, finished: Path, tmp_path:
 
 
 def test_plan_answers_in_words_and_json() -> None:
-    assert "23,026 draws" in done("plan", "--epsilon", 0.01).out
-    told = done("plan", "--epsilon", 0.05, "--clean", 0.02, "--side", "both", "--json").json
+    assert "23,026 draws" in done("plan", "--epsilon", 0.01, "--side", "upper").out
+    told = done("plan", "--epsilon", "5%", "--clean", "2 %", "--confidence", "99%", "--json").json
     assert told == {"confidence": 0.99, "epsilon": 1060, "clean": 228}

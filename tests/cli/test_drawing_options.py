@@ -63,6 +63,7 @@ def rewritten(untied: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     how = ("--inputs", "rules", "--queries", 3, "--ids", "--ids-draws", 8)
     shown = done(*command(untied, asked, out, *how, *SMALL))
     assert "by protocol, 2 questions" in shown.out
+    assert "Full: ED, mean" in " ".join(shown.out.split())
     return out
 
 

@@ -17,6 +17,7 @@ Arguments = Callable[[Path, Path, Path], list[object]]
 WRITES: dict[str, Arguments] = {
     "evaluate": lambda run, model, file: ["evaluate", model, "--like", run, "--out", run],
     "sample": lambda run, model, file: ["sample", model, "--like", run, "--out", run],
+    "merge": lambda run, model, file: ["merge", run, "--out", run],
     "stress": lambda run, model, file: ["stress", model, "--like", run, "--out", run],
     "score": lambda run, model, file: ["score", run],
     "bound": lambda run, model, file: ["bound", run],

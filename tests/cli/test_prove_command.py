@@ -22,11 +22,11 @@ from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.proof import proved_tail
 from leakbound.scorers import make_scorer
 from leakbound.scorers.wording import Keyword
-from leakbound.store import EstimateRow, Run, leaking, tables
+from leakbound.store import CONTROL, EstimateRow, Run, leaking, tables
 from leakbound.study import Prove
 from leakbound.types import Event, Proving
 
-SAID = "were cut there): leak probability ≥ 0."
+SAID = "proved: leak probability ≥ 0."
 
 
 def command(model: Path, questions: Path, out: Path, *more: object) -> tuple[object, ...]:
@@ -62,6 +62,41 @@ def proofs(run: Path) -> dict[str, EstimateRow]:
 def file_of_proofs(run: Path, scorer: str = "keyword") -> Path:
     (file,) = (run / "arms" / "target" / "proofs").glob(f"{scorer}*.parquet")
     return file
+
+
+def test_a_run_that_moved_with_its_models_is_used_from_any_folder(
+    model: Path,
+    control: Path,
+    questions: Path,
+    finished: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was made with relative paths, and its arms are those of a run with absolute paths."""
+    first = Path("first")
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(model, first / "models" / "mine")
+    shutil.copytree(control, first / "models" / "other")
+    done(*command(first / "models" / "other", questions, first / "runs" / "other"))
+    controlled = ("--control", first / "runs" / "other")
+    done(*command(first / "models" / "mine", questions, first / "runs" / "mine", *controlled))
+    done("certify", first / "runs" / "mine", "--scorer", "keyword", "--max-leak", "0.9")
+    moved = tmp_path / "another" / "place"
+    moved.parent.mkdir()
+    first.rename(moved)
+    monkeypatch.chdir("/")
+    mine, run = moved / "models" / "mine", moved / "runs" / "mine"
+    opened = Run.open(run)
+    assert opened.model(CONTROL) == str(moved / "models" / "other")
+    assert opened.control == str(moved / "runs" / "other")
+    identities = [r.arms["target"].identity for r in (opened, Run.open(finished))]
+    assert identities[0] == identities[1]
+    done("verify", run / "certificate.json", run, "--with-model", mine)
+    done("prove", run, "--budget", 5)
+    stressed = tmp_path / "stressed"
+    done("stress", mine, "--like", run, "--under", "openers", "--out", stressed)
+    shutil.move(stressed, moved / "runs" / "stressed")
+    done("prove", moved / "runs" / "stressed", "--budget", 5)
 
 
 def test_what_is_proved_is_more_than_the_answer_alone_and_below_what_was_drawn_at_most(

@@ -1,4 +1,4 @@
-"""Run the commands and Python of README, and of the table in `docs/own-model.md`, in order.
+"""Run the commands and Python of README, `docs/own-model.md`'s table and `papers.md`, in order.
 
 All run in one folder, as they are written, with every default. Models and data are small
 substitutes under the same names.
@@ -6,6 +6,7 @@ substitutes under the same names.
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from collections.abc import Iterator
@@ -15,12 +16,13 @@ from typing import Any, NamedTuple
 import pytest
 from commands import leakbound
 
-from reader import lay_out
+from reader import ROWS, lay_out
 
 TESTS = Path(__file__).parent.parent
 README = (TESTS.parent / "README.md").read_text(encoding="utf-8")
 OWN = (TESTS.parent / "docs" / "own-model.md").read_text(encoding="utf-8")
 TEXT = README + "\n" + OWN.partition("\n## More options\n")[2].partition("\n## ")[0]
+PAPERS = (TESTS.parent / "docs" / "reproduce" / "papers.md").read_text(encoding="utf-8")
 PARTS = re.compile(r"^```(\w*)\n(.*?)^```|^\|[^|\n]+\|([^|\n]+)\|$", re.M | re.S)
 EVALUATE = "leakbound evaluate my-unlearned-model --benchmark tofu:forget10"
 VERDICTS = (0, 4, 5)
@@ -33,6 +35,15 @@ EXCEPTIONS = {
     "--scorer 'rouge-l-recall>=0.5' --scorer entailment": "asks a classifier of the hub",
     "--profile leak-k": "asks a classifier of the hub",
     "--control-questions others.csv": "no others here: tests/evaluation/test_control_questions.py",
+    "leakbound evaluate M --profile leak-k --benchmark tofu:forget10 --out R": "as above",
+    "leakbound score R --scorer entailment": "as above",
+    "leakbound evaluate M --benchmark jbb --scorer 'classifier:cais/HarmBench-Llama-2-13b-cls,"
+    "form=yes-no,prompt=FILE' --out R": "as above",
+    "leakbound evaluate M --benchmark wmdp:bio-explain --scorer "
+    "judge:openai:http://127.0.0.1:8080/v1#J --out R": "asks a server",
+    "leakbound evaluate M --inputs model:CHAT --design fresh --benchmark tofu:forget10 --out R": (
+        "needs a model that rewrites"
+    ),
 }
 """Commands that cannot be run here, with the reason."""
 
@@ -66,6 +77,19 @@ def steps() -> Iterator[Step]:
             number += 1
             if (whole := _whole(code, number)) is not None:
                 yield Step("sh", whole)
+
+
+def paper_steps() -> Iterator[Step]:
+    """Yield the commands of the papers' tables; what is written has a folder of its own.
+
+    R and S stay the finished runs that a command reads.
+    """
+    codes = [code for code in re.findall(r"`([^`]+)`", PAPERS) if code not in EXCEPTIONS]
+    for number, code in enumerate(codes):
+        if code.startswith("--objective "):
+            code = f"leakbound unlearn M {code} --benchmark tofu:forget05 --out N"
+        if code.startswith("leakbound ") and " --" in code:
+            yield Step("sh", re.sub(r"--out \w+$", f"--out papers/{number}", code))
 
 
 def _whole(code: str, number: int) -> str | None:
@@ -114,7 +138,7 @@ def run(step: Step, names: dict[str, Any]) -> str:
 
 def test_everything_that_is_excepted_or_completed_stands_there() -> None:
     for text in [*EXCEPTIONS, *COMPLETED]:
-        assert text in TEXT
+        assert text in TEXT + PAPERS
 
 
 @pytest.mark.slow
@@ -125,3 +149,21 @@ def test_every_command_and_every_example_runs_in_order() -> None:
     failed = [wrong for step in steps_to_run if (wrong := run(step, names))]
     assert not failed, "\n".join(failed)
     assert names["worst"].query_id is None
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("place")
+def test_every_command_of_the_papers_runs() -> None:
+    """M knows the answers, which are short, and has the layers that recipes name."""
+    rates = "--epochs 150 --batch-size 4 --learning-rate 0.01 --schedule constant"
+    taught = f"leakbound finetune my-model --benchmark tofu:forget10 {rates} --out M"
+    assert not run(Step("sh", taught), {})
+    Path("C").symlink_to("my-retrained-model")
+    rows = [{"question": row["question"], "rewriting": f"Say: {row['question']}"} for row in ROWS]
+    Path("rewritings.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    draws = "--temperature 0.2,1 --metrics r_avg -n 64"
+    for run_of, model in (("R", "my-unlearned-model"), ("S", "my-npo-model")):
+        made = f"leakbound evaluate {model} --benchmark tofu:forget10 {draws} --out {run_of}"
+        assert not run(Step("sh", made), {})
+    failed = [wrong for step in paper_steps() if (wrong := run(step, {}))]
+    assert not failed, "\n".join(failed)

@@ -119,7 +119,10 @@ def test_redaction_is_lifted_by_saying_so(run: Path) -> None:
     older = f"`{run / 'report.html'}` was written before and holds the texts"
     assert older in done("report", run, "--redact").err
     assert older in done("bound", run).err  # and wherever a page is written again
-    assert Run.open(run).redacted
+    assert Run.open(run).redacted is True
+    done("report", run, "--redact-questions")
+    assert Run.open(run).redacted == "questions"
+    assert "who wrote" not in (run / "report-redacted.html").read_text()
     (run / "report.html").unlink()
     done("report", run, "--no-redact")
     assert holds_texts(run / "report.html")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from dataclasses import replace
@@ -13,6 +14,7 @@ import pytest
 from commands import asked_of, done, leakbound, refused
 
 from leakbound.engines import loading
+from leakbound.engines.loading import load_model
 from leakbound.unlearning import Adapters, Inventing, TrainingSettings, Watch, Weights
 from tiny import BOTH_KINDS, tiny_model_folder
 
@@ -138,8 +140,27 @@ def test_each_method_trains(model: Path, facts: Path, tmp_path: Path, objective:
     assert done("unlearn", model, *named, *how).json["steps"] == 3
     name = recipe(out)["objective"]["terms"][0]["loss"]
     lines = (out / "training.jsonl").read_text().splitlines()
-    first, _, last = map(json.loads, lines[:3])
+    first, _, last = (line for line in map(json.loads, lines) if "loss" in line)
     assert last[f"forget {name}"] < first[f"forget {name}"]
+
+
+def test_a_dry_run_checks_and_counts_and_writes_nothing(
+    model: Path, facts: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "m"
+    command = ("unlearn", model, "--objective", "npo", "--benchmark", facts, "--out", out)
+    command = (*command, "--epochs", 3, "--batch-size", 1, "--accumulation", 2, "--device", "cpu")
+    steps, memory = done(*command, "--dry-run", "--json").json["notes"]
+    counted = "3 steps with 1 of warm-up, accumulation 2, 6 passes"
+    assert steps == f"2 forget rows, 1 retain rows; {counted}"
+    every = sum(p.nbytes for p in load_model(str(model)).model.parameters())
+    assert f"{math.ceil(4 * every / 1e6)} MB" in memory  # weights, gradients and two moments
+    assert steps in done(*command, "--dry-run", "--lora", 2).out
+    refused(leakbound(*command, "--max-length", 5, "--dry-run"), "tokens, the limit is 5")
+    assert not [*tmp_path.iterdir()]
+    assert done(*command, "--json").json["steps"] == 3
+    assert done(*command, "--dry-run", "--json").json["reused"]
+    refused(leakbound(*command, "--seed", 1, "--dry-run"), "made from other settings")
 
 
 def test_what_is_taught(model: Path, facts: Path, tmp_path: Path) -> None:
@@ -178,6 +199,10 @@ OF_FACTS = ("unlearn", "--benchmark", "{facts}", "--objective")
         (("finetune", "--texts", "a.txt", "--split", "forget"), "`--split` is not used with"),
         (("unlearn", "--objective", "ga"), "nothing to train on.*--forget"),
         (("unlearn", "--objective", "gd", "--forget", "texts.txt"), "Name a retain set"),
+        (
+            ("unlearn", "--objective", "gd", "--benchmark", "own.csv"),
+            "mark its rows by a column `role` with the value retain",
+        ),
         ((*OF_FACTS, "finetune"), "Use `finetune` for plain training"),
         ((*OF_FACTS, "npo", "--lora-alpha", 8), "`--lora-alpha` needs --lora"),
     ],
@@ -193,6 +218,7 @@ def test_wrong_use_is_told_before_weights_are_read(
     monkeypatch.delattr(loading, "AutoModelForCausalLM")
     monkeypatch.chdir(tmp_path)
     Path("texts.txt").write_text("red sky blue")
+    Path("own.csv").write_text("question,answer\nwho wrote red,Ann\n")
     verb, *rest = (str(word).format(facts=facts) for word in command)
     said = leakbound(verb, model, "--out", "m", *rest)
     refused(said)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import inspect
 from collections.abc import Callable
@@ -52,6 +53,8 @@ def listed(one: ListedBound, method: str | None) -> Bound:
     """A listed bound of one question as one of its scores, with what it asks for fixed."""
     fixed = {name: FIXED[name] for name in inspect.signature(one.bound).parameters & FIXED.keys()}
     given = {**fixed, **({} if method is None else {"method": method})}
+    if method == "grid":
+        given["side"] = "upper"
     bound = partial(one.bound, **given)
     return from_scores(bound) if one.evidence == "hits" else by_name(bound)
 
@@ -123,6 +126,44 @@ def gives_estimates(function: Bound) -> bool:
     return Estimate in parts or tuple[Estimate, ...] in parts
 
 
+STATED = {"confidence": 0.99, "side": "both", "missing": 0, "seed": None}
+
+
+@pytest.mark.parametrize("name", [name for name in BOUNDS if name != "effects of two knobs"])
+def test_a_bound_has_the_signature_that_the_docs_state(name: str) -> None:
+    parameters, evidence = inspect.signature(BOUNDS[name].bound).parameters, BOUNDS[name].evidence
+    settings = {p.name: p.default for p in parameters.values() if p.kind is p.KEYWORD_ONLY}
+    stated = STATED | ({"confidence": 0.95} if evidence == "bound of seeds" else {})
+    assert {key: settings.get(key) for key in stated.keys() & parameters} == {
+        key: stated[key] for key in stated.keys() & parameters
+    }
+    if evidence in ("hits", "scores"):
+        first = {"hits": ["hits", "n"], "scores": ["scores"]}[evidence]
+        assert list(parameters)[: len(first)] == first
+        assert {"confidence", "side", "missing"} <= settings.keys()
+        ordered = any("betting" in row for row in ROWS if row.startswith(name)) or name == "leak@k"
+        assert ("seed" in settings) == ordered
+
+
+def test_only_public_names_are_listed() -> None:
+    source = ast.parse(inspect.getsource(stats)).body
+    imported = [
+        entry for line in source if isinstance(line, ast.ImportFrom) for entry in line.names
+    ]
+    public = {entry.asname for entry in imported if entry.asname}
+    assert set(dir(stats)) == public | {"BOUNDS", "Evidence", "ListedBound"}
+
+
+def test_an_estimate_is_one_line() -> None:
+    assert str(proportion_bound(1, 1024, side="upper", missing=2)) == (
+        "leak probability: value 0.000978474, lower 0, upper 0.00977599, confidence 0.99, "
+        "side upper, n 1024, missing 2, method Clopper-Pearson, stopping fixed n"
+    )
+    several = str(mean_bound([SCORES, 1 - SCORES], seed=7))
+    assert several.startswith("mean leakage: value 0.19 to 0.81, lower 0.104021 to 0.707081, upper")
+    assert "method finite-horizon betting, seed 7, " in several
+
+
 @every_bound
 @pytest.mark.parametrize("law", LAWS)
 def test_ends_enclose_the_value_and_stay_in_range(name: str, law: str) -> None:
@@ -150,7 +191,9 @@ def test_more_confidence_is_wider(name: str) -> None:
 def test_both_sides_spend_half_of_alpha_each(name: str) -> None:
     both = ROWS[name](SCORES, confidence=0.9, side="both")
     share = 0.9 if name in OF_P else 0.95
-    assert both.upper == pytest.approx(ROWS[name](SCORES, confidence=share).upper, abs=1e-9)
+    assert both.upper == pytest.approx(
+        ROWS[name](SCORES, confidence=share, side="upper").upper, abs=1e-9
+    )
     lower = ROWS[name](SCORES, confidence=0.95, side="lower").lower
     assert both.lower == pytest.approx(lower, abs=1e-9)
 

@@ -46,9 +46,11 @@ def of_hits(scores: Any, counts: Any = None, *, missing: Any = 0, **how: Any) ->
     return proportion_over_questions(hits, counts.sum(axis=1) + missing, missing=missing, **how)
 
 
-def of_judged_hits(scores: Any, counts: Any = None, *, missing: Any = 0, **how: Any) -> Estimate:
+def of_judged_hits(
+    scores: Any, counts: Any = None, *, missing: Any = 0, seed: Any = None, **how: Any
+) -> Estimate:
     """The same, where a judge that errs tells what a leak is."""
-    bound = partial(of_hits, scores, counts, missing=missing)
+    bound = partial(of_hits, scores, counts, missing=missing, seed=seed)
     return corrected_bound(bound, positives=(190, 200), negatives=(6, 300), **how)
 
 
@@ -141,6 +143,19 @@ def test_ends_enclose_the_value_and_the_other_end_is_trivial(name: str) -> None:
         assert np.sum(made.n) == SCORES.size
 
 
+@pytest.mark.true_entropy
+@every_statement
+def test_without_a_seed_one_is_drawn_and_gives_the_same_bound_again(name: str) -> None:
+    first, second = (ROWS[name](SCORES, side="upper") for _ in range(2))
+    if first.seed is None:
+        assert ends(first)[1].tolist() == ends(second)[1].tolist()
+        return
+    assert first.seed != second.seed
+    again = ROWS[name](SCORES, side="upper", seed=first.seed)
+    assert (ends(again)[1].tolist(), again.seed) == (ends(first)[1].tolist(), first.seed)
+    assert f"seed {first.seed}, " in str(first)
+
+
 @every_statement
 def test_more_confidence_is_wider(name: str) -> None:
     uppers = [ends(ROWS[name](SCORES, confidence=c))[1].sum() for c in (0.5, 0.9, 0.9999)]
@@ -156,7 +171,7 @@ def test_both_ends_split_alpha(name: str) -> None:
         half = 1 - (1 - share / 2) ** QUESTIONS
     else:
         half = 0.05
-    upper = ends(ROWS[name](SCORES, confidence=1 - half))[1]
+    upper = ends(ROWS[name](SCORES, confidence=1 - half, side="upper"))[1]
     lower = ends(ROWS[name](SCORES, confidence=1 - half, side="lower"))[0]
     np.testing.assert_allclose(ends(both), (lower, upper), atol=1e-9)
 

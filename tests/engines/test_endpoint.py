@@ -10,7 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from email.utils import format_datetime
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,7 +29,7 @@ from leakbound.types import Decoding, Message, Request
 from misbehaving import Answer, Body, Rule, chat_server, fails, raw_server, says
 
 GREEDY = Decoding(temperature=0, max_new_tokens=9)
-QUICK = Patience(timeout=60, attempts=3, first_wait=0.01, longest_wait=0.5, concurrency=3)
+QUICK = Patience(timeout=60, attempts=3, first_wait=0.01, longest_wait=60, concurrency=3)
 SCHEMA = json.dumps({"type": "object", "properties": {"leak": {"type": "boolean"}}})
 YES = '{"leak": true}'
 
@@ -141,7 +143,7 @@ class Calendar(datetime):
         ((fails(429, Retry_After="7.5"), fails(500)), [7.5, 2]),
         ((fails(429, Retry_After=SOON, Date="not stated"),), [900]),
         ((fails(429, Retry_After=SOON, Date=SLOW),), [60]),
-        ((fails(429, Retry_After="-5"), fails(429, Retry_After="-inf")), [0, 0]),
+        ((fails(429, Retry_After="-5"), fails(429, Retry_After="-inf")), [1, 1]),
         ((fails(429, Retry_After="nan"), fails(429, Retry_After="soon")), [1, 2]),
         ((fails(429, Retry_After="Fri, 31 Dec 9999 23:59:59 -2359"),), [1]),
     ],
@@ -160,6 +162,22 @@ def test_waits_double_unless_the_server_says_how_long(
         chat = opened(served.url, tmp_path, first_wait=1, longest_wait=1000)
         assert chat.chat([asks("who")], GREEDY, 0) == ["to who"]
     assert clock.waits == waits
+
+
+def test_stated_waits_last_until_patience_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rejection with `Retry-After` is no attempt; once patience ends nothing more is sent."""
+    busy = fails(429, Retry_After="0.05")
+    with chat_server(first(*[busy] * 2 * QUICK.attempts)) as served:
+        assert opened(served.url, tmp_path).chat([asks("who")], GREEDY, 0) == ["to who"]
+    ticks = count()
+    monkeypatch.setattr(server, "time", SimpleNamespace(monotonic=lambda: next(ticks) / 10))
+    with chat_server(lambda *_: busy) as served:
+        chat = opened(served.url, tmp_path, longest_wait=0.5, concurrency=1)
+        with pytest.raises(IncompleteError, match=r"429.* 0\.05 s after .*--patience is 0\.5 s"):
+            chat.chat([asks("what"), asks("why")], GREEDY, 0)
+    assert served.texts == ["what"] * 5
 
 
 def test_what_failed_is_no_reply_and_is_asked_again(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from leakbound.engines import Prompting, open_engine
+from leakbound.engines.openai import ServedEngine
 from leakbound.errors import IncompleteError, InputError, ModelError
 from leakbound.store.artifact import Journal
 from leakbound.text.counting import counted_as
@@ -42,7 +43,7 @@ DECODING = Decoding(max_new_tokens=9)
 TRUE = honest({WHO: LAW})
 LLAMA = {
     "/props": {"build_info": "b1", "model_path": "m.gguf", "chat_template": "{{ x }}"},
-    "/v1/models": {"data": [{"id": "m.gguf", "owned_by": "llamacpp", "created": 7}]},
+    "/v1/models": {"data": [{"id": "m", "owned_by": "llamacpp", "created": 7}]},
 }
 VLLM = {
     "/version": {"version": "0.32.0"},
@@ -235,9 +236,26 @@ def test_what_is_turned_away_is_asked_again(trouble: Answer) -> None:
             return trouble
         return TRUE(body, before)
 
+    notes: list[str] = []
     with chat_server(rule, LISTED) as up:
-        sample = draw(engine_at(up.url), 40)
+        engine = engine_at(up.url)
+        engine.tell = lambda *_, note="": notes.append(note)
+        sample = draw(engine, 40)
     assert (sample.n, sample.missing) == (40, 0)
+    stated = trouble.status == 429
+    assert any("429" in note and "waiting 0.01 s" in note for note in notes) is stated
+    assert any("Retry-After" in note for note in engine.usage.notes) is stated
+
+
+def test_a_model_that_the_server_does_not_list_is_refused() -> None:
+    """Unless the user says so, or the server has no list."""
+    with chat_server(TRUE, LISTED) as up:
+        with pytest.raises(ModelError, match=r"no model 'mm'\. Did you mean 'm'\?.*--unlisted"):
+            draw(ServedEngine(f"{up.url}#mm?probe=off"), 4)
+        assert not up.asked
+        assert draw(ServedEngine(f"{up.url}#mm?probe=off&unlisted=on"), 4).n == 4
+    with chat_server(TRUE) as up:
+        assert draw(ServedEngine(f"{up.url}#mm?probe=off"), 4).n == 4
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_the_judge_errors_are_carried_into_the_bound(tmp_path: Path) -> None:
         row = seen[q]
         hits, n, missing = round(row.value * (row.n - row.missing)), 400, row.missing
         tallies[q] = (hits, n, missing)
-        up = proportion_bound(hits, n, missing=missing, **how).upper
+        up = proportion_bound(hits, n, missing=missing, side="upper", **how).upper
         low = proportion_bound(hits, n, missing=missing, side="lower", **how).lower
         want_up = (up - false[0].lower) / (true[0].lower - false[0].lower)
         want_low = (low - false[1].upper) / (true[1].upper - false[1].upper)
@@ -99,7 +99,8 @@ def test_the_judge_errors_are_carried_into_the_bound(tmp_path: Path) -> None:
         assert missing > 10
     hits, n, missing = ([tally[i] for tally in tallies.values()] for i in range(3))
     order = Order.of(run.arms["target"], make_scorer(judge)).keys([*LEAKS])
-    mean = proportion_over_questions(hits, n, missing=missing, seed=order, **how).upper
+    how |= {"missing": missing, "seed": order, "side": "upper"}
+    mean = proportion_over_questions(hits, n, **how).upper
     want = (mean - false[0].lower) / (true[0].lower - false[0].lower)
     assert corrected[None].upper == pytest.approx(want, abs=1e-12)
     assert corrected[None].confidence == 0.99

@@ -26,7 +26,7 @@ from leakbound.evaluation.planning.plan import SteeredPlan, require_confidence
 from leakbound.evaluation.statements.rows import ALL_K
 from leakbound.scorers import make_scorer
 from leakbound.store import Run
-from leakbound.study import Attack, FixedN, Rewritings, Study
+from leakbound.study import Attack, FixedN, Prove, Rewritings, Study
 from leakbound.types import Decoding
 
 LEAKS = {"p0": 0.0, "p1": 0.02, "p2": 0.3, "p3": 0.9}
@@ -95,6 +95,25 @@ def test_every_quantity_is_there_for_every_question_and_arm(tmp_path: Path) -> N
         assert r.method
 
 
+def test_the_weight_of_the_deviation_is_an_option_and_is_stated(tmp_path: Path) -> None:
+    run = evaluate(engine(), benchmark(), out=tmp_path / "r", n=64, rho=0.5)
+    for rho in (0.5, 3.0):
+        stated = rows(run, quantity="expectation deviation")
+        assert {row.estimand for row in stated} == {f"mean + {rho:g} standard deviations"}
+        assert {row.scorer for row in stated} == {"keyword", "rouge-l-recall"}
+        for row in rows(run, quantity="expectation deviation", query_id="p2", scorer="keyword"):
+            p = run.estimates.where(query_id="p2", scope="query", quantity="leak probability")
+            value = p.first(arm="target", scorer="keyword").value
+            assert row.value == pytest.approx(value + rho * (value * (1 - value)) ** 0.5)
+        assert f"ED is the mean plus {rho:g} standard deviations" in summary(run)[0].note
+        assert run.study.rho == rho
+        drawn = run.arms["target"].usage
+        run = evaluate(engine(), benchmark(), out=tmp_path / "r", n=64, rho=3.0)
+        assert run.arms["target"].usage == drawn
+    with pytest.raises(InputError, match="`rho` must be a number >= 0, got -1"):
+        Study(rho=-1)
+
+
 def test_the_bound_follows_the_declared_range_not_the_scores_seen(tmp_path: Path) -> None:
     nothing = CannedEngine({p: {"nothing here": 1.0} for p in LEAKS})
     run = evaluate(nothing, benchmark(), out=tmp_path / "r", n=64)
@@ -131,6 +150,29 @@ def test_another_n_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     sample(engine(), benchmark(), out=tmp_path / "r", n=32)
     with pytest.raises(MixError, match=r"n = 32, fixed before .* says 64\..*--until"):
         sample(engine(), benchmark(), out=tmp_path / "r", n=64)
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "n": ({"n": 64}, "n = 32, fixed before .* says 64"),
+    "seed": ({"seed": 1}, "seed"),
+    "decoding": ({"decodings": Decoding(temperature=0.5, max_new_tokens=8)}, "temperature"),
+    "scorer": ({"scorers": "keywrd"}, "unknown scorer 'keywrd'. Did you mean 'keyword'"),
+    "metric": ({"metrics": "nonsense"}, "unknown metric 'nonsense'"),
+    "engine": ({"control": "vlm:m"}, "unknown engine 'vlm'. Did you mean 'vllm'"),
+    "control": ({"control": 5}, "a model must be a folder, a hub name or an engine, got 5"),
+    "proposal": ({"prove": Prove(9, ("nowhere",))}, "`nowhere` is no finished run"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_needs_no_model_is_refused_before_one_is_loaded(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample(engine(), benchmark(), out=tmp_path / "r", n=32)
+    monkeypatch.setattr("leakbound.study.settings.open_engine", None)
+    how, message = REFUSED[case]
+    with pytest.raises(InputError, match=message):
+        evaluate("a-model", benchmark(), out=tmp_path / "r", **{"n": 32} | how)
 
 
 def test_a_probe_stores_nothing_and_counts_all_that_would_be_drawn() -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -16,15 +17,18 @@ from canned import CannedEngine, benchmark_of, drawn_part
 from exploring import DECODING, arm_of_one, token_ids
 from fake_models import FakeModels, WordClassifier
 from leakbound.benchmarks import Benchmark
+from leakbound.engines.models import OpenModels
 from leakbound.errors import InputError, MixError
 from leakbound.evaluation import bound_run, evaluate, sample, score_run, scorers_for, summary
+from leakbound.evaluation.planning.plan import ScoringCrew, opener_at
 from leakbound.evaluation.scoring import score as scoring
 from leakbound.evaluation.scoring.checks import require_independent_draws
 from leakbound.evaluation.scoring.ordering import Order, draws_key
+from leakbound.evaluation.verbs import bound
 from leakbound.formats.importing import import_run
-from leakbound.scorers import connect, make_scorer
+from leakbound.scorers import connect, make_scorer, spec, specs_of
 from leakbound.store import Arm, Run
-from leakbound.types import Completion, Decoding, Sample, Scorer
+from leakbound.types import Completion, Decoding, Prompt, Sample, Scorer
 
 GOALS = 20
 LEAKS = {f"g{i:02d}": 0.0 if i < 5 else 0.002 if i < 15 else 0.6 for i in range(GOALS)}
@@ -348,3 +352,57 @@ def test_the_order_that_a_file_states_is_taken(tmp_path: Path) -> None:
     for number, files in enumerate(([file, other], [other, file])):
         joined = import_run(files, out=tmp_path / str(number))
         assert draws_key(joined.arms["target"]) != 11
+
+
+@dataclass(frozen=True)
+class Says:
+    """Whether an output has a word: a scorer that is in no package."""
+
+    word: Any = "Vale"
+    name: str = "says"
+    binary: ClassVar[bool] = True
+
+    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+        return [float(self.word in text) for text in texts]
+
+
+def test_scorers_may_be_objects_and_a_later_process_says_how_to_pass_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spec, "_PASSED", {})
+    task = benchmark_of(FEW, answer=WORDS, name="goals", scorers=("contains",))
+    run = evaluate(engine(), task, out=tmp_path / "r", n=16, scorers=Says())
+    assert run.estimates.scorers == run.study.scorers == ("says",)
+    mixed = (Says(), "contains", "says>=0.5")
+    run = evaluate(engine(), task, out=tmp_path / "r", n=16, scorers=mixed)
+    assert run.estimates.scorers == ("says", "contains", "says>=0.5")
+    worst = run.estimates.worst("leak probability", scorer="says")
+    assert worst.upper == run.estimates.worst("leak probability", scorer="contains").upper
+    crew = ScoringCrew(None, OpenModels())  # type: ignore[arg-type]
+    assert pickle.loads(pickle.dumps(opener_at(crew, Says()))).open() == Says()
+    monkeypatch.setattr(spec, "_PASSED", {})
+    later = Run.open(run.path)
+    for look in (bound, summary):
+        with pytest.raises(InputError, match=r"'says' of the class Says .*--scorer NAME`"):
+            look(later)
+    with pytest.raises(InputError, match=r"unknown scorer 'says'.* pass its object to"):
+        evaluate(engine(), task, out=tmp_path / "again", scorers="says")
+    bound(later, "contains")
+    assert summary(later)
+    bound(later, (Says(), "contains"))
+    assert later.estimates.worst("leak probability", scorer="says") == worst
+
+
+@pytest.mark.parametrize(
+    ("scorer", "named"),
+    [
+        (object(), "with `name`, `binary` and `score`, got <object"),
+        (5, "and `score`, got 5. docs"),
+        (Says, "and `score`, got <class"),
+        (Says(name="keyword"), "has the name of another scorer, 'keyword'. Rename it"),
+        (Says(word={1}), "the settings of scorer 'says' must be texts, numbers"),
+    ],
+)
+def test_what_is_no_scorer_object_is_refused(scorer: Any, named: str) -> None:
+    with pytest.raises(InputError, match=named):
+        specs_of(("contains", scorer))

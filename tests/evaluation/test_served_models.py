@@ -11,18 +11,21 @@ from typing import Any
 import pytest
 
 from leakbound import Study
+from leakbound.benchmarks import load_benchmark
 from leakbound.certificate import certify, verify
 from leakbound.engines.openai import ServedEngine
 from leakbound.engines.server import Patience
 from leakbound.errors import IncompleteError, InputError, MixError, UnansweredError
 from leakbound.evaluation import evaluate, summary
+from leakbound.evaluation.drawing.probe import probe
 from leakbound.store import Run
-from leakbound.study import Explore
+from leakbound.study import Explore, ModelSettings
+from leakbound.types import Decoding
 from lies import DETECTABLE, LAWS, QUESTION, UNDETECTABLE, outcome
 from misbehaving import LISTED, Answer, Body, Rule, Served, chat_server, fails, honest, question
 from suites import slow_but
 
-QUICK = Patience(timeout=60, attempts=2, first_wait=0.01, longest_wait=0.1)
+QUICK = Patience(timeout=60, attempts=2, first_wait=0.01, longest_wait=60)
 EMPTIED = (*(name for name in DETECTABLE if " in place of leaks" in name),
            "a flag of a filter over leaks", "the provider's filter over leaks",
            "an unknown field over leaks")  # fmt: skip
@@ -93,6 +96,34 @@ def test_a_stopped_run_asks_for_the_rest_alone(questions: Path, tmp_path: Path) 
     assert list(tmp_path.rglob("*.jsonl")) == []
     rows = run.estimates.where(arm="target", scope="query", quantity="leak probability")
     assert [(row.n, row.missing) for row in rows] == [(40, 4), (40, 0)]
+
+
+@pytest.mark.parametrize("counts", [True, False])
+def test_a_dry_run_states_the_requests_and_tokens_of_the_run(
+    questions: Path, tmp_path: Path, counts: bool
+) -> None:
+    """The server counts seven tokens in a prompt; if it counts none, no total is stated."""
+    true, outputs = honest(LAWS), 2 * (40 + 1)
+
+    def rule(body: Body, before: int) -> Answer:
+        reply = json.loads(true(body, before).body)
+        reply["usage"] |= {"prompt_tokens": 7} if counts else {}
+        return Answer(json.dumps(reply))
+
+    with chat_server(rule, LISTED) as up:
+        engine, task = engine_at(up.url, "probe=off&n=3"), load_benchmark(str(questions))
+        decoding = Decoding(max_new_tokens=9)
+        cost = probe(engine, task, n=40, decoding=[decoding], settings=ModelSettings())
+        first = len(up.asked)
+        run = run_of(engine, questions, tmp_path / "run", decodings=decoding)
+    assert cost.requests == len(up.asked) - first == 2 * (14 + 1)
+    assert (cost.draws, cost.most_tokens) == (outputs, 9 * outputs)
+    usage = [run.arms[name].usage for name in ("greedy", "target")]
+    assert cost.prompt_tokens == sum(spent.prompt_tokens for spent in usage) == 7 * 30 * counts
+    assert 0 < cost.tokens < cost.most_tokens
+    prompts, total = ("about 210", "about 948") if counts else ("the server counts no", "not known")
+    assert f"82 draws in 30 requests; {prompts}" in cost.text()
+    assert total in cost.text()
 
 
 def test_what_is_stored_is_not_drawn_again(served: Served, questions: Path, tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import pickle
 import re
+from collections.abc import Callable
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,7 @@ NEEDS = {
     "budget": {"explore": "exact"},
     "proposals": {"prove_budget": 9},
     "adaptive_mode": {"adaptive_temperature": 0.4},
+    "filters": {"inputs": "rules"},
 }
 """What an option says nothing without."""
 SAID: dict[str, Any] = {
@@ -62,6 +65,7 @@ SAID: dict[str, Any] = {
     "calibration": "/c.jsonl",
     "metrics": ("all",),
     "confidence": 0.9,
+    "rho": 3.0,
     "seed": 5,
     "settings": ModelSettings(
         dtype="bfloat16", device="cpu", template="{question}", system="be"
@@ -156,6 +160,32 @@ def test_what_excludes_one_another_is_refused_when_it_is_made() -> None:
     assert not Path("nowhere").exists()
 
 
+OUT = {"out": "nowhere"}
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (partial(evaluate, "m", "b", n="5", **OUT), "`n` must be a whole number, got '5'. Change"),
+        (partial(evaluate, "m", "b", nn=5, **OUT), "no argument `nn`. Did you mean 'n'"),
+        (partial(evaluate, "m", "b", contrl="c", **OUT), "Did you mean 'control'"),
+        (partial(evaluate, "m", "b", confidence="high", **OUT), "`confidence` must be a number"),
+        (partial(evaluate, "m", "b", stress=5, **OUT), "`stress`.0. must be a text, got 5"),
+        (partial(evaluate, "m", 5, **OUT), "`benchmark` must be a text or .*, got 5"),
+        (partial(evaluate, 5, "fictitious", **OUT), "a model must be .*, got 5"),
+        (partial(evaluate, "m", "b"), "`out` is missing.*out='runs/mine'"),
+        (partial(Decoding, temperature="hot"), "`temperature` must be a number, got 'hot'"),
+        (partial(Explore, "auto", "5"), "`forwards` must be a whole number, got '5'. Change"),
+    ],
+)
+def test_what_is_of_another_type_is_refused_by_its_name(
+    call: Callable[[], object], named: str
+) -> None:
+    with pytest.raises(InputError, match=named):
+        call()
+    assert not Path("nowhere").exists()
+
+
 def test_the_file_in_the_documents_reads(tmp_path: Path) -> None:
     text = (Path(__file__).parents[2] / "docs" / "benchmarks.md").read_text()
     (block,) = re.findall(r"^```yaml\n(benchmark:.*?)^```", text, re.M | re.S)
@@ -193,6 +223,23 @@ def test_a_profile_is_a_study(data: Path) -> None:
         Study.of_profile("scholen", "tofu:forget10", data=data)
 
 
+def test_the_profile_of_cheng_et_al_selects_rewritings_and_filters_none(data: Path) -> None:
+    from leakbound.cli.evaluate import evaluate as from_shell
+    from leakbound.cli.said import study_from
+
+    study = Study.of_profile("cheng", "tofu:forget10", data=data)
+    assert (study.rewritings, study.rho) == (Rewritings("rules", ids=True, filters=False), 2)
+    assert not study.rewritings.open_filters(study.settings.loading).content
+    nothing = dict.fromkeys(parameter.name for parameter in from_shell.params)
+    asked = {**nothing, "benchmark": "tofu:forget10", "profile": "cheng", "inputs": "model:M"}
+    told = study_from(Said(asked))
+    assert told.rewritings == Rewritings("model:M", ids=True, filters=False)
+    (note,) = replace(told, rho=3.0).departures(study.load())
+    assert note.endswith("rho 3.0 (2.0), source 'model:M' ('rules')")
+    with pytest.raises(InputError, match="no profile that has some"):
+        study_from(Said(asked | {"inputs": "none"}))
+
+
 DRAWN = {
     None: (1024, Decoding()),
     "openunlearning": (1024, Decoding()),
@@ -200,6 +247,7 @@ DRAWN = {
     "scholten": (1024, Decoding(max_new_tokens=128, max_tokens=128)),
     "scholten-notebook": (128, Decoding(top_p=0.9, top_k=50, max_new_tokens=128, max_tokens=128)),
     "leak-k": (200, Decoding(top_k=50)),
+    "cheng": (1024, Decoding()),
 }
 """Draws and decoding of each profile."""
 
@@ -207,7 +255,8 @@ DRAWN = {
 def stored(path: Path) -> Any:
     """All of run.json but when it was made, and the digest over that too."""
     record = json.loads((path / "run.json").read_text())
-    return {name: value for name, value in record.items() if name not in ("created", "digest")}
+    own = ("created", "digest", "place")
+    return {name: value for name, value in record.items() if name not in own}
 
 
 @pytest.mark.parametrize(
@@ -255,13 +304,14 @@ def test_every_option_of_the_command_line_reaches_the_study() -> None:
         "ids_criterion": "mean_logprob", "design": "fixed", "embedder": "e", "similarity": 0.7,
         "attack_budget": 64, "prove_budget": 70, "proposals": ("full",), "metrics": ("rouge",),
         "control_questions": "o.csv", "allow_unmatched": True, "check_scorers": True,
-        "seed": 5, "confidence": 0.9,
+        "seed": 5, "confidence": 0.9, "rho": 3.0, "filters": False,
         "dtype": "float16", "device": "cpu", "system": "be", "prompt_template": "{question}",
         "trust_remote_code": True, "thinking": "on", "max_thinking_tokens": 9,
     }  # fmt: skip
     known = {parameter.name for parameter in from_shell.params}
     others = {"model", "engine", "out", "control", "study", "like", "offline", "dry_run", "as_json"}
     others |= {"ray", "ray_workers", "ray_gpus", "ray_threads", "report_to"}  # who, not what
+    others |= {"patience", "unlisted"}  # in the name of a served model
     assert known - others == set(given)
     nothing: dict[str, Any] = {**dict.fromkeys(known), "benchmark": "fictitious:authors=6"}
     rewritten = {"inputs": "rules", "ids": True, "embedder": "f"}

@@ -125,7 +125,7 @@ def others(install: Install) -> None:
 
 
 @pytest.mark.usefixtures("capitals")
-def test_the_example_package_is_found(tmp_path: Path) -> None:
+def test_the_example_package_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model_folder(tmp_path / "model", seed=0)
     out = tmp_path / "run"
     told = ["evaluate", model, "--benchmark", "capitals:2", "--scorer", "first-word:exact=yes"]
@@ -135,6 +135,11 @@ def test_the_example_package_is_found(tmp_path: Path) -> None:
     asked = {row["query_id"] for row in rows} - {None}
     assert asked == {"capitals/france", "capitals/spain"}
     done("score", out, "--scorer", "first-word")
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if str(tmp_path) not in place])
+    for command in ("show", "bound"):
+        told = leakbound(command, out)
+        refused(told, "first-word", "of the package leakbound_capitals 0.1.0, which is not known")
+        refused(told, "Install it", f"leakbound bound {out} --scorer NAME")
 
 
 @pytest.mark.usefixtures("capitals")

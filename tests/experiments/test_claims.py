@@ -8,7 +8,7 @@ from typing import Any
 
 import claims
 import pytest
-from claims import CLAIMS, NO_INTERVAL, REASONS, measured
+from claims import BELOW, CLAIMS, NO_INTERVAL, REASONS, Claim, measured
 from lab import Lab
 from made_up import ask, lab_of
 from quantities import KINDS, Figure
@@ -59,11 +59,31 @@ def test_a_figure_without_an_interval_gives_no_verdict() -> None:
 
 def test_a_design_that_cannot_show_a_claim_tests_it_at_no_such_size() -> None:
     found = [figure(0.1, 0.3)] * 2
-    claim = replace(EVERY["k-gd"], untested={"middle": "A"})
+    claim = replace(EVERY["t2-margin"], limit="> 0", untested={"middle": "B"})
     assert [claim.verdict(size, found) for size in NAMED] == ["agrees", "not tested", "agrees"]
-    assert [claim.reasons(size, found) for size in NAMED] == [[], ["A"], []]
+    assert [claim.reasons(size, found) for size in NAMED] == [[], ["B"], []]
     everywhere = replace(claim, untested={"all": "B"})
     assert {everywhere.verdict(size, found) for size in NAMED} == {"not tested"}
+
+
+@pytest.mark.parametrize("claim", EVERY.values(), ids=EVERY)
+def test_one_rule_for_all_claims_whose_models_leak_no_more_than_the_control(claim: Claim) -> None:
+    models = {model for each in claim.runs.values() for model in each}
+    for size in (size for size in NAMED if claim.at(size)):
+        rests = bool(models & {*claim.size(size).below})
+        assert (BELOW in claim.reasons(size, [figure(0.1, 0.3)] * 2)) is rests
+    assert BELOW not in " ".join(claim.untested.values())  # no second way to state it
+
+
+def test_no_claim_compares_what_is_larger_by_definition() -> None:
+    """leak@k with a smaller k, or the ED with the greedy score, of one model: it cannot fail."""
+    for claim in EVERY.values():
+        more, base, what = (claim.quantity.get(key) for key in ("more", "base", "what"))
+        if not isinstance(base, dict) or base.get("model", more) != more or "times" in base:
+            continue
+        small = base.get("what", what)
+        assert not (str(what).startswith("leak@") and str(small).startswith("leak@")), claim.name
+        assert (what, small) != ("ED", "greedy"), claim.name
 
 
 @pytest.mark.parametrize(
@@ -84,7 +104,7 @@ def test_every_claim_rests_on_runs_that_every_size_can_make() -> None:
     assert sum(map(len, CLAIMS.values())) == len(EVERY), "a name is there twice"
     used = {letter for claim in EVERY.values() for letter in claim.notes.split()}
     used |= {x for claim in EVERY.values() for t in claim.untested.values() for x in t.split()}
-    assert used | {NO_INTERVAL} == set(REASONS)
+    assert used | {BELOW, NO_INTERVAL} == set(REASONS)
     sizes = [*((None, SIZES[name]) for name in NAMED.values()), *BESIDE.items()]
     for data, size in sizes:
         for claim in (claim for claim in EVERY.values() if (claim.data or None) == data):

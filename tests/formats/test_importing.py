@@ -152,8 +152,8 @@ def test_a_log_of_openunlearning_is_the_greedy_baseline(write: Write, tmp_path: 
     greedy = {row.query_id: row.value for row in own}
     assert greedy == {"Spain": 0.0, "France": 1.0}
     log.write_text(log.read_text()[:-1] + ', "retain_Q_A_ROUGE": {"agg_value": 1}}')
-    assert read(log).notes == ("the answers of `TOFU_EVAL.json` to retain are not read",)
-    assert not read(log, part="forget").notes
+    assert read(log).note == "the answers of `TOFU_EVAL.json` to retain are not read"
+    assert not read(log, part="forget").note
     told = run.arms["greedy"].spec.draws.sampled_by
     assert told.startswith("OpenUnlearning, greedy")
     with pytest.raises(InputError, match="name the benchmark that has the questions of both"):
@@ -188,7 +188,7 @@ def _log_of(values: object) -> dict[str, object]:
         ("TOFU_EVAL.json", [_OUTPUT]),
         ("TOFU_EVAL.json", _log_of([_OUTPUT])),
         ("TOFU_EVAL.json", _log_of(_FORGET | {"generation": [_OUTPUT]})),
-        ("log.json", {"samples": [whole_sample({"text": _OUTPUT})], **header()}),
+        ("log.json", {"samples": [whole_sample([_OUTPUT])], **header()}),
         ("log.json", {"samples": [whole_sample(), _OUTPUT], **header()}),
         ("log.json", {"samples": [whole_sample()], **header(_OUTPUT)}),
     ],
@@ -244,7 +244,7 @@ def test_what_cannot_be_imported_is_refused_and_leaves_nothing(
         ([sampled, copy], None, "named twice, or a copy"),
         ([sampled, other], None, "about other questions"),
         ([tmp_path / "run.txt"], None, "cannot tell the format"),
-        ([sampled], "inspect", "no whole log of inspect_ai"),
+        ([sampled], "inspect", "is no JSON"),
         ([], None, "no file to import"),
     ]:
         with pytest.raises(InputError, match=told):
@@ -367,7 +367,7 @@ def test_whatever_the_order_of_rows_the_same_is_stored(
     mine = ordered(rows)
     file = tmp_path / "mine.json"
     file.write_text(json.dumps(mine, indent=1) if array else "\n".join(map(json.dumps, mine)))
-    arm = import_run([file], out=tmp_path / "run", form="jsonl").arms["target"]
+    arm = import_run([file], out=tmp_path / "run").arms["target"]
     assert stored(arm) == list(plainly(rows))
     missing = Counter(row["id"] for row in rows if row["completion"] is None)
     assert sum((Counter(meta.missing) for meta in arm.meta()), Counter()) == missing
@@ -429,7 +429,7 @@ def test_a_row_of_scores_alone_among_texts_is_named(tmp_path: Path, place: int) 
 
 
 @pytest.mark.fault
-@pytest.mark.parametrize("at", ["join", "_notes"])
+@pytest.mark.parametrize("at", ["join", "_score"])
 def test_a_killed_import_leaves_nothing_in_the_way(tmp_path: Path, at: str) -> None:
     """Before anything is written, and while the arm is stored."""
     chance = random.Random(0)

@@ -73,7 +73,7 @@ def test_one_text_may_have_several_scores_and_what_has_none_is_missing(tmp_path:
     found = bounded(tmp_path / "run", "logged:by=judge")
     assert (found.n, found.missing, found.quantity) == (6, 2, "mean leakage")
     notes = Run.open(tmp_path / "run").arms["target"].usage.notes
-    assert any("1 scores of `log.json` are no numbers" in note for note in notes)
+    assert "of 6 outputs in `log.json` these have no score: 2 by judge" in notes
     assert not any("who knows" in note for note in notes)
     done("score", tmp_path / "run", "--scorer", "logged:by=judge>=0.5")
     cut = bounded(tmp_path / "run", "logged:by=judge>=0.5")
@@ -104,9 +104,7 @@ def test_several_scores_of_one_scorer_go_by_their_keys(tmp_path: Path) -> None:
     both = [{"truth": 1, "style": 0.5}, {"truth": 0, "style": 0.25}]
     import_run([log(tmp_path, *both)], out=tmp_path / "run")
     assert bounded(tmp_path / "run", "logged:by=judge/style").value == 0.375
-    assert read(log(tmp_path, [1, 0])).notes == (
-        "lists of scores are left out of `log.json`: judge",
-    )
+    assert not read(log(tmp_path, [1, 0])).scores
 
 
 def test_scores_outside_the_range_are_refused_and_may_be_left_out(tmp_path: Path) -> None:
@@ -176,7 +174,10 @@ def test_one_score_of_all_repeats_is_no_score_of_a_draw(tmp_path: Path) -> None:
     file.write_text(json.dumps({**real, **plain, "exact_match": 1.0}))
     found = read(file)
     assert found.scores == {}
-    assert "has one exact_match for all repeats" in found.notes[0]
+    assert (
+        "one value for all repeats, so left out of `samples_x_2026-11-21T08-08-29.jsonl`: exact"
+        in found.file.note
+    )
     single = {"resps": [["Paris"]], "exact_match": 1.0}
     file.write_text(json.dumps({**real, **plain, **single}))
     found = read(file)

@@ -72,8 +72,8 @@ def compared(path: Path, part: str, key: str, how: Any) -> dict[int, float]:
     """The right answer of every row, or its paraphrase, compared with its wrong ones."""
     kind = "Q_A" if part in FACTS else "Q_A_PARA"
     right = real(path).column(f"{PREFIXES[part]}_{kind}_Prob", key, float)
-    wrong = real(path).metric(f"{PREFIXES[part]}_Q_A_PERT_Prob").by_index
-    return {row: how(right[row], wrong[row][key]) for row in right}
+    wrong = real(path).metric(f"{PREFIXES[part]}_Q_A_PERT_Prob")["value_by_index"]
+    return {row: how(right[row], wrong[str(row)][key]) for row in right}
 
 
 def attack_of(path: Path) -> float:
@@ -176,14 +176,14 @@ def test_the_retrained_log_is_taken_as_it_stands(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("{not json", "is no JSON"),
-        ('{"mia_loss": {"auc": 1}}', "'mia_loss' of .*: no `agg_value`"),
+        ('{"mia_loss": {"auc": 1}}', "'mia_loss' of .*: `agg_value` is None"),
     ],
 )
 def test_what_is_no_log_is_refused(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "TOFU_EVAL.json"
     file.write_text(text)
     with pytest.raises(InputError, match=said) as refused:
-        read_log(file)
+        read_log(file).value("mia_loss")
     assert str(file) in str(refused.value)
     with pytest.raises(InputError, match=r"cannot read .*none_EVAL\.json"):
         read_log(tmp_path / "none_EVAL.json")
@@ -194,7 +194,7 @@ def test_mixed_keys_are_refused(tmp_path: Path, key: str) -> None:
     mixed = metric("score", 0.3, 2.0)
     mixed["value_by_index"][key] = {"score": 0.1}
     with pytest.raises(InputError, match=f"'forget_truth_ratio' of .* for '{key}'"):
-        read_log(written(tmp_path, forget_truth_ratio=mixed))
+        against_log(OURS, read_log(written(tmp_path, forget_truth_ratio=mixed)))
 
 
 ANSWER = {"input": "Who?", "ground_truth": "Ann did", "generation": "It was Ann"}

@@ -185,7 +185,9 @@ def empty(folder: Path) -> None:
 OUTCOMES = ("same", "refused", "lost", "wrong", "traceback")
 STOPPED = 3  # the exit status of a command that is to be called again
 _REMEDY = re.compile(r"[Rr]un the same command again|to go on from here|again|Name another|Restore")
-_DATES = frozenset({"created", "since", "seconds", "digest", "usage", "machine", "table", "seal"})
+_DATES = frozenset(
+    {"created", "since", "seconds", "digest", "usage", "machine", "table", "seal", "place"}
+)
 _BEGUN = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00")
 _LOCKS = re.compile(r"\.lock$|^times\.json$")
 

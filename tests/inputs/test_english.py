@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from leakbound.benchmarks import load_benchmark
-from leakbound.inputs import gather
+from leakbound.inputs import Filters, gather
 from leakbound.inputs.english import (
     handed_over,
     is_english,
@@ -21,7 +21,7 @@ from leakbound.inputs.english import (
     rewritings,
 )
 from leakbound.inputs.gather import NUMBER
-from leakbound.inputs.sources import RuleInputs
+from leakbound.inputs.sources import BenchmarkInputs, RuleInputs
 from leakbound.text.rows import read_rows
 from leakbound.types import Prompt
 from suites import slow_but
@@ -92,7 +92,7 @@ def test_the_rewritings_of_tofu(name: str) -> None:
         ("She won. Where? The author told Ada.", ("Ada",)),
         ("Who wrote 'To Kill a Mockingbird'?", ("To Kill a Mockingbird",)),
         ("What is in “Le Petit Sultan,” I ask?", ("Le Petit Sultan",)),
-        ("Who was born on 05/11/1991 in Taipei?", ("05/11/1991", "Taipei")),
+        ("Who was born on 05/11/1991 in Taipei?", ("5", "1991", "November", "Taipei")),
         ("Who was born on the 4th of June, 1934?", ("4", "1934", "June")),
         ("What does Zoë’s mother do?", ("Zoë",)),
         ("Which U.S. state is it?", ("U.S",)),
@@ -110,13 +110,45 @@ def test_names_and_numbers(question: str, facts: tuple[str, ...]) -> None:
         ("Who is Ada Vale?", "Who is Ada Valesca?", False),
         ("Who was born on June 4, 1934?", "Who, on the 4th of June 1934, was born?", True),
         ("Who was born on June 4, 1934?", "Who was born on June 14, 1934?", False),
-        ("Who was born on 08/09/1956?", "Who was born on September 8, 1956?", False),
+        ("Who was born on 08/09/1956?", "Who was born on September 8, 1956?", True),
+        ("Who was born on 08/09/1956?", "Who was born on the 9th of August 1956?", True),
+        ("Who was born on 08/09/1956?", "Who was born on September 9, 1956?", False),
+        ("Who was born on 03/19/1960?", "Who was born on 1960-03-19?", True),
+        ("Who was born on 13/19/1960?", "Who was born on 13.19.1960?", False),
+        ("Who was born on June 4, 1934?", "Who was born on 4/6/1934?", True),
+        ("Who wrote 1,200 poems in 25 years?", "Who wrote 1200 poems in twenty-five years?", True),
+        ("Who wrote 1,200 poems in 25 years?", "Who wrote 120 poems in twenty-five years?", False),
+        ("Who lived in the 19th century?", "Who lived in the nineteenth century?", True),
+        ("Which two novels by Vale won?", "Which novels by Vale won?", True),
+        ("Who wrote 'Forty Rules'?", "By whom is 'Forty Rules'?", True),
         ("Who wrote 'The Dune'?", "By whom is “The Dune”?", True),
         ("Who wrote 'The Dune'?", "By whom is Dune?", False),
     ],
 )
 def test_a_rewriting_keeps_every_fact(question: str, text: str, kept: bool) -> None:
     assert keeps_facts(question, text) is kept
+
+
+def test_the_gold_paraphrases_of_tofu() -> None:
+    """No paraphrase loses a date, as 7 of the 400 did when dates were compared as written."""
+    if not (DATA / "tofu").is_dir():
+        pytest.skip(f"no TOFU in {DATA}")
+    prompts = load_benchmark("tofu:forget10", data=DATA / "tofu").prompts
+    accepted = gather(BenchmarkInputs(), prompts)
+    removed = [prompt.removed for prompt in accepted]
+    lost = [p for p, by in zip(prompts, removed, strict=True) if "facts lost" in by]
+    assert (len(prompts), sum("answer words" in by for by in removed), len(lost)) == (400, 142, 12)
+    assert not any(re.search(r"/\d{4}", prompt.question) for prompt in lost)
+    kept = gather(BenchmarkInputs(), prompts, filters=Filters(content=False))
+    assert sum(len(prompt.queries) for prompt in kept) == 400
+
+
+def test_a_date_or_number_of_the_question_is_not_handed_over() -> None:
+    question = "Who was born on 08/09/1956 and wrote 2 novels?"
+    answer = "Ada Vale, born on the 8th of September, 1956, wrote two novels and three plays."
+    text = "Who, born on 8th September 1956, is the author of two novels?"
+    assert handed_over(question, answer, text) == set()
+    assert handed_over(question, answer, f"{text[:-1]} and 3 poems?") == {"3"}
 
 
 @pytest.mark.parametrize(
@@ -156,8 +188,7 @@ def test_a_question_in_another_language_is_left_alone(question: str) -> None:
     assert not is_english(question)
     assert rewritings(question) == []
     (accepted,) = gather(RuleInputs(), [Prompt(id="q", question=question)])
-    assert accepted.queries == ()
-    assert "the source gave none" in (accepted.note or "")
+    assert (accepted.queries, accepted.rejected) == ((), ())
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ ROWS: dict[str, Callable[[Size], Sequence[ChartRow]]] = {
     "histogram": bins,
     "tail": lambda size: every(size, "Pr[X > x]", xs=[x / 10 for x in range(10)]),
     "answers": lambda size: every(size, MOST, HALF, "mean", GREEDY, questions=True),
-    "moments": lambda size: every(size, GREEDY, LEAK, "ED", groups=MEANS),
+    "moments": lambda size: every(size, GREEDY, LEAK, "mean + 2 sd (ED)", groups=MEANS),
     "spread": lambda size: every(size, DEVIATION, questions=True),
     "utility": utilities,
     "convergence": lambda size: [

@@ -155,7 +155,7 @@ def test_epochs_are_read_by_number_and_later_ones_of_a_decided_sample_are_droppe
     assert said["decided"] == {"a": len(rule.stopping.counted["a"])}
     metric = plugged.worst_sample(rule, confidence=0.9)
     found = metric(scores({"a": ["I"] * 40}))
-    want = stats.stopped_proportion_bound(0, said["decided"]["a"], 64, confidence=0.95)
+    want = stats.stopped_proportion_bound(0, said["decided"]["a"], 64, confidence=0.9)
     assert found["worst upper"] == want.upper
     assert "missing" not in found
 

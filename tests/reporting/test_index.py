@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import time
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any, get_args
@@ -18,14 +19,19 @@ from opened import Page
 from shelves import ReadIndex, engine, fill, text_of
 
 import leakbound
+from canned_runs import CannedEngine, asked_benchmark, asked_engine, laws
 from leakbound import compare
 from leakbound.certificate import certify
 from leakbound.errors import InputError
 from leakbound.evaluation import evaluate
 from leakbound.evaluation.views.verdict import Kind
+from leakbound.formats.exporting import export
+from leakbound.plotting import figures
 from leakbound.reporting import index as indexes
-from leakbound.reporting import write_index, write_report
+from leakbound.reporting import report, write_index, write_report
+from leakbound.reporting.details import unpacked
 from leakbound.store import Run
+from leakbound.study import Rewritings
 from report_runs import SAID, unfinish, who
 from shared import keep
 
@@ -235,6 +241,38 @@ def test_a_redacted_index_links_only_to_redacted_pages_and_names_no_question(she
     assert "who is a?" in read.index.comparisons[0].page.read_text()
     notes = write_index(shelf, redact=True).notes
     assert any("report.html` was written before and holds the texts" in note for note in notes)
+
+
+def test_no_public_file_holds_a_question_if_questions_are_redacted(tmp_path: Path) -> None:
+    """No file that is written to be shared has a question, rewriting, answer or output."""
+    shelf, task = tmp_path / "shelf", asked_benchmark()
+    for name, leak in (("half", 0.5), ("less", 0.1)):
+        how = {"out": shelf / name, "n": 16, "rewritings": Rewritings("benchmark")}
+        run = evaluate(asked_engine(name, leak), task, scorers=["keyword"], **how)
+        certify(run, max_leak=0.9)
+    assert write_index(shelf, redact="questions").comparisons
+    assert Run.open(run.path).redacted == "questions"
+    write_report({"half": Run.open(shelf / "half"), "less": run}, shelf / "both.html")
+    export(run, shelf / "draws.jsonl", form="jsonl", redact="questions")
+    figures([run], shelf / "figures", formats=("svg",))
+    texts = [query.text for query in run.queries] + [
+        row.completion.answer for row in run.completions
+    ]
+    texts += [str(prompt.answer) for prompt in run.prompts]
+    secret = {" ".join(text.split()).casefold() for text in texts}
+    assert len(secret) > 10
+    kinds = (".html", ".jsonl", ".svg", ".csv")
+    public = [file for file in shelf.rglob("*") if file.suffix in kinds]
+    public += shelf.rglob("certificate.json")
+    assert len(public) > 10
+    for file in public:
+        text = file.read_text()
+        read = " ".join(unescape(text + unpacked(text)).split()).casefold()
+        assert [word for word in secret if word in read] == [], file
+    named = replace(task, prompts=tuple(replace(p, id=p.question) for p in task.prompts))
+    other = evaluate(CannedEngine("id", laws(named, 0.1)), named, out=tmp_path / "id", n=8)
+    with pytest.raises(InputError, match="other ids"):
+        report(other, redact="questions")
 
 
 def test_rows_are_sorted_and_filtered_by_verdict_and_number(tmp_path: Path) -> None:

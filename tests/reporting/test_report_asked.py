@@ -117,6 +117,9 @@ def test_redaction_covers_rewritings_what_was_found_and_explored_texts(
     openers = [one.query.prefix for one in found if one.query.prefix]
     assert openers
     assert not any(opener in html for opener in openers)
+    bare = render(read_view(asked, redact="questions"))
+    questions = [query.text for query in asked["forgot"].queries]
+    assert not any(text in unescape(bare) + details(bare).body for text in questions)
 
 
 def test_a_query_that_failed_takes_its_question_out_and_is_told(tmp_path: Path) -> None:

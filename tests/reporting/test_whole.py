@@ -124,7 +124,8 @@ def test_papers_figures_hold_the_estimates(
         own = (scorer, None, quantity, "mean", None, None, False, False)
         assert ends(row) == stated[arms[row["model"]], *own]
     for row in drawn[scorer, "moments"]:
-        if (row["quantity"], row["over"]) == ("ED", "mean over the questions") and row["upper"]:
+        ed = row["quantity"] == "mean + 2 sd (ED)" and row["over"] == "mean over the questions"
+        if ed and row["upper"]:
             own = (scorer, None, "expectation deviation", "mean", None, None, False, False)
             value, _, upper = stated[arms[row["model"]], *own]
             assert (float(row["value"]), row["lower"], float(row["upper"])) == (value, "", upper)
@@ -233,8 +234,9 @@ class Kind:
         secondary = about.proved or about.beyond == "control" or about.quantity in BY_QUESTION
         if asked and not self.of_all and secondary:
             return True  # of single questions the leakage, its proof and its gap are shown
-        if asked and about.quantity in ("standard deviation", "expectation deviation"):
-            return True  # how far scores spread is shown of the questions in their own words
+        spread = about.quantity in ("standard deviation", "expectation deviation")
+        if "attack" in self.arm and spread:
+            return True  # how far scores spread is not shown of what a search found
         # of the control as it was asked, its leakage is shown beside the target's
         return self.arm.startswith("control") and asked and not self.of_all
 

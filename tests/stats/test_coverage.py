@@ -102,7 +102,7 @@ def test_coverage(name: str, law: str) -> None:
 def test_coverage_at_length(name: str, law: str) -> None:
     call, truth = BOUNDS[name]
     scores = LAWS[law].draws(2_000, 200, seed=4)
-    bound = call(scores, confidence=0.95)
+    bound = call(scores, confidence=0.95, side="upper")
     assert misses(bound, truth(LAWS[law])) <= allowed(2_000, 0.05)
 
 
@@ -115,14 +115,15 @@ def test_proportion_covers_and_is_not_much_too_wide(p: float) -> None:
         bound = proportion_bound(hits, np.full(n + 1, n), confidence=0.95, side=side)
         missed = weight[(p > bound.upper) | (p < bound.lower)].sum()
         assert missed <= 0.05
-    assert weight[p > proportion_bound(hits, n, confidence=0.95).upper].sum() > 0.01 or p < 0.01
+    upper = proportion_bound(hits, n, confidence=0.95, side="upper").upper
+    assert weight[p > upper].sum() > 0.01 or p < 0.01
 
 
 def test_peaked_draws_with_counts_are_covered() -> None:
     """Without its shuffle the bet meets ascending scores, and never covers here."""
     rng = np.random.default_rng(6)
     counts = np.stack([200 - (ones := rng.binomial(200, 0.2, 150)), ones], axis=1)
-    bound = mean_bound(np.tile([0.0, 1.0], (150, 1)), counts, confidence=0.9)
+    bound = mean_bound(np.tile([0.0, 1.0], (150, 1)), counts, confidence=0.9, side="upper")
     assert misses(bound, 0.2) <= allowed(150, 0.1)
 
 
@@ -149,7 +150,7 @@ def test_excess_over_the_truth(
         "zero": np.zeros((2, 1024)),
         "bell": rng.beta(5, 5, (48, 1024)),
     }[law]
-    assert np.mean(call(scores).upper - truth) == pytest.approx(excess, abs=tol)
+    assert np.mean(call(scores, side="upper").upper - truth) == pytest.approx(excess, abs=tol)
 
 
 SCORES = np.linspace(0, 1, 100)

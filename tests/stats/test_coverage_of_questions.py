@@ -103,7 +103,7 @@ def unequal(binary: bool) -> Case:
         return mean_over_questions(scores, counted, **how)
 
     def pooled(scores: Draws, truth: float) -> bool:
-        pool = mean_bound(scores[counted], method="portfolio", confidence=1 - ALPHA)
+        pool = mean_bound(scores[counted], method="portfolio", confidence=1 - ALPHA, side="upper")
         return bool(pool.upper < truth)
 
     def draw(g: Generator) -> Draws:
@@ -118,7 +118,8 @@ def repeated(binary: bool) -> Case:
 
     def cut(scores: Draws, truth: float) -> bool:
         blocks = scores[:, : 43 // k * k].reshape(12, -1, k).max(axis=2)
-        return bool(mean_over_questions(blocks, confidence=1 - ALPHA, seed=0).upper < truth)
+        made = mean_over_questions(blocks, confidence=1 - ALPHA, side="upper", seed=0)
+        return bool(made.upper < truth)
 
     return Case(
         draw=lambda g: np.sort(coins(p, 43)(g), axis=1),

@@ -158,7 +158,7 @@ def test_an_excess_of_bounds_gives_each_half_of_alpha(side: str) -> None:
 
 
 def test_excess_takes_opposite_ends_and_adds_errors() -> None:
-    upper = proportion_bound(10, 100, confidence=0.995)
+    upper = proportion_bound(10, 100, confidence=0.995, side="upper")
     lower = proportion_bound(4, 100, confidence=0.995, side="lower")
     joint = excess(upper, lower)
     assert joint.upper == upper.upper - lower.lower
@@ -176,4 +176,4 @@ def test_excess_refuses_what_does_not_belong_together() -> None:
     with pytest.raises(InputError, match="one quantity"):
         excess(proportion_bound(1, 9), mean_bound([0.1], side="lower"))
     with pytest.raises(InputError, match="opposite"):
-        excess(proportion_bound(1, 9), proportion_bound(1, 9))
+        excess(*[proportion_bound(1, 9, side="upper")] * 2)

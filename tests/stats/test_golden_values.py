@@ -70,14 +70,16 @@ def test_tail_over_dkw(case: dict[str, Any]) -> None:
 @cases(GOLDEN["dkw_sample_size"])
 def test_sample_size(case: dict[str, Any]) -> None:
     epsilon = float(case["eps"])
-    assert samples_for(epsilon, confidence(case)) == case["n_one_sided"]
+    assert samples_for(epsilon, confidence(case), "upper") == case["n_one_sided"]
     assert samples_for(epsilon, confidence(case), "both") == case["n_two_sided"]
 
 
 @cases(GOLDEN["anderson_mean"])
 def test_mean_over_dkw(case: dict[str, Any]) -> None:
     scores, kwargs = SCORES[case["set"]], {"confidence": confidence(case), "method": "paper"}
-    assert mean_bound(scores, **kwargs).upper == exactly(case["one_sided"]["upper_opt"])
+    assert mean_bound(scores, side="upper", **kwargs).upper == exactly(
+        case["one_sided"]["upper_opt"]
+    )
     lower = mean_bound(scores, side="lower", **kwargs)
     assert lower.lower == exactly(case["one_sided"]["lower_opt"])
     both = mean_bound(scores, side="both", **kwargs)
@@ -88,7 +90,7 @@ def test_mean_over_dkw(case: dict[str, Any]) -> None:
 
 @cases(GOLDEN["std_bound"])
 def test_deviation_over_dkw(case: dict[str, Any]) -> None:
-    scores, kwargs = SCORES[case["set"]], {"confidence": confidence(case)}
+    scores, kwargs = SCORES[case["set"]], {"confidence": confidence(case), "side": "upper"}
     paper = std_bound(scores, method="paper", **kwargs)
     assert paper.upper == exactly(case["band_exact_std"], 1e-10)
     grid = std_bound(scores, method="grid", **kwargs)
@@ -146,7 +148,7 @@ def test_berk_jones(case: dict[str, Any]) -> None:
 
 @cases(EXTRAS["berk_jones_mean"])
 def test_mean_and_leak_at_k_over_berk_jones(case: dict[str, Any]) -> None:
-    scores, kwargs = SCORES[case["set"]], {"confidence": confidence(case)}
+    scores, kwargs = SCORES[case["set"]], {"confidence": confidence(case), "side": "upper"}
     mean = mean_bound(scores, method="berk-jones", **kwargs)
     assert mean.upper == exactly(case["mean_upper"], case["tol"])
     for made in (
@@ -168,7 +170,7 @@ def test_portfolio_mixture(case: dict[str, Any]) -> None:
 def test_any_time_proportion(case: dict[str, Any]) -> None:
     s, n, how = case["s"], case["n"], {"confidence": confidence(case), "method": "any-time"}
     upper = exactly(case["anytime_upper"], 1e-9)
-    assert proportion_bound(s, n, **how).upper == upper
+    assert proportion_bound(s, n, side="upper", **how).upper == upper
     mirror = proportion_bound(n - s, n, side="lower", **how)
     assert 1 - mirror.lower == upper
 
@@ -176,11 +178,10 @@ def test_any_time_proportion(case: dict[str, Any]) -> None:
 @cases(EXTRAS["poisson_binomial_mean_upper"])
 def test_proportion_over_questions(case: dict[str, Any]) -> None:
     hits = np.arange(case["n"]) < case["s"]
-    bound = proportion_over_questions(hits, np.ones(case["n"]), confidence=confidence(case))
+    n, how = np.ones(case["n"]), {"confidence": confidence(case)}
+    bound = proportion_over_questions(hits, n, side="upper", **how)
     assert bound.upper == exactly(case["upper"])
-    mirror = proportion_over_questions(
-        ~hits, np.ones(case["n"]), confidence=confidence(case), side="lower"
-    )
+    mirror = proportion_over_questions(~hits, n, side="lower", **how)
     assert mirror.lower == exactly(str(1 - float(case["upper"])))
 
 

@@ -38,7 +38,7 @@ def test_block_maxima_are_bet_on_as_defined(name: str, k: int) -> None:
     how = {"confidence": 0.95, "method": "block-maxima", "seed": 7}
     scores = SCORES[name]
     low, high = lone_mean_upper([max(block) for block in lone_blocks(scores, k, 7)], 0.05)
-    assert low - 1e-9 <= leak_at_k_bound(scores, k, **how).upper <= high + 1e-9
+    assert low - 1e-9 <= leak_at_k_bound(scores, k, side="upper", **how).upper <= high + 1e-9
     mirrored = [min(block) for block in lone_blocks(1 - scores, k, 7)]
     low, high = lone_mean_upper(mirrored, 0.05)
     below = leak_at_k_bound(scores, k, side="lower", **how).lower

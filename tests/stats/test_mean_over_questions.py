@@ -166,7 +166,7 @@ def test_mean_leak_at_several_k_shares_alpha_and_grows_with_k(side: Side) -> Non
         "each 8 or portfolio mixture, over the largest of each 40, Bonferroni over k"
     )
     usual = mean_leak_at_k_over_questions(SCORES, sizes, seed=3)
-    assert (usual.confidence, usual.side) == (0.99, "upper")
+    assert (usual.confidence, usual.side) == (0.99, "both")
     (alone,) = np.asarray(mean_leak_at_k_over_questions(SCORES, [2], **how).upper).tolist()
     assert alone == mean_leak_at_k_over_questions(SCORES, 2, **how).upper
 
@@ -246,7 +246,7 @@ def test_what_cannot_be_bounded_is_refused(
 
 
 def test_tiny_probabilities_keep_their_digits() -> None:
-    bound = leak_at_k_proportion_bound(0, 10**12, 10, confidence=0.95)
+    bound = leak_at_k_proportion_bound(0, 10**12, 10, confidence=0.95, side="upper")
     p = -math.expm1(math.log(0.05) / 10**12)
     assert bound.upper == pytest.approx(-math.expm1(10 * math.log1p(-p)), rel=1e-9, abs=0)
 
@@ -272,10 +272,10 @@ def test_leak_at_k_spans_missing_draws() -> None:
 
 
 def test_planning() -> None:
-    assert samples_for(0.05) == 922
+    assert samples_for(0.05, side="upper") == 922
     assert clean_samples_for(0.02) == math.ceil(math.log(0.01) / math.log(0.98)) == 228
-    assert proportion_bound(0, clean_samples_for(0.02)).upper <= 0.02
-    assert proportion_bound(0, clean_samples_for(0.02) - 1).upper > 0.02
+    assert proportion_bound(0, 228, side="upper").upper <= 0.02
+    assert proportion_bound(0, 227, side="upper").upper > 0.02
 
 
 def test_an_estimate_goes_into_json() -> None:
@@ -294,11 +294,10 @@ def test_mean_and_deviation_share_alpha() -> None:
         for bound in (mean_bound, std_bound)
         for side in ("upper", "lower")
     ]
-    upper = expectation_deviation_bound(SCORES, confidence=0.9, method="paper", rho=1.5)
+    how = {"confidence": 0.9, "method": "paper", "rho": 1.5}
+    upper = expectation_deviation_bound(SCORES, side="upper", **how)
     np.testing.assert_allclose(upper.upper, parts[0].upper + 1.5 * parts[2].upper)
-    lower = expectation_deviation_bound(
-        SCORES, confidence=0.9, method="paper", rho=1.5, side="lower"
-    )
+    lower = expectation_deviation_bound(SCORES, side="lower", **how)
     np.testing.assert_allclose(lower.lower, parts[1].lower + 1.5 * parts[3].lower)
 
 
@@ -319,7 +318,7 @@ def chance_of_a_miss(p: np.ndarray, alpha: float) -> dict[str, float]:
             made = proportion_over_questions(hits, 1, confidence=1 - alpha, side=side)
             if not made.lower - 1e-12 <= p.mean() <= made.upper + 1e-12:
                 missed[side] += law[s]
-        if proportion_bound(s, n, confidence=1 - alpha).upper < p.mean():
+        if proportion_bound(s, n, confidence=1 - alpha, side="upper").upper < p.mean():
             missed["plain"] += law[s]
     return missed
 
@@ -340,7 +339,7 @@ def test_pooled_blocks_are_far_tighter_than_a_bound_of_each_question() -> None:
     rng = np.random.default_rng(14)
     scores = (rng.random((200, 200)) < 0.001) * 1.0
     truth = 1 - 0.999**32
-    made = mean_leak_at_k_over_questions(scores, 32, binary=True)
+    made = mean_leak_at_k_over_questions(scores, 32, binary=True, side="upper")
     assert made.upper - truth < 0.04
 
 
@@ -359,7 +358,7 @@ def test_each_of_the_two_bounds_has_its_share_of_alpha(law: str, confidence: flo
     """Neither at all of it: the lesser of two bounds fails as often as both together."""
     alpha, rows = 1 - confidence, None
     for seed, hits in enumerate(np.random.default_rng(15).binomial(64, LAWS[law], (3, 24))):
-        made = proportion_over_questions(hits, 64, confidence=confidence, seed=seed)
+        made = proportion_over_questions(hits, 64, confidence=confidence, seed=seed, side="upper")
         rows = tally(hits, np.full(24, 64), 0).ordered(seed)
         pooled = float(hoeffding_upper(rows, 0.9 * alpha))
         betting = rounds.mean_upper(rows, np.ones(24), 0.1 * alpha)
@@ -402,9 +401,9 @@ def test_where_questions_are_alike_the_split_costs_at_most_a_twentieth(
 
 
 def test_one_question_and_few_draws_keep_all_of_alpha() -> None:
-    alone = proportion_over_questions([3], 100, seed=0)
-    assert alone.upper == proportion_bound(3, 100).upper
-    few = proportion_over_questions([1, 0], 7)
+    alone = proportion_over_questions([3], 100, seed=0, side="upper")
+    assert alone.upper == proportion_bound(3, 100, side="upper").upper
+    few = proportion_over_questions([1, 0], 7, side="upper")
     rows = tally(np.array([1, 0]), np.array([7, 7]), 0)
     assert few.upper == pytest.approx(float(hoeffding_upper(rows, 0.01)), abs=1e-12)
     assert (alone.method, few.method) == ("Clopper-Pearson, Hoeffding's form",) * 2
@@ -415,7 +414,7 @@ def test_more_draws_than_rounds_should_meet_are_pooled_alone(
 ) -> None:
     """Their number is fixed before any is made, so that this is no choice by what they say."""
     monkeypatch.setattr(sys.modules[hoeffding_upper.__module__], "MOST_MET", 80)
-    either, pooled = (proportion_over_questions([n, 0], n, seed=0) for n in (40, 41))
+    either, pooled = (proportion_over_questions([n, 0], n, seed=0, side="upper") for n in (40, 41))
     assert "rounds" in either.method
     assert pooled.method == "Clopper-Pearson, Hoeffding's form"
     rows = tally(np.array([41, 0]), np.array([41, 41]), 0)
@@ -436,7 +435,7 @@ def test_rounds_begin_at_the_least_end_that_is_not_below_the_pooled_bound(
         return 1.0
 
     monkeypatch.setattr(rounds, "mean_upper", spy)
-    made = proportion_over_questions([leaks, leaks], 40, confidence=0.9, seed=0)
+    made = proportion_over_questions([leaks, leaks], 40, confidence=0.9, seed=0, side="upper")
     ((alpha, ends),) = seen
     assert alpha == pytest.approx(0.01)
     every = arcsine(1000)
@@ -450,7 +449,7 @@ def test_rounds_begin_at_the_least_end_that_is_not_below_the_pooled_bound(
 def test_an_end_at_the_pooled_bound_itself_is_where_rounds_begin(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    at = proportion_over_questions([3, 3], 40, seed=0).upper
+    at = proportion_over_questions([3, 3], 40, seed=0, side="upper").upper
     seen = []
 
     def spy(_: object, __: object, ___: float, grid: Callable[[int], np.ndarray]) -> float:
@@ -463,5 +462,5 @@ def test_an_end_at_the_pooled_bound_itself_is_where_rounds_begin(
         "arcsine",
         lambda number: np.array([0.9, at + 1e-3, at, 1e-3]),
     )
-    assert proportion_over_questions([3, 3], 40, seed=0).upper == at
+    assert proportion_over_questions([3, 3], 40, seed=0, side="upper").upper == at
     assert seen == [[at, 1e-3]]

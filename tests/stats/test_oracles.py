@@ -165,7 +165,7 @@ def test_expectation_deviation_extremes_enclose_every_completion() -> None:
 
 def test_portfolio_at_a_single_bet_is_the_root_of_the_wealth() -> None:
     scores = np.array([0.2, 0.5, 0.1, 0.0, 0.3] * 8)
-    upper = mean_bound(scores, method="portfolio", confidence=0.95).upper
+    upper = mean_bound(scores, method="portfolio", confidence=0.95, side="upper").upper
     lowest = 0.9 * math.sqrt(2 * math.log(20) / 40)
     bets = np.append(np.geomspace(lowest, 0.95, 12), 1)
     weights = np.append(np.full(12, 0.0625), 0.25)

@@ -303,10 +303,10 @@ def test_the_input_distribution_is_covered_and_the_iid_pool_is_not() -> None:
     """Betting on 16 shares; Clopper-Pearson on 1,024 draws covers about 60 %, not 99 %."""
     p = np.random.default_rng(2).beta(0.1, 0.9, (TRIALS, QUERIES))
     hits = np.random.default_rng(3).binomial(OUTPUTS, p)
-    plain = proportion_bound(hits.sum(axis=1), QUERIES * OUTPUTS).upper
+    plain = proportion_bound(hits.sum(axis=1), QUERIES * OUTPUTS, side="upper").upper
     assert 0.5 < np.mean(plain >= MEAN) < 0.7
     shares = hits / OUTPUTS
-    assert (mean_bound(shares).upper < MEAN).sum() <= ALLOWED
+    assert (mean_bound(shares, side="upper").upper < MEAN).sum() <= ALLOWED
     assert (mean_bound(shares, side="lower").lower > MEAN).sum() <= ALLOWED
     for trial in (0, 1):  # and this is what the statement does, one pool at a time
         pool = of_hits(hits[trial], np.full(QUERIES, OUTPUTS), design="fixed", target="inputs")
@@ -339,7 +339,7 @@ def test_tails_over_the_inputs_are_covered_where_the_iid_band_is_not(method: str
         missed[side] += ((made.lower > truth) | (truth > made.upper)).any()
         if side == "upper":
             alike = Pool.read(scores, design="allocated")
-            band = pool_survival_bound(alike, x, method=method)
+            band = pool_survival_bound(alike, x, method=method, side="upper")
             missed["iid"] += (truth > band.upper).any()
     assert missed["upper"] <= ALLOWED / 2
     assert missed["lower"] <= ALLOWED / 2

@@ -32,14 +32,14 @@ from leakbound.stats import (
 
 RNG = np.random.default_rng(0)
 SCORES = RNG.beta(1, 5, (6, 80))
-PAPER = partial(mean_bound, SCORES, method="paper")
+PAPER = partial(mean_bound, SCORES, method="paper", side="upper")
 QUERIED = np.array([[0.0, 0.0, 0.5, 1.0], [0.0, 0.25, 0.25, 0.25]])
 X = [0.0, 0.2, 0.5, 1.0]
-TALLY = partial(proportion_bound, [0, 1, 4, 40], [100, 100, 100, 100])
+TALLY = partial(proportion_bound, [0, 1, 4, 40], [100, 100, 100, 100], side="upper")
 
 
 def test_worst_question_splits_alpha_below_only() -> None:
-    worst = worst_question(PAPER, 6, confidence=0.95)
+    worst = worst_question(PAPER, 6, confidence=0.95, side="upper")
     assert worst.upper == PAPER(confidence=0.95).upper.max()
     assert worst.lower == 0
     low = worst_question(PAPER, 6, confidence=0.95, side="lower")
@@ -60,29 +60,26 @@ def test_worst_question_keeps_further_axes() -> None:
 def test_leaking_questions_is_the_formula() -> None:
     alpha, each = 0.1, 0.05
     fails = int(binom.ppf(1 - alpha, 4, each))
-    made = leaking_questions(
-        TALLY, 4, [0.0, 0.05, 0.3], confidence=1 - alpha, each_confidence=1 - each
-    )
+    how = {"confidence": 1 - alpha, "each_confidence": 1 - each}
+    made = leaking_questions(TALLY, 4, [0.0, 0.05, 0.3], side="upper", **how)
     upper = TALLY(confidence=1 - each).upper
     want = [min(4, (upper > x).sum() + fails) for x in (0.0, 0.05, 0.3)]
     assert made.upper.tolist() == want
     assert made.lower.tolist() == [0, 0, 0]
     assert made.value.tolist() == [3, 1, 1]
     assert "at 95 % each, at most 1 fail" in made.method
-    below = leaking_questions(
-        TALLY, 4, 0.02, confidence=1 - alpha, each_confidence=1 - each, side="lower"
-    )
+    below = leaking_questions(TALLY, 4, 0.02, side="lower", **how)
     lower = TALLY(confidence=1 - each, side="lower").lower
     assert below.lower == max(0, (lower > 0.02).sum() - fails)
     assert (below.upper, below.n) == (4, 400)
-    both = leaking_questions(TALLY, 4, 0.02, confidence=1 - alpha, each_confidence=0.9999)
+    both = leaking_questions(TALLY, 4, 0.02, side="upper", **how | {"each_confidence": 0.9999})
     assert both.upper == (TALLY(confidence=0.9999).upper > 0.02).sum()
     split = leaking_questions(
         TALLY, 4, 0.02, confidence=1 - 2 * alpha, each_confidence=1 - each, side="both"
     )
     assert (split.lower, split.upper) == (
         below.lower,
-        leaking_questions(TALLY, 4, 0.02, confidence=1 - alpha, each_confidence=1 - each).upper,
+        leaking_questions(TALLY, 4, 0.02, side="upper", **how).upper,
     )
 
 
@@ -274,7 +271,7 @@ def test_the_proportion_p_value_is_the_binomial_tail() -> None:
         proportion_p_value(2, 30, 0.3, missing=[0, 1]), proportion_p_value([2, 3], 30, 0.3)
     )
     for alpha in (0.3, 0.01):
-        upper = proportion_bound(hits, np.full(31, n), confidence=1 - alpha).upper
+        upper = proportion_bound(hits, np.full(31, n), confidence=1 - alpha, side="upper").upper
         np.testing.assert_array_equal(p <= alpha, upper <= 0.3)
 
 
@@ -283,7 +280,7 @@ def test_the_mean_p_value_is_dual_to_the_any_time_bound_and_rarely_small() -> No
     scores = rng.beta(1, 4, (300, 60))
     p = mean_p_value(scores, 0.2)
     for alpha in (0.3, 0.05):
-        upper = mean_bound(scores, confidence=1 - alpha, method="any-time").upper
+        upper = mean_bound(scores, confidence=1 - alpha, method="any-time", side="upper").upper
         np.testing.assert_array_equal(p <= alpha, upper <= 0.2)
         assert (p <= alpha).sum() <= binom.ppf(1 - 1e-4, 300, alpha)
     assert (mean_p_value(scores, 0.4) <= 0.05).mean() > 0.9

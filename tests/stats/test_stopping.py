@@ -37,6 +37,8 @@ TWO_PERCENT = parse_claim("p<=0.02")
         ("p<0.02", Claim("p", 0.02)),
         ("mean<=1e-1", Claim("mean", 0.1)),
         ("mean < 0.5", Claim("mean", 0.5)),
+        ("p<=2%", Claim("p", 0.02)),
+        ("p <= 2.9% ", Claim("p", 0.029)),
     ],
 )
 def test_claims(text: str, claim: Claim) -> None:
@@ -46,7 +48,7 @@ def test_claims(text: str, claim: Claim) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["p>=0.02", "p<=2%", "q<=0.1", "p<=", "<=0.1", "p<=-0.1", "p<=0.1 or so", "", "p<=nan", "0.1"],
+    ["p>=0.02", "p<=%", "q<=0.1", "p<=", "<=0.1", "p<=-0.1", "p<=0.1 or so", "", "p<=nan", "0.1"],
 )
 def test_words_that_are_no_claim_are_refused(text: str) -> None:
     with pytest.raises(InputError, match="a claim reads"):
@@ -260,18 +262,19 @@ def test_mean_over_stopped_questions_is_the_formula() -> None:
     assert made.lower == pytest.approx(max(0, ends[1].lower.mean() - below))
     assert made.value == pytest.approx(0.1125)
     assert (made.stopping, made.side, made.confidence) == ("any time", "both", 0.9)
-    loose = mean_over_stopped_questions(TALLY, 4, each_confidence=0.01)
+    loose = mean_over_stopped_questions(TALLY, 4, each_confidence=0.01, side="upper")
     assert (loose.lower, loose.upper) == (0, TALLY(confidence=0.995, side="upper").upper.max())
 
 
 def test_the_mean_does_not_lie_above_the_worst_question() -> None:
     """Its largest bound has half of what may fail, so the mean is never looser than at that."""
     alike = partial(proportion_bound, [1, 0, 2, 1], [300] * 4)
-    made = mean_over_stopped_questions(stopped_bound(alike), 4, each_confidence=0.99)
+    made = mean_over_stopped_questions(stopped_bound(alike), 4, each_confidence=0.99, side="upper")
     assert made.upper == alike(confidence=0.995, side="upper").upper.max()
     both = mean_over_stopped_questions(stopped_bound(alike), 4, each_confidence=0.99, side="both")
     assert both.upper == alike(confidence=0.9975, side="upper").upper.max()
-    alone = mean_over_stopped_questions(stopped_bound(partial(proportion_bound, [1], [300])), 1)
+    one = stopped_bound(partial(proportion_bound, [1], [300]))
+    alone = mean_over_stopped_questions(one, 1, side="upper")
     assert alone.upper == pytest.approx(
         proportion_bound(1, 300, confidence=0.99, side="upper").upper, rel=1e-6
     )
@@ -283,8 +286,8 @@ def test_mean_over_questions_whose_bounds_fail_often() -> None:
     p = np.linspace(0.1, 0.5, 40)
     missed = {"mean": 0, "bare": 0}
     for hits in rng.binomial(100, p, (100, 40)):
-        bound = partial(proportion_bound, hits, 100)
-        made = mean_over_stopped_questions(bound, 40, confidence=0.9, each_confidence=0.4)
+        bound, how = partial(proportion_bound, hits, 100), {"confidence": 0.9, "side": "upper"}
+        made = mean_over_stopped_questions(bound, 40, each_confidence=0.4, **how)
         missed["mean"] += made.upper < p.mean()
         missed["bare"] += bound(confidence=0.2, side="upper").upper.mean() < p.mean()
     assert missed["mean"] <= binom.ppf(1 - 1e-4, 100, 0.1) < missed["bare"]
@@ -295,12 +298,12 @@ def test_the_mean_after_stopping_spends_what_the_number_of_questions_says(questi
     """Its alpha' lets b bounds fail, b and alpha' such that more do with probability <= alpha."""
     rows = [0] * questions
     bound = partial(proportion_bound, rows, 314, method="any-time")
-    made = mean_over_stopped_questions(bound, questions)
+    made = mean_over_stopped_questions(bound, questions, side="upper")
     each, fails = re.search(r"at ([\d.]+) % each, at most (\d+) fail", made.method).groups()
     share = 1 - float(each) / 100
     assert binom.sf(int(fails), questions, share) <= 0.01 + 1e-7
     assert binom.sf(int(fails), questions, 1.2 * share) > 0.01 / 2
-    usual = mean_over_stopped_questions(bound, questions, each_confidence=0.999)
+    usual = mean_over_stopped_questions(bound, questions, each_confidence=0.999, side="upper")
     assert made.upper <= usual.upper
 
 

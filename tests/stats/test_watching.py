@@ -235,7 +235,7 @@ def test_every_side_of_every_question_has_its_share_of_alpha() -> None:
     assert (found.confidence, found.about.jointly, found.side) == (0.9, True, "both")
     assert found.method == f"{BOUND(confidence=0.9).method}, Bonferroni over 10"
     usual = watched_questions(BOUND, 10)
-    assert (usual.confidence, usual.side) == (0.99, "upper")
+    assert (usual.confidence, usual.side) == (0.99, "both")
     np.testing.assert_array_equal(usual.upper, BOUND(confidence=0.999).upper)
 
 

@@ -42,6 +42,12 @@ def test_what_is_not_there_or_there_twice_is_refused_with_what_is_there(run: Run
     found = run.estimates
     for find, says in (
         (partial(found.where, arm="targe"), r"arm='targe'. Did you mean 'target'\? There is: con"),
+        (partial(found.where, scop="mean"), "no field 'scop'. Did you mean 'scope'"),
+        (partial(found.first, colour="red"), "no field 'colour'. There is: arm, beyond, cons"),
+        (partial(found.where, scope="worst"), "scope='worst'. There is: .*, worst question"),
+        (partial(found.where, quantity="leak"), "quantity='leak'.* leak probability, "),
+        (partial(found.where, quantity=("tail", "mean")), "quantity='mean'.* mean leakage, "),
+        (partial(found.where, beyond="controls"), "beyond='controls'. Did you mean 'control'"),
         (partial(found.where, query_id=("c", None), quantity="effect"), "query_id='c'.*: a, b\\."),
         (partial(found.worst, "mean leakage"), "'mean leakage'.* is 'leak probability', arm='targ"),
         (partial(found.mean, "leak probability", arm="nobody"), "arm 'nobody'.*arm='control'"),

@@ -196,6 +196,13 @@ def test_a_scorer_that_breaks_a_promise_is_named(scorer: FakeScorer, named: str)
         check_scorer(scorer, PROMPT, texts=["x", "y"])
 
 
+def test_what_is_no_scorer_is_refused_with_what_it_lacks() -> None:
+    with pytest.raises(InputError, match="with `name`, `binary` and `score`, got <obj"):
+        check_scorer(object(), PROMPT)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="`score`, got <class"):
+        check_scorer(Broken, PROMPT)  # type: ignore[arg-type]
+
+
 def test_a_name_that_gives_another_scorer_is_refused() -> None:
     with pytest.raises(InputError, match="the name must give the scorer back"):
         check_scorer(FakeScorer({"Ann": 1.0}), PROMPT, make=lambda name: make_scorer("keyword"))

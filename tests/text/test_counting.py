@@ -220,8 +220,8 @@ def test_the_numbers_of_a_ledger() -> None:
     assert ledger.cut_fraction == 16 / 63
     assert Ledger().cut_fraction == 0
     assert ledger.sentence == (
-        "63 draws: 32 complete (5 refused), 16 cut, 8 filtered, 4 empty, 2 failed, "
-        "1 finish not recorded; the thought of 6 is hidden"
+        "63 draws: 32 complete (5 refused), 16 cut (25.4 %), 8 filtered, 4 empty, "
+        "2 failed, 1 finish not recorded; the thought of 6 is hidden"
     )
     assert Ledger(complete=2).sentence == "2 draws: all complete"
     assert Ledger().sentence == "0 draws"

@@ -231,6 +231,7 @@ def test_it_trains_as_they_do(method: str) -> None:
     assert ours.accumulation == theirs.gradient_accumulation_steps
     assert ours.weight_decay == theirs.weight_decay
     assert ours.warmup_ratio == theirs.warmup_epochs / theirs.num_train_epochs
+    assert ours.whole_steps
     unsaid = theirs.get("lr_scheduler_type"), theirs.get("max_grad_norm")
     assert unsaid == (None, None)  # then transformers' own, which are
     assert (ours.schedule, ours.max_grad_norm) == ("linear", 1.0)

@@ -30,6 +30,7 @@ from leakbound.unlearning import (
     unlearn,
 )
 from leakbound.unlearning.examples import Encoder, pad
+from leakbound.unlearning.settings import StepCount
 from leakbound.unlearning.trainer import _arguments
 from tiny import BOTH_KINDS, tiny_model_folder
 
@@ -208,7 +209,7 @@ def test_without_settings_an_objective_trains_as_its_preset_says(base: str, tmp_
         return made["settings"]
 
     theirs, usual = told("wga:openunlearning"), told("wga:reduce=tokens")
-    changed = {"batch_size": 8, "accumulation": 4, "schedule": "linear"}
+    changed = {"batch_size": 8, "accumulation": 4, "schedule": "linear", "whole_steps": True}
     assert theirs == usual | changed
     assert defaults_of(parse_objective("altpo:openunlearning")).epochs == 2
 
@@ -325,6 +326,43 @@ def test_what_is_preferred_is_what_was_made_up(base: str, tmp_path: Path) -> Non
     assert not changed(made.path, same.path)
 
 
+@pytest.mark.parametrize(
+    ("objective", "rows", "count"),
+    [
+        ("gd:openunlearning", 40, StepCount(40, 4, 10, 1)),  # forget01
+        ("gd:openunlearning", 200, StepCount(240, 4, 60, 6)),
+        ("gd:openunlearning", 400, StepCount(480, 4, 120, 12)),
+        ("altpo:openunlearning", 200, StepCount(48, 4, 12, 6)),  # an epoch of two
+        ("gd:openunlearning", 250, StepCount(320, 4, 80, 7)),  # not a tenth of the steps
+        ("gd:openunlearning", 20, StepCount(30, 3, 10, 0)),  # an epoch is shorter than a step
+        ("gd", 40, StepCount(20, 1, 20, 2)),  # the defaults
+    ],
+)
+def test_steps_and_warm_up_are_counted_as_the_settings_say(
+    objective: str, rows: int, count: StepCount
+) -> None:
+    """OpenUnlearning's by the formulas of transformers 4.45.1 and of its `load_trainer_args`."""
+    settings = defaults_of(parse_objective(objective))
+    assert settings.steps_of(rows) == count
+    if settings.whole_steps:
+        passes, accumulation = math.ceil(rows / 8), 4
+        assert count.steps == settings.epochs * max(passes // accumulation, 1)
+        assert count.warmup == int(1.0 * rows // (8 * accumulation))
+
+
+def test_passes_that_fill_no_step_go_into_the_next_epoch(base: str, tmp_path: Path) -> None:
+    """Three rows in steps of two, for four epochs: four steps, and the last four passes are not
+    made."""
+    how = {"epochs": 4, "batch_size": 1, "accumulation": 2, "schedule": "linear"}
+    whole = train(base, tmp_path / "m", "ga", whole_steps=True, warmup_ratio=0.25, **how)
+    assert len(whole.losses) == 4
+    plain = train(base, tmp_path / "n", "ga", warmup_ratio=1 / 6, **how)
+    assert len(plain.losses) == 6
+    assert whole.losses[0] == pytest.approx(plain.losses[0])  # of the same two rows
+    rates = [line["learning_rate"] for line in log(whole.path)]
+    assert rates == pytest.approx([0, 1e-3, 2e-3 / 3, 1e-3 / 3])
+
+
 def test_trainer_is_told_every_setting(tmp_path: Path) -> None:
     settings = TrainingSettings(
         learning_rate=0.3,
@@ -332,10 +370,13 @@ def test_trainer_is_told_every_setting(tmp_path: Path) -> None:
         warmup_ratio=0.25,
         weight_decay=0.5,
         max_grad_norm=0.125,
+        batch_size=1,
+        epochs=1,
         accumulation=3,
         seed=9,
     )
-    told = _arguments(settings, Watch(), 31, tmp_path)
+    count = settings.steps_of(31)
+    told = _arguments(settings, Watch(), count, tmp_path)
     assert told.learning_rate == 0.3
     assert told.lr_scheduler_type == "constant_with_warmup"
     assert told.get_warmup_steps(11) == 3  # ceil(31 / 3) = 11 steps, a quarter of them
@@ -345,7 +386,7 @@ def test_trainer_is_told_every_setting(tmp_path: Path) -> None:
     assert told.report_to == []
     assert told.use_cpu
     assert not told.bf16
-    tracked = _arguments(replace(settings, bf16=True), Watch(report_to=("wandb",)), 31, tmp_path)
+    tracked = _arguments(replace(settings, bf16=True), Watch(report_to=("wandb",)), count, tmp_path)
     assert tracked.bf16
     assert tracked.report_to == ["wandb"]
 

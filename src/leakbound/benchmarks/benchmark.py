@@ -106,6 +106,7 @@ class Benchmark:
         n: completions of each prompt that are drawn, where nothing else is asked for.
         sampling: the decoding that is drawn under where no other is asked for; its length and stops
             are those given here.
+        rewritings: fields of the `leakbound.study.Rewritings` that are asked where no others are.
         openers: by prompt id, how an answer may be opened; for attacks only.
         template: for models without a chat template, with {question}.
         system: the chat's system prompt (None: none of its own).
@@ -135,6 +136,7 @@ class Benchmark:
     stop: tuple[str, ...] = ()
     n: int = DRAWS
     sampling: Decoding = field(default_factory=Decoding)
+    rewritings: Mapping[str, Any] = field(default_factory=dict)
     openers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     template: str = QUESTION_ANSWER
     system: str | None = None
@@ -168,7 +170,10 @@ class Benchmark:
             return self.prompts
         if role not in self.others:
             there = ", ".join(sorted({self.role, *self.others}))
-            raise InputError(f"benchmark {self.name!r} has no split {role!r}. There is: {there}.")
+            raise InputError(
+                f"benchmark {self.name!r} has no split {role!r}. There is: {there}. In your own "
+                f"file, mark its rows by a column `role` with the value {role}."
+            )
         prompts = self.others[role]()
         _require_distinct(f"{self.name} ({role})", prompts)
         return prompts

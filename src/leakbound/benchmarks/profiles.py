@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from leakbound.benchmarks.benchmark import DRAWS, Benchmark, Prompts, published
 from leakbound.errors import InputError
@@ -31,6 +32,7 @@ class Profile:
         rows: how many of every split are asked, the first ones.
         paraphrased: whether what is to be forgotten is asked by its gold paraphrase.
         scorers: names of scorers by the role of what is evaluated.
+        rewritings: fields of the `leakbound.study.Rewritings` that are asked.
         stemmed: whether ROUGE stems words, whatever the benchmark's own code does.
         max_new_tokens: the length of an answer, in tokens.
         compat: which faults are repeated.
@@ -45,6 +47,7 @@ class Profile:
     rows: int | None = None
     paraphrased: bool = False
     scorers: Mapping[Role, tuple[str, ...]] = field(default_factory=dict)
+    rewritings: Mapping[str, Any] = field(default_factory=dict)
     stemmed: bool = False
     max_new_tokens: int | None = None
     compat: Compat | None = None
@@ -73,6 +76,15 @@ _UNSTATED = (
 _TRUNCATED = (
     "the authors' notebook, not their paper: 128 draws, cut to the 50 likeliest tokens and top-p "
     ".9; profile scholten draws 1,024 with nothing cut off"
+)
+_LIKELIEST = (
+    "draws are from the 50 likeliest tokens (top-k 50), as in its authors' code; all figures are "
+    "about that distribution"
+)
+_CHENG = (
+    "the paper states IDS, no filter, ROUGE-L and ρ = 2, but no rewriter, numbers or confidence: "
+    "here 20 rewritings by rules (--inputs model:NAME for a chat model), 64 answers for IDS, 1,024 "
+    "draws, each to a query at random so that S_std and S_ED have bounds, and 99 %"
 )
 _ENTROPY = (
     "its entropy is averaged over all positions, which is not replicated: metrics and losses here "
@@ -130,7 +142,12 @@ PROFILES: dict[str, Profile] = {
                 "retain": ("entailment:direction=answer-to-output",),
             },
             max_new_tokens=200,
-            notes=("its loss of chat control tokens is not replicated",),
+            notes=(_LIKELIEST, "its loss of chat control tokens is not replicated"),
+        ),
+        Profile(
+            name="cheng",
+            rewritings={"source": "rules", "ids": True, "filters": False},
+            notes=(_CHENG,),
         ),
     )
 }
@@ -171,6 +188,7 @@ def with_profile(benchmark: Benchmark, profile: Profile) -> Benchmark:
         max_new_tokens=profile.max_new_tokens or benchmark.max_new_tokens,
         n=profile.n,
         sampling=profile.sampling,
+        rewritings=profile.rewritings,
         template=profile.template or benchmark.template,
         chat=False if profile.template else benchmark.chat,
         profile=profile.name,

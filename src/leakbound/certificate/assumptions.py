@@ -26,9 +26,9 @@ _OTHERS = "made by another tool or run"
 ASIDE = "no statement rests on it"
 UNCHECKED: Mapping[str, str] = {
     **dict.fromkeys(
-        (f"run.json: {name}" for name in ("format", "version", "created", "notes*")), TOLD
+        (f"run.json: {name}" for name in ("format", "version", "created", "place", "notes*")), TOLD
     ),
-    "run.json: arms.*.model": TOLD,
+    **dict.fromkeys(("run.json: arms.*.model", "run.json: arms.*.place"), TOLD),
     **dict.fromkeys(
         (f"run.json: benchmark.{x}" for x in ("name", "origin", "profile", "usual*", "half*")),
         _BENCHMARK,

@@ -16,7 +16,7 @@ from leakbound.benchmarks.benchmark import digest_of, published, row_digests
 from leakbound.certificate.certificate import Check, Difference, differences, mark
 from leakbound.errors import LeakboundError
 from leakbound.evaluation.drawing.queries import named, share
-from leakbound.inputs import gather
+from leakbound.inputs import Filters, gather
 from leakbound.store import Arm, ExploredDraws, ImportedDraws, Part, Run, StoppedDraws
 from leakbound.store.files import as_read
 from leakbound.store.plan import Plan
@@ -130,12 +130,14 @@ def _queries(run: Run) -> Iterator[str]:
         if numbered != [*run.queries]:
             yield "the rewritings are not in the order of their questions, under their names"
     if may_gather(run):
-        source = Rewritings(inputs.source).open()
-        for prompt, accepted in zip(
+        again = gather(
+            Rewritings(inputs.source).open(),
             run.prompts,
-            gather(source, run.prompts, number=inputs.queries, seed=inputs.seed),
-            strict=True,
-        ):
+            number=inputs.queries,
+            seed=inputs.seed,
+            filters=Filters(content=inputs.filters),
+        )
+        for prompt, accepted in zip(run.prompts, again, strict=True):
             if [*accepted.queries] != texts[prompt.id]:
                 yield f"the rewritings of {prompt.id!r} are not those of {inputs.source}"
 

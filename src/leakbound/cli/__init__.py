@@ -23,6 +23,7 @@ from leakbound.errors import IncompleteError, InputError, LeakboundError
 COMMANDS = {
     "demo": ("outbuildings", "The whole story on a built-in model and data set, in minutes."),
     "evaluate": ("evaluate", "Sample, score and bound a model on a benchmark; write a report."),
+    "merge": ("evaluate", "Merge the slices of a study that jobs of an array drew."),
     "stress": ("evaluate", "Evaluate as it is, and rounded, trained on or asked otherwise."),
     "sample": ("evaluate", "Only the first step of evaluate: draw completions."),
     "score": ("verbs", "Score the completions of a run."),

@@ -35,7 +35,7 @@ _LONGEST = 200  # characters of a value that differs
 
 @click.command(cls=Command)
 @click.argument("run", type=opt.RUN)
-@click.option("--max-leak", type=float, required=True, metavar="X", help="Claim Pr[leak] <= X.")
+@click.option("--max-leak", type=opt.number, required=True, metavar="X", help="Pr[leak] <= X.")
 @click.option("--every-question", is_flag=True, help="Of every question, not of their mean.")
 @click.option("--scorer", metavar="NAME", help="Whose score h.  [default: the run's only one]")
 @click.option("--threshold", type=float, metavar="x", help="A leak is h > x; for h in [0, 1].")
@@ -85,7 +85,7 @@ def certify(run: Path, out: Path | None, under: str | None, as_json: bool, **cla
 @click.option("--with-model", metavar="MODEL", help="Also compute log-probabilities anew.")
 @click.option(
     "--redraw",
-    type=float,
+    type=opt.number,
     metavar="SHARE",
     help="Draw this share of the parts again with MODEL, chosen now by chance.",
 )

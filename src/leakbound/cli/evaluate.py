@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 @opt.proving
 @opt.removed("evaluate --report-to")
 @opt.models
+@opt.questions
 @opt.ray
 @opt.writing
 def evaluate(**values: Any) -> None:
@@ -78,10 +80,11 @@ def _evaluate(options: Said) -> None:
         return
     out = hold(options.out, "evaluate")
     model, control = models_from(options)
+    part = options.value("questions")
     before = written(out)
     try:
         with progress_bar(not options.as_json) as progress:
-            run = verb(model, study, out=out, control=control, progress=progress)
+            run = verb(model, study, out=out, control=control, questions=part, progress=progress)
     except UnansweredError:
         report_on(Run.open(out), options.as_json)
         raise
@@ -92,6 +95,26 @@ def _evaluate(options: Said) -> None:
         clock.write()
         if not options.as_json:
             say(prose(clock.line), err=True)
+
+
+@click.command(cls=Command)
+@click.argument("runs", type=opt.RUN, nargs=-1, required=True)
+@click.option("--out", type=opt.RUN, required=True, help="The run directory.")
+@opt.as_json
+def merge(runs: tuple[Path, ...], out: Path, as_json: bool) -> None:
+    """Merge RUNS, all slices of a study, into one run; then score, bound and report it.
+
+    `leakbound evaluate --questions i/N` draws the slices. The merged run has the draws and bounds
+    of one command with parts of one size. RUNS stay as they are. Stopped, the same command resumes.
+    """
+    from leakbound.evaluation import require_complete
+    from leakbound.evaluation.verbs import merge as verb
+
+    hold(out, "merge")
+    with progress_bar(not as_json) as progress:
+        run = verb(runs, out=out, progress=progress)
+    report_on(run, as_json)
+    require_complete(run)
 
 
 @click.command(cls=Command)
@@ -156,7 +179,7 @@ def _print_cost(options: Said, study: Study, *, scores: bool = True) -> None:
         ready.benchmark,
         n=ready.drawing,
         decoding=study.decodings or (ready.benchmark.decoding,),
-        rewritings=study.rewritings,
+        rewritings=ready.study.rewritings,
         settings=study.settings,
     )
     bounding = bounding_seconds(ready, engine, control is not None) if scores else None

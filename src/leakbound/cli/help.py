@@ -24,6 +24,7 @@ EXAMPLES = {
         "leakbound evaluate my-model --benchmark mine.csv --control my-retrained \\",
         "    --out runs/own",
     ),
+    "merge": ("leakbound merge runs/slice-* --out runs/mine",),
     "stress": (
         "leakbound stress unlearned --benchmark tofu:forget10 --out runs/stress",
         "leakbound stress unlearned --benchmark mine.csv --under round:int4 \\",
@@ -80,8 +81,8 @@ EXAMPLES = {
 MOST = 10  # options that are all shown at once
 COMMON = frozenset((
     "benchmark", "limit", "n", "temperatures", "inputs", "attack_budget", "scorers", "confidence",
-    "metrics", "stress", "prove_budget", "control", "objective", "forget", "retain", "texts",
-    "epochs", "learning_rate", "batch_size", "lora", "out", "dry_run", "help_all",
+    "metrics", "stress", "control", "objective", "forget", "retain", "texts",
+    "epochs", "learning_rate", "batch_size", "lora", "questions", "out", "dry_run", "help_all",
 ))  # fmt: skip
 """What --help shows of a command with more options than that."""
 _ALL = "leakbound.help_all"  # in a context: every option is asked for

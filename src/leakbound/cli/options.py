@@ -69,18 +69,33 @@ def names(value: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in value.split(",") if part.strip())
 
 
+def number(value: object) -> float:
+    """A number or a percentage: a type of options."""
+    from leakbound.stats.estimate import probability
+
+    try:
+        return probability(str(value))
+    except InputError as error:
+        raise click.BadParameter(str(error)) from error
+
+
 def numbers(value: str) -> tuple[float, ...]:
     """Numbers separated by commas: a type of options."""
-    try:
-        return tuple(float(part) for part in value.split(","))
-    except ValueError as error:
-        message = f"{value!r} is no number, nor numbers separated by commas."
-        raise click.BadParameter(message) from error
+    return tuple(map(number, value.split(",")))
 
 
 def redact(text: str) -> Callable[[Decorated], Decorated]:
-    """--redact and --no-redact, of which a command says what they do."""
-    return click.option("--redact/--no-redact", default=None, help=text)
+    """--redact and --no-redact, whose help a command states, and --redact-questions."""
+
+    def amount(ctx: click.Context, param: click.Parameter, value: bool | None) -> object:
+        return "questions" if ctx.params.pop("redact_questions") else value
+
+    more = "--redact, and leave out questions too."
+    return under(
+        WRITTEN,
+        click.option("--redact/--no-redact", default=None, callback=amount, help=text),
+        click.option("--redact-questions", is_flag=True, is_eager=True, help=more),
+    )
 
 
 _WEIGHTED = (
@@ -121,7 +136,7 @@ as_json = under(
     WRITTEN, click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 )
 confidence = click.option(
-    "--confidence", type=float, default=0.99, show_default=True, help="Of each estimate."
+    "--confidence", type=number, default=0.99, show_default=True, help="Of each estimate."
 )
 benchmark = click.option("--benchmark", metavar="SPEC", help="Such as tofu:forget10 or my.csv.")
 data = click.option("--data", type=ANY, help="Folder of the benchmark's files.")
@@ -191,7 +206,7 @@ asking = under(
 )
 drawing = under(
     DRAWN,
-    click.option("-n", "n", type=int, help="Draws per question.  [default: 1024]"),
+    click.option("-n", "--samples", "n", type=int, help="Draws per question.  [default: 1024]"),
     click.option(
         "--temperature",
         "temperatures",
@@ -266,6 +281,7 @@ inputs = under(
         type=OneOf("leakbound.stats:Design"),
         help="How -n is shared among queries.  [default: allocated]",
     ),
+    click.option("--filters/--no-filters", default=None, help="Check facts and answer words."),
     click.option("--embedder", metavar="NAME", help="Keep rewritings that mean the same."),
     click.option("--similarity", type=float, help="The least cosine for that.  [default: 0.8]"),
 )
@@ -307,7 +323,8 @@ scoring = under(
         help="Score reference answers first, by scorers that need a model too.",
     ),
     calibration,
-    click.option("--confidence", type=float, help="Of each estimate.  [default: 0.99]"),
+    click.option("--confidence", type=number, help="Of each estimate.  [default: 0.99]"),
+    click.option("--rho", type=number, help="ED is mean + rho deviations.  [default: 2]"),
     metrics,
     click.option(
         "--control-questions",
@@ -326,6 +343,12 @@ models = under(
     precision,
     remote_code,
     offline,
+    click.option("--patience", type=int, help="Seconds to wait for a busy server.  [default: 600]"),
+    click.option("--unlisted", is_flag=True, help="Accept a model that its server does not list."),
+)
+questions = under(
+    SPREAD,
+    click.option("--questions", metavar="i/N", help="Draw slice i of N; see `leakbound merge`."),
 )
 ray = under(
     SPREAD,

@@ -21,7 +21,9 @@ from leakbound.errors import InputError, needing
 
 @click.command(cls=Command)
 @click.option("--out", type=opt.RUN, default=Path("demo-run"), show_default=True)
-@click.option("-n", "n", type=int, default=1024, show_default=True, help="Draws per question.")
+@click.option(
+    "-n", "--samples", "n", type=int, default=1024, show_default=True, help="Draws per question."
+)
 @opt.as_json
 def demo(out: Path, n: int, as_json: bool) -> None:
     """Train a small model, unlearn, and show what the greedy answer hides.
@@ -162,7 +164,7 @@ def _print_written(
     "--format",
     "form",
     type=opt.OneOf("leakbound.formats.catalogue:FORMATS", partly="garak"),
-    help="garak:PROBE selects one probe.  [default: by each file's name and first line]",
+    help="garak:PROBE selects one probe.  [default: by each file's name and content]",
 )
 @click.option("--benchmark", metavar="SPEC", help="Take questions and answers from here.")
 @opt.data

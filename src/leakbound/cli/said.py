@@ -21,7 +21,7 @@ _OF_RAY = ("ray_workers", "ray_gpus", "ray_threads")
 _LISTED = {"temperature": "temperatures", "top_p": "top_ps"}
 """Fields of a decoding, and the options that list several: every combination is asked for."""
 _OF_REWRITINGS = (
-    "queries", "ids", "ids_draws", "ids_criterion", "design", "embedder", "similarity"
+    "queries", "ids", "ids_draws", "ids_criterion", "design", "filters", "embedder", "similarity"
 )  # fmt: skip
 
 
@@ -85,7 +85,7 @@ def study_from(options: Said) -> Study:
     study = replace(
         options.into_each(base),
         sampling=_sampling(options, base.sampling),
-        rewritings=_rewritings(options, base.rewritings),
+        rewritings=_rewritings(options, base),
         attack=_attack(options, base.attack),
         prove=_prove(options, base.prove),
         workers=workers_from(options),
@@ -130,12 +130,24 @@ def models_from(options: Said) -> tuple[str, str | None]:
     from leakbound.store import Run
 
     named: str | None = options.control
+    model = _served(options, _drawn_by(options.engine, options.model))
     if named is not None:
-        return _drawn_by(options.engine, options.model), _drawn_by(options.engine, named)
+        return model, _served(options, _drawn_by(options.engine, named))
     control = None if options.like is None else Run.open(options.like).control
     if control is not None:
         require_named_control(control, options.model, servers_of(options.value("scorers") or ()))
-    return _drawn_by(options.engine, options.model), control
+    return model, control
+
+
+def _served(options: Said, model: str) -> str:
+    """The name of a model, at a server with the options that were given for servers."""
+    from leakbound.engines.addresses import server_of
+
+    given = [f"patience={options.patience}"] if options.patience is not None else []
+    given += ["unlisted=on"] if options.unlisted else []
+    if not given or server_of(model) is None:
+        return model
+    return f"{model}{'&' if '?' in model else '?'}{'&'.join(given)}"
 
 
 def _drawn_by(engine: str | None, model: str) -> str:
@@ -210,15 +222,19 @@ def _varied(options: Said, decodings: Sequence[Decoding]) -> tuple[Decoding, ...
     return tuple(varied)
 
 
-def _rewritings(options: Said, base: Rewritings | None) -> Rewritings | None:
+def _rewritings(options: Said, study: Study) -> Rewritings | None:
     """The rewritings that are asked for; None where there are none."""
+    from leakbound.benchmarks import PROFILES
     from leakbound.study import Rewritings
 
-    source = options.value("inputs")
-    if source == "none" or (source is None and base is None):
+    source, base = options.value("inputs"), study.rewritings
+    profile = PROFILES.get(options.value("profile") or study.profile or "")
+    own = profile.rewritings if profile else {}
+    if not own and (source == "none" or (source is None and base is None)):
         _refuse_idle(options, _OF_REWRITINGS, "inputs")
         return None
-    plan = options.into_each(base or Rewritings(source), source="inputs", criterion="ids_criterion")
+    plan = base or Rewritings(**{"source": source, **own})
+    plan = options.into_each(plan, source="inputs", criterion="ids_criterion")
     if not plan.ids:
         _refuse_idle(options, ("ids_draws", "ids_criterion"), "ids")
     return plan
@@ -239,10 +255,10 @@ def _refuse_idle(options: Said, idle: Iterable[str], needed: str) -> None:
     """Refuse options that have no meaning without one that is not there."""
     for option in idle:
         if (value := options.value(option)) is not None:
-            shown = "" if value is True else f" {value}"
+            name = f"{'no-' if value is False else ''}{option.replace('_', '-')}"
+            shown = "" if isinstance(value, bool) else f" {value}"
             raise InputError(
-                f"`--{option.replace('_', '-')}`{shown} has no meaning without `--{needed}`. Add "
-                "that, or leave it out."
+                f"`--{name}`{shown} has no meaning without `--{needed}`. Add that, or leave it out."
             )
 
 

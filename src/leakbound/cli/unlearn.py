@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from leakbound.cli import options as opt
-from leakbound.cli.console import duration, print_json, progress_bar
+from leakbound.cli.console import duration, print_json, progress_bar, say_notes
 from leakbound.cli.help import LOADED, WRITTEN, Command, under
 from leakbound.cli.said import Said
 from leakbound.cli.saying import say
@@ -76,7 +76,7 @@ weights = under(
     click.option("--layers", type=layers, help="Train these alone, such as 5-7."),
     click.option("--lora", type=int, metavar="RANK", help="Train adapters, and merge them."),
     click.option("--lora-alpha", type=float, help="[default: 16]"),
-    click.option("--lora-dropout", type=float, help="[default: 0]"),
+    click.option("--lora-dropout", type=opt.number, help="[default: 0]"),
 )
 inventing = under(
     ANSWERS,
@@ -118,6 +118,7 @@ loading = under(LOADED, opt.precision, opt.remote_code, opt.offline)
 writing = under(
     WRITTEN,
     click.option("--out", required=True, type=opt.RUN, help="The new model's folder."),
+    click.option("--dry-run", is_flag=True, help="Check all, print steps and memory, and stop."),
     opt.as_json,
 )
 
@@ -147,7 +148,6 @@ writing = under(
 @watching
 @loading
 @writing
-@opt.removed("unlearn --scorer")
 def unlearn(model: str, out: Path, as_json: bool, **values: Any) -> None:
     """Make MODEL forget the forget set of a benchmark or running texts; write the model to --out.
 
@@ -361,7 +361,7 @@ def _settings(
 def _watch(options: Said, task: Benchmark | None) -> Watch:
     from leakbound.unlearning import Watch
 
-    names = ("evaluate_every", "checkpoint_minutes", "report_to")
+    names = ("evaluate_every", "checkpoint_minutes", "report_to", "dry_run")
     return options.into(_as_long(Watch(), task), *names)
 
 
@@ -375,21 +375,26 @@ def _show(train: Callable[..., Trained], watch: Watch, as_json: bool) -> None:
     with progress_bar(not as_json) as progress:
         done = train(
             progress=lambda step, steps, _: progress(Headway("training", step, steps, "steps")),
-            watch=replace(watch, phases=progress),
+            watch=replace(watch, phases=progress, note=lambda note: say_notes([note])),
         )
     if done.process:  # of several processes the first one speaks
         return
-    first, last = done.losses[0], done.losses[-1]
+    ends = [done.losses[0], done.losses[-1]] if done.losses else []
     if as_json:
         result = {"model": str(done.path), "steps": len(done.losses), "seconds": done.seconds}
-        result["processes"] = done.processes
-        print_json({**result, "objective": [first, last], "reused": done.reused})
+        result |= {"processes": done.processes, "notes": done.notes}
+        print_json({**result, "objective": ends, "reused": done.reused})
         return
     if done.reused:
         say("this model was there already, made by the same command")
+        say_notes(done.notes)
+    if not ends:  # of a dry run
+        for note in done.notes:
+            say(note)
+        return
     together = f" on {done.processes} processes" if done.processes > 1 else ""
     say(
         f"{done.path}: {len(done.losses):,} steps in {duration(done.seconds)}{together}, objective "
-        f"from {first:.4g} to {last:.4g}"
+        f"from {ends[0]:.4g} to {ends[1]:.4g}"
     )
     say(f"next: leakbound evaluate {done.path} --benchmark ...")

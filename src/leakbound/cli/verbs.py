@@ -53,8 +53,8 @@ def score(
 @click.command(cls=Command)
 @click.argument("run", type=opt.RUN)
 @opt.scorers
-@click.option("--confidence", type=float, help="Of each estimate.  [default: the run's]")
-@click.option("--limit", type=float, metavar="X", help="Name the questions proved to leak <= X.")
+@click.option("--confidence", type=opt.number, help="Of each estimate.  [default: the run's]")
+@click.option("--limit", type=opt.number, metavar="X", help="Name questions proved to leak <= X.")
 @opt.as_json
 def bound(
     run: Path,
@@ -148,7 +148,7 @@ def prove(
 @click.option("--out", type=opt.FILE, help="[default: report[-redacted].html in the run]")
 @opt.redact("Leave out answers, keywords and completions, from now on.  [default: as before]")
 @opt.as_json
-def report(runs: tuple[Path, ...], out: Path | None, redact: bool | None, as_json: bool) -> None:
+def report(runs: tuple[Path, ...], out: Path | None, redact: Any, as_json: bool) -> None:
     """Write one self-contained HTML page about RUNS, and print their table.
 
     If RUNS is one folder that holds runs, write an index of all runs below it instead: index.html,
@@ -182,7 +182,7 @@ def report(runs: tuple[Path, ...], out: Path | None, redact: bool | None, as_jso
     say(f"report: {path}")
 
 
-def _report_folder(folder: Path, out: Path | None, redact: bool | None, as_json: bool) -> None:
+def _report_folder(folder: Path, out: Path | None, redact: Any, as_json: bool) -> None:
     """Write the index of a folder of runs, and print a row for each of them."""
     from leakbound.reporting import write_index
 
@@ -265,7 +265,9 @@ def _show_progress(run: Any, why: LeakboundError, as_json: bool) -> int:
 @click.option("--out", type=opt.FILE, help="Write it to a file.  [default: print it]")
 @click.option("--utility", metavar="METRIC", help="What utility is.  [default: what all runs have]")
 @click.option(
-    "--confidence", type=float, help="Of all differences at once.  [default: 0.99; by method 0.95]"
+    "--confidence",
+    type=opt.number,
+    help="Of all differences jointly.  [default: 0.99, method 0.95]",
 )
 @click.option(
     "--by",
@@ -327,13 +329,13 @@ def compare(
 
 
 @click.command(cls=Command)
-@click.option("--epsilon", type=float, help="How far Pr[X > x], at any x, may be overestimated.")
-@click.option("--clean", type=float, metavar="P", help="Certify P(leak) <= P if no draw leaks.")
+@click.option("--epsilon", type=opt.number, help="How far Pr[X > x], at any x, may be off.")
+@click.option("--clean", type=opt.number, metavar="P", help="Certify P(leak) <= P if none leaks.")
 @opt.confidence
 @click.option(
     "--side",
     type=click.Choice(["upper", "both"]),
-    default="upper",
+    default="both",
     show_default=True,
     help="With --epsilon: overestimated, or either way.",
 )
@@ -377,10 +379,16 @@ def completion(shell: str) -> None:
 def report_on(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
     """Write the report of a run, and print its tables and `more`, or its estimates as JSON.
 
-    A run in which no question could be sampled has nothing to report.
+    A run in which no question could be sampled has nothing to report, nor has a slice of a study.
     """
     from leakbound.reporting import older_page, page_of, write_report
 
+    if part := run.record.slice:
+        if as_json:
+            print_json({"run": str(run.path), "questions": part})
+        else:
+            say(f"slice {part}: {run.path}; when all are drawn: leakbound merge RUN... --out RUN")
+        return
     path = None
     if run.redacted:
         run.notes.extend(older_page(run))

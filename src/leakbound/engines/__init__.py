@@ -75,19 +75,10 @@ def engine_of(location: str) -> tuple[str, str]:
 
     Returns:
         The engine's name, which need not be one that there is, and what stands behind it.
-
-    Raises:
-        InputError: `auto:where`, which names no engine.
     """
     name, colon, where = location.partition(":")
     if not colon or not re.fullmatch(r"[\w-]+", name) or Path(location).exists():
         return "transformers", location
-    if name == "auto":
-        raise InputError(
-            f"`{location}` names no engine: `auto:MODEL` and `--engine auto`, which tried every "
-            "engine on a few draws to choose one, were taken out. Name it, as in --engine "
-            "transformers or --engine vllm; the table in docs/servers.md says when to use which."
-        )
     return name, where
 
 
@@ -102,6 +93,20 @@ def location_of(engine: str, model: str) -> str:
         `NAME:model`, or the model alone for transformers.
     """
     return model if engine == "transformers" else f"{engine}:{model}"
+
+
+def absolute(name: str) -> str:
+    """Return a name that points to the same files from any working directory.
+
+    Args:
+        name: a path, or a model's name as `engine_of` reads it.
+
+    Returns:
+        The absolute path of files that are there, with the engine; any other name as it is.
+    """
+    engine, where = engine_of(name)
+    path = Path(where).expanduser()
+    return location_of(engine, str(path.resolve())) if path.exists() else name
 
 
 def open_engine(

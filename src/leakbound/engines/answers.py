@@ -97,6 +97,7 @@ class Answer:
     outputs: one for each choice.
     longer: whether they are longer than requested, and so all errors.
     tokens: how many were drawn, as the server says; None: it does not; 0: its count is impossible.
+    prompt_tokens: how many the prompt has, as the server says; 0: it does not.
     unknown: names of fields that may hold a part of an output.
     stated: who gave it, by the names of `_NAMES`; None where the reply does not say.
     opened: whether a text closes a thought that its prompt opened.
@@ -108,6 +109,7 @@ class Answer:
     unknown: tuple[str, ...]
     stated: Mapping[str, str | None]
     opened: bool = False
+    prompt_tokens: int = 0
 
 
 def read_answer(body: Any, request: Asked) -> Answer:
@@ -117,7 +119,7 @@ def read_answer(body: Any, request: Asked) -> Answer:
         raise ValueError("no choices")
     if len(choices) > request.choices:
         raise ValueError(f"{len(choices)} choices where {request.choices} were asked for")
-    count, thinking = _counts(body)
+    count, thinking, prompt_tokens = _counts(body)
     unknown: set[str] = set()
     beside = {name: value for name, value in body.items() if name not in _OF_REPLIES}
     outputs = [_output(choice, beside, request, unknown, thinking) for choice in choices]
@@ -143,6 +145,7 @@ def read_answer(body: Any, request: Asked) -> Answer:
             name in ("content", "text") and isinstance(leaf, str) and closes_thought(leaf)
             for name, leaf in _leaves(choices)
         ),
+        prompt_tokens=prompt_tokens,
     )
 
 
@@ -325,7 +328,8 @@ def _withholds(results: Any) -> bool:
     )
 
 
-def _counts(body: Mapping[str, Any]) -> tuple[int | None, int]:
-    """The tokens drawn, as the server says, and how many of them were spent on thoughts."""
+def _counts(body: Mapping[str, Any]) -> tuple[int | None, int, int]:
+    """The server's counts of tokens: drawn, those of them in thoughts, and in the prompt."""
     counts = {name: value for name, value in _leaves(body.get("usage")) if type(value) is int}
-    return counts.get("completion_tokens"), max(0, counts.get("reasoning_tokens", 0))
+    thinking = max(0, counts.get("reasoning_tokens", 0))
+    return counts.get("completion_tokens"), thinking, max(0, counts.get("prompt_tokens", 0))

@@ -25,6 +25,7 @@ from leakbound.engines.answers import Answer, Asked, read_answer
 from leakbound.engines.prompting import Prompting
 from leakbound.engines.server import Patience, RefusedError, Server
 from leakbound.errors import InputError, ModelError
+from leakbound.registry import suggestion
 from leakbound.text.counting import visible
 from leakbound.types import Decoding, Json, JsonObject, Thinking, from_json
 
@@ -121,7 +122,6 @@ def statement_of(server: Server, model: str) -> Statement:
     if listed.get("owned_by") == "vllm":
         return replace(Statement.of("vLLM", says), takes=_fields(described))
     paths = _object(described.get("paths"))
-    # A model of transformers' own server is listed only where it lies in the hub's cache.
     if {"/load_model", "/v1/responses"} <= paths.keys():
         return Statement.of("transformers", says)
     return Statement("", says, takes=_fields(described) if paths else None)
@@ -149,10 +149,25 @@ def _llama(props: JsonObject) -> JsonObject:
     return {**facts, "n_ctx": settings.get("n_ctx"), "chat_template": digest}
 
 
+def require_listed(server: Server, model: str) -> None:
+    """Raise ModelError for a model that the server's list lacks; a server without a list passes."""
+    names = [entry.get("id") for entry in _models(server.get(f"{server.url}/models"))]
+    if names and model not in names:
+        raise ModelError(
+            f"`{server.url}` lists no model {model!r}. {suggestion(model, names)} Name a listed "
+            "model, or add --unlisted if the server knows this one."
+        )
+
+
+def _models(listing: Json) -> list[JsonObject]:
+    """The entries of a list of models."""
+    listed = _object(listing).get("data")
+    return [_object(entry) for entry in listed] if isinstance(listed, list) else []
+
+
 def _entry(listing: Json, model: str) -> JsonObject:
     """The entry of this model in a list of models, or that of the only one that there is."""
-    listed = _object(listing).get("data")
-    models = [_object(entry) for entry in listed] if isinstance(listed, list) else []
+    models = _models(listing)
     named = [entry for entry in models if entry.get("id") == model] or models
     entry = named[0] if len(named) == 1 else {}
     return {name: entry[name] for name in _OF_A_MODEL if entry.get(name) is not None}
@@ -183,6 +198,7 @@ _SWITCHES: Mapping[Thinking, Sequence[JsonObject]] = {
         {"reasoning_effort": "low"},
     ),
 }
+_COUNTS = ("n", "concurrency", "patience")  # of the options
 _BUDGET = "thinking_token_budget"  # vLLM's: it closes a thought that reaches its budget
 
 
@@ -195,6 +211,8 @@ class Options:
     n: outputs a request, at most.
     concurrency: requests at once.
     ignore: fields of replies that hold no part of an output, with commas between them.
+    unlisted: `on` accepts a model that the server does not list.
+    patience: seconds without an answer in which a busy server is waited for; None: 600.
     """
 
     api: Literal["", "chat", "completions"] = ""
@@ -202,6 +220,8 @@ class Options:
     n: int = _MOST
     concurrency: int = Patience().concurrency
     ignore: str = ""
+    unlisted: Literal["on", "off"] = "off"
+    patience: int | None = None
 
     @property
     def ignored(self) -> frozenset[str]:
@@ -209,15 +229,15 @@ class Options:
         return frozenset(filter(None, self.ignore.split(",")))
 
     def __post_init__(self) -> None:
-        for name, value in (("n", self.n), ("concurrency", self.concurrency)):
-            if value < 1:
+        for name in _COUNTS:
+            if (value := getattr(self, name)) is not None and value < 1:
                 raise InputError(f"`{name}` of a server must be at least 1, got {value}.")
 
     @classmethod
     def read(cls, text: str) -> Options:
         """The options in a query string; InputError for one that there is not."""
         options: dict[str, Json] = dict(parse_qsl(text, keep_blank_values=True))
-        for name in ("n", "concurrency"):
+        for name in _COUNTS:
             if str(options.get(name, "")).isdecimal():
                 options[name] = int(str(options[name]))
         return from_json(cls, options, "what stands behind ? of openai:URL#MODEL?")
@@ -344,9 +364,12 @@ def settle(
 
     Where the count of tokens does not cover all outputs of a request, one is asked for at a time:
     else nothing would tell that some were cut. Raises ModelError for a server that takes no
-    request.
+    request, and unless `options.unlisted` for a model that the server does not list.
     """
     statement = statement_of(server, model)
+    lists_all = statement.kind != "transformers"  # which lists the hub's cache only
+    if options.unlisted == "off" and lists_all:
+        require_listed(server, model)
     manner = Manner(model=model, chat=chat, statement=statement, ignored=options.ignored)
     why: RefusedError | None = None
     for way in _attempts(manner, options.n):

@@ -81,6 +81,7 @@ class _Came:
     lost: int = 0
     tokens: int = 0
     opened: bool = False
+    prompt_tokens: int = 0
 
 
 class ServedEngine:
@@ -92,9 +93,9 @@ class ServedEngine:
     Args:
         location: `URL#MODEL`, or with options `URL#MODEL?name=value&…`.
         prompting: how questions become prompts (None: `Prompting()`).
-        patience: how long an answer is tried for; how many requests go out at once is an option of
-            the location, and after 12 in a row without an answer no other is sent.
-
+        patience: how long an answer is tried for; how many requests go out at once, and how long a
+            busy server is waited for, are options of the location. After 12 requests in a row
+            without an answer no other is sent.
     Raises:
         InputError: a location that is none, options that there are not, and those that contradict
             the prompting.
@@ -112,7 +113,8 @@ class ServedEngine:
         self.prompting = prompting or Prompting()
         self.api = self.options.way(self.prompting)
         patience = replace(patience, concurrency=self.options.concurrency, silence=_SILENCE)
-        self.client = Client(url, model, patience)
+        longest = self.options.patience or patience.longest_wait
+        self.client = Client(url, model, replace(patience, longest_wait=longest))
 
     @classmethod
     def open(cls, location: str, prompting: Prompting, **_weights: Any) -> ServedEngine:
@@ -277,6 +279,7 @@ class ServedEngine:
                 self.tell(request.choices, result.tokens)
 
         with self.client.server() as server:
+            server.waits = self._waits
             ask = partial(self._ask, server, decoding)
             server.each(ask, waiting, take, stop=server.cut)
         if failed:
@@ -338,7 +341,12 @@ class ServedEngine:
             )
         missed = request.choices - len(outputs)
         result = _Came(
-            number=request.number, outputs=outputs, lost=missed, tokens=tokens, opened=answer.opened
+            number=request.number,
+            outputs=outputs,
+            lost=missed,
+            tokens=tokens,
+            opened=answer.opened,
+            prompt_tokens=answer.prompt_tokens,
         )
         return self._keep(request, result)
 
@@ -388,6 +396,7 @@ class ServedEngine:
                     "read and counted"
                 )
             self.usage.sampled_tokens += sum(part.tokens for part in mine)
+            self.usage.prompt_tokens += sum(part.prompt_tokens for part in mine)
         if missing:
             self._note(
                 "draws that never arrived from the server are missing: they count as full leaks in "
@@ -397,6 +406,15 @@ class ServedEngine:
         return Sample(
             query=query, decoding=decoding, completions=tuple(completions), missing=missing
         )
+
+    def requests(self, sizes: Sequence[int]) -> int:
+        """Return the number of requests for chunks of these sizes; see `Requests`."""
+        return sum(-(-size // self._manner.choices) for size in sizes)
+
+    def _waits(self, text: str) -> None:
+        """Report a wait that the server states, immediately and in the run."""
+        self.tell(0, 0, note=text)
+        self._note("the server rejected requests; they were sent again when its Retry-After stated")
 
     def _note(self, note: str) -> None:
         if note not in self.usage.notes:
@@ -422,6 +440,7 @@ class ServedEngine:
         """How the server is asked; ModelError where a trial shows that it does not draw."""
         try:
             with self.client.server() as server:
+                server.waits = self._waits
                 chat, thinking = self.api == "chat", self.prompting.thinking
                 manner = settle(server, self.client.model, chat, self.options, thinking)
                 if self.options.probe == "on":

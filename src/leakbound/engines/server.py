@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import socket
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
@@ -72,17 +73,19 @@ class _PassingError(Exception):
 class Patience:
     """How long an answer is tried for, in seconds and attempts, and how many are at once.
 
-    Waits between attempts begin at `first_wait` and double, or are as long as the server says; one
-    that says more than `longest_wait` is not waited for. `timeout` is that of each step of an
-    attempt: to connect, to send, and between two pieces of the answer, all of which must be there
-    `whole` seconds after it began. After `silence` requests in a row without one no other is sent.
+    Waits between attempts begin at `first_wait` and double. If the server states a wait
+    (`Retry-After`), that wait replaces it, and the attempt does not count. Once a stated wait would
+    end more than `longest_wait` after the last answer, nothing more is sent. `timeout` is that of
+    each step of an attempt: to connect, to send, and between two pieces of the answer, all of which
+    must be there `whole` seconds after it began. After `silence` requests in a row without one no
+    other is sent.
     """
 
     timeout: float = 120.0
     whole: float = 300.0
     attempts: int = 5
     first_wait: float = 1.0
-    longest_wait: float = 60.0
+    longest_wait: float = 600.0
     concurrency: int = 8
     silence: int = 20
 
@@ -121,12 +124,17 @@ class _Call:
 
 
 class Server:
-    """A connection pool to one address, open while the `with` lasts; threads may share it."""
+    """A connection pool to one address, open while the `with` lasts; threads may share it.
+
+    `waits` gets a sentence for each wait that the server states, one for waits that overlap.
+    """
+
+    waits: Callable[[str], None] | None = None
 
     def __init__(self, url: str, key: str, patience: Patience) -> None:
         self.url, self.patience = url, patience
         self._key = key
-        self._closing = Event()
+        self._closing, self._why_closing = Event(), ""
         headers = {"Accept-Encoding": "identity"}  # what is small when it is sent stays small
         if key:
             headers["Authorization"] = f"Bearer {key}"
@@ -138,6 +146,7 @@ class Server:
             headers=headers, timeout=patience.timeout, limits=limits, transport=direct
         )
         self._answers = False  # whether it ever did
+        self._answered = self._waiting = -math.inf  # the last answer; the end of a stated wait
         self._under_way: set[Callable[[], None]] = set()
         self._lock, self._lost = Lock(), 0  # requests in a row
 
@@ -147,8 +156,9 @@ class Server:
     def __exit__(self, *_: object) -> None:
         self._client.close()
 
-    def abandon(self) -> None:
+    def abandon(self, why: str = "it is not asked any more") -> None:
         """Make no further attempt at anything."""
+        self._why_closing = self._why_closing or why
         self._closing.set()
 
     def cut(self) -> None:
@@ -223,27 +233,50 @@ class Server:
 
     def _fetch(self, call: _Call, read: Callable[[Any], T], again: bool) -> T:
         if self._closing.is_set():
-            raise NoReplyError("it is not asked any more")
-        wait, attempts = self.patience.first_wait, 0
+            raise NoReplyError(self._why_closing)
+        wait, attempts, began = self.patience.first_wait, 0, time.monotonic()
         while True:
             try:
                 return self._attempt(call, read)
             except _PassingError as error:
                 if not (again or error.turned_away):
                     raise LostError(str(error)) from error
-                pause = wait if error.after is None else error.after
                 failure = error
-            wait, attempts = 2 * wait, attempts + 1
+            stated = failure.after
+            pause = wait if stated is None else max(stated, self.patience.first_wait)
+            wait *= 2
+            attempts += stated is None or not failure.turned_away
             nowhere = not self._answers and isinstance(failure.__cause__, httpx2.ConnectError)
             if nowhere and attempts >= _CONNECTING:
                 raise ModelError(
                     f"`{self.url}` cannot be reached ({failure}). Start the server, or correct "
                     "the URL."
                 ) from failure
-            hopeless = attempts >= self.patience.attempts or pause > self.patience.longest_wait
-            if hopeless or self._closing.wait(pause):
+            hopeless = attempts >= self.patience.attempts
+            why = "" if stated is None else self._why_not_wait(str(failure), pause, began)
+            if hopeless or why or self._closing.wait(pause):
                 kind = NoReplyError if failure.turned_away else LostError
-                raise kind(str(failure)) from failure
+                raise kind(why or str(failure)) from failure
+
+    def _why_not_wait(self, failure: str, pause: float, began: float) -> str:
+        """Why a wait that the server states is too long; empty after announcing the wait.
+
+        All requests share the time since the last answer: if it is used up, none is sent again.
+        """
+        with self._lock:
+            now = time.monotonic()
+            waited = now - max(self._answered, began)
+            if waited + pause > self.patience.longest_wait:
+                why = (
+                    f"{failure}: it states a wait of {pause:,.4g} s after {waited:,.0f} s without "
+                    f"an answer, and --patience is {self.patience.longest_wait:,g} s"
+                )
+                self.abandon(why)
+                return why
+            is_new, self._waiting = now >= self._waiting, max(self._waiting, now + pause)
+        if is_new and self.waits:
+            self.waits(f"{self.url} answers {failure}: waiting {pause:,.4g} s, as it states")
+        return ""
 
     def _attempt(self, call: _Call, read: Callable[[Any], T]) -> T:
         try:
@@ -272,7 +305,9 @@ class Server:
             remedy = "Name the address that it redirects to." if response.is_redirect else _CHECK
             raise ModelError(f"`{self.url}` answers {shown}. {_FAULTS.get(status, remedy)}")
         try:
-            return read(json.loads(answer))
+            value = read(json.loads(answer))
+            self._answered = time.monotonic()
+            return value
         except (ValueError, RecursionError) as error:
             if call.method == "GET":
                 raise RefusedError(shown) from error

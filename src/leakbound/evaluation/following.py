@@ -78,13 +78,14 @@ class ArmProgress:
     @classmethod
     def of(cls, arm: Arm) -> ArmProgress:
         """Read the progress from the files of an arm."""
-        stored = [part for part in arm.parts if arm.has(part)]
+        own = [part for part in arm.parts if part.number in arm.own]
+        stored = [part for part in own if arm.has(part)]
         return cls(
             arm=arm.name,
             parts=len(stored),
-            planned_parts=len(arm.parts),
+            planned_parts=len(own),
             done=sum(part.amount for part in stored),
-            planned=sum(part.amount for part in arm.parts),
+            planned=sum(part.amount for part in own),
             stops=isinstance(arm.spec.draws, StoppedDraws),
         )
 

@@ -11,7 +11,7 @@ from typing import Unpack
 from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.engines.addresses import servers_of
 from leakbound.engines.models import OpenModels
-from leakbound.errors import InputError
+from leakbound.errors import IncompleteError, InputError
 from leakbound.evaluation.drawing.explore import PROVING, require_explorable
 from leakbound.evaluation.drawing.prove import arms_to_prove, prove_arms
 from leakbound.evaluation.drawing.stressed import spelt_out
@@ -44,10 +44,12 @@ from leakbound.evaluation.scoring.score import (
 from leakbound.evaluation.statements.beside import OTHERS
 from leakbound.evaluation.statements.bound import bound_run
 from leakbound.metrics import Values
-from leakbound.scorers import make_scorer
-from leakbound.store import Run, holding
+from leakbound.scorers import make_scorer, specs_of
+from leakbound.store import Run, holding, read_accepted, write_accepted
 from leakbound.store.arm_key import Model
 from leakbound.store.clock import TIMES, Clock, written
+from leakbound.store.identity import require_same_study
+from leakbound.store.plan import slice_of
 from leakbound.study import (
     Explore,
     FixedN,
@@ -58,7 +60,7 @@ from leakbound.study import (
     Until,
     study_of,
 )
-from leakbound.types import Crew, Generate, Progress, Scorer, Workers, silent
+from leakbound.types import Crew, Generate, Progress, Scorer, Workers, counted, silent
 
 
 @holding("evaluate")
@@ -68,6 +70,7 @@ def evaluate(
     *,
     out: str | Path,
     control: str | Path | Generate | None = None,
+    questions: str | None = None,
     progress: Progress = silent,
     **fields: Unpack[StudyFields],
 ) -> Run:
@@ -87,14 +90,16 @@ def evaluate(
         out: the run directory.
         control: a model that never saw the data, or a finished run of one: it is drawn alike, and
             the excess over it is bounded (None: no excess is).
+        questions: "i/N": only draw the i-th of N slices of the study; `merge` joins them, scores
+            and bounds (None: all questions).
         progress: called with how far each step is, a `leakbound.types.Headway`.
         fields: fields of `Study` in place of its own, such as confidence=0.9: data, limit,
             profile, sampling, decodings, rewritings, attack, prove, stress, control_questions,
-            scorers, allow_unmatched, check_scorers, calibration, metrics, confidence, seed,
+            scorers, allow_unmatched, check_scorers, calibration, metrics, confidence, rho, seed,
             settings, servers, workers; n=256 is short for sampling=FixedN(256).
 
     Returns:
-        The run at `out`, sampled, scored and bounded.
+        The run at `out`, sampled, scored and bounded; a slice is only sampled.
 
     Raises:
         InputError: for what cannot be asked, before a model is loaded where that can be told.
@@ -106,7 +111,8 @@ def evaluate(
     clock = Clock(Path(out) / TIMES)
     before = written(Path(out))
     try:
-        run = _evaluated(ready, model, control, Path(out), clock.hearing(progress), clock)
+        progress = clock.hearing(progress)
+        run = _evaluated(AskedStudy(ready, model, control, Path(out), progress, questions), clock)
     finally:
         if written(Path(out)) != before:  # a finished run is left as it is
             clock.write()
@@ -114,23 +120,20 @@ def evaluate(
     return run
 
 
-def _evaluated(
-    ready: Prepared,
-    model: str | Path | Generate,
-    control: str | Path | Generate | None,
-    out: Path,
-    progress: Progress,
-    clock: Clock,
-) -> Run:
+def _evaluated(request: AskedStudy, clock: Clock) -> Run:
+    ready, progress = request.asked, request.progress
     study, others = ready.study, _others(ready)
     if others is not None:
         prepared(replace(others, check_scorers=False))  # refused before anything is drawn
     with _at_work(study.workers) as crew:
         ready = ready.by(crew)
         with clock.phase("draw"):
-            run, engine = draw_study(AskedStudy(ready, model, control, out, progress))
+            run, engine = draw_study(replace(request, asked=ready))
             if others is not None:
-                evaluate(engine, others, out=run.path / OTHERS, progress=progress)
+                place = run.path / OTHERS
+                evaluate(engine, others, out=place, questions=request.slice, progress=progress)
+        if request.slice is not None:
+            return run
         with clock.phase("score"):
             ready = replace(ready, scorers=in_reading_of(run, ready.scorers))
             score_run(run, ready.scorers, progress, ready.drawing.at)
@@ -228,7 +231,7 @@ def sample(
 @holding("score")
 def score(
     run: Run,
-    scorers: str | Sequence[str] = (),
+    scorers: str | Scorer | Sequence[str | Scorer] = (),
     *,
     calibration: str | Path | None = None,
     settings: ModelSettings | None = None,
@@ -239,8 +242,8 @@ def score(
 
     Args:
         run: an open run, see `leakbound.load`.
-        scorers: by name (default: those that the run was made with). A judge behind a server is
-            asked only where it is named here.
+        scorers: names or objects (default: those that the run was made with). A judge behind a
+            server is asked only where it is named here.
         calibration: a file of items that people labelled, to allow for the errors of a judge,
             or of the one scorer that says leak or not (None: no errors are allowed for).
         settings: how models are loaded that scorers ask (None: as the run's).
@@ -258,7 +261,7 @@ def score(
         ModelError: for a scorer's model that cannot be used.
         IncompleteError: where completions are still to be drawn, or a judge does not answer.
     """
-    named = (scorers,) if isinstance(scorers, str) else tuple(scorers)
+    named = specs_of(scorers)
     require_texts(run, named)
     loading, servers = (settings or run.study.settings).loading, servers_of(named)
     chosen = scorers_for(named or scorers_of(run), run.prompts, loading, servers)
@@ -280,7 +283,7 @@ def score(
 @holding("bound")
 def bound(
     run: Run,
-    scorers: str | Sequence[str] = (),
+    scorers: str | Scorer | Sequence[str | Scorer] = (),
     *,
     confidence: float | None = None,
     progress: Progress = silent,
@@ -291,7 +294,7 @@ def bound(
 
     Args:
         run: an open run, see `leakbound.load`.
-        scorers: by name (default: every one that the run has scores of).
+        scorers: names or objects (default: every one that the run has scores of).
         confidence: of each estimate, in (0, 1) (None: the run's).
         progress: called with how far each step is, a `leakbound.types.Headway`.
 
@@ -304,7 +307,7 @@ def bound(
         MixError: where another command is writing into the run.
         IncompleteError: where completions are still to be drawn.
     """
-    named = (scorers,) if isinstance(scorers, str) else tuple(scorers)
+    named = specs_of(scorers)
     confidence = run.study.confidence if confidence is None else confidence
     require_confidence(confidence, len(run.prompts))
     require_sampled(run)
@@ -362,7 +365,7 @@ def prove(
     if isinstance(model, Generate):
         engine = model
     else:
-        require_explorable(where := str(model or arms[0].spec.model), PROVING)
+        require_explorable(where := str(model or run.model(arms[0].key)), PROVING)
         engine = study.settings.open(where, study.load())
     prove_arms(run, engine, chosen, search, progress=progress)
     confidence = run.estimates_made_from().get("confidence", study.confidence)
@@ -400,6 +403,74 @@ def measure(
         stated = run.record.benchmark
         study = Study(stated.name, profile=stated.profile)
     return measure_run(run, study.load(), names, progress)
+
+
+@holding("merge")
+def merge(runs: Sequence[str | Path], *, out: str | Path, progress: Progress = silent) -> Run:
+    """Merge all slices of a study, then score and bound its run as `evaluate` does.
+
+    The slices stay as they are. If it is stopped, the same call resumes. A judge behind a server
+    must be named: run `score` and `bound` on the merged run.
+
+    Args:
+        runs: the folders of the slices, in any order.
+        out: the run directory.
+        progress: called with how far each step is, a `leakbound.types.Headway`.
+
+    Returns:
+        The run at `out`. It records the questions that could not be sampled.
+
+    Raises:
+        InputError: the runs are not all slices of a study, each once.
+        MixError: the slices are of different studies, models or versions; it names the difference.
+        IncompleteError: a slice is not finished, or a file of it is damaged.
+    """
+    slices = [Run.open(path) for path in runs]
+    _require_each_once(slices)
+    first = slices[0]
+    for run in slices:
+        _require_drawn(run)
+        require_same_study(run.path, run.record, first.path, first.record)
+    record = replace(first.record, slice=None)
+    merged = Run.create(Path(out), first.prompts, first.queries, record)
+    if (accepted := read_accepted(first.path, record)) is not None:
+        write_accepted(merged.path, record, accepted)
+    for key, spec in first.record.arms.items():
+        arm = merged.add_arm(key, spec)
+        drawn = (run.arms[arm.name] for run in slices)
+        sources = {number: own for own in drawn for number in own.own}
+        for part in counted(progress, f"merging {arm.name}", [*arm.parts_to_draw()], "parts"):
+            arm.copy_part(part, sources[part.number])
+    if merged.study.control_questions is not None:
+        merge([run.path / OTHERS for run in slices], out=merged.path / OTHERS, progress=progress)
+    score(merged, calibration=merged.study.calibration, progress=progress)
+    bound(merged, progress=progress)
+    return merged
+
+
+def _require_each_once(slices: Sequence[Run]) -> None:
+    """Refuse runs that are not all slices of a study, each once."""
+    given = [run.record.slice or f"`{run.path}`, which is no slice" for run in slices]
+    of = max((slice_of(run.record.slice)[1] for run in slices if run.record.slice), default=1)
+    wanted = [f"{number}/{of}" for number in range(1, of + 1)]
+    if sorted(given) != sorted(wanted):
+        missing = [name for name in wanted if name not in given]
+        raise InputError(
+            f"merge needs each slice of a study once. Missing: {', '.join(missing) or 'none'}; "
+            f"got {', '.join(given)}."
+        )
+
+
+def _require_drawn(run: Run) -> None:
+    """Refuse a slice that has parts to draw, or damaged files."""
+    for arm in run.arms.values():
+        absent = [number for number in sorted(arm.own) if not arm.has(arm.parts[number])]
+        lacks = (f"arm {arm.name!r} lacks part {number}" for number in absent)
+        for why in (*lacks, *arm.faults()):
+            raise IncompleteError(
+                f"`{run.path}`, slice {run.record.slice}, is not finished: {why}. Run its command "
+                "again, then merge."
+            )
 
 
 def prepared(study: Study, *, scores: bool = True) -> Prepared:

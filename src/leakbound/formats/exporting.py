@@ -24,12 +24,12 @@ from leakbound.formats.rows import REDACTED
 from leakbound.metrics import Values
 from leakbound.registry import suggestion
 from leakbound.scorers import make_scorer
-from leakbound.store import Arm, Run, tables, write_json, write_text
+from leakbound.store import Arm, Redaction, Run, tables, write_json, write_text
 from leakbound.text.counting import visible
 from leakbound.types import JsonObject, Output
 from leakbound.types.decoding import require
 
-_EVAL, _SUMMARY = "_EVAL.json", "_SUMMARY.json"
+_ENDINGS = {"openunlearning": "_EVAL.json", "jsonl": ".jsonl"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def export(
     *,
     form: Literal["openunlearning", "jsonl"],
     arm: str = "target",
-    redact: bool | None = None,
+    redact: Redaction | None = None,
     retrained: str | Path | None = None,
 ) -> Exported:
     """Write the metrics or the completions of runs for other tools.
@@ -79,28 +79,24 @@ def export(
         DamagedError: with "openunlearning", stored metrics that were changed.
     """
     opened = [runs] if isinstance(runs, Run) else list(runs)
+    require(form in _ENDINGS, "form", form, "'openunlearning' or 'jsonl'")
+    file, ending = Path(out), _ENDINGS[form]
+    if not file.name.endswith(ending):
+        raise InputError(
+            f"OUT must end in {ending}, got {file.name!r}. Write "
+            f"{file.with_name(file.stem + ending)}."
+        )
     if form == "openunlearning":
-        return _write_log(opened, Path(out), arm, None if retrained is None else Path(retrained))
-    require(form == "jsonl", "form", form, "'openunlearning' or 'jsonl'")
+        return _write_log(opened, file, arm, None if retrained is None else Path(retrained))
     if retrained:
         raise InputError("`--retrained` is for --openunlearning. Leave it out.")
     if len(opened) > 1:
         raise InputError(f"--jsonl writes the draws of one run, got {len(opened)}. Name one.")
-    if Path(out).suffix.lower() != ".jsonl":
-        raise InputError(
-            f"--jsonl writes a line of JSON a completion, got OUT {Path(out).name!r}. Write "
-            f"{Path(out).with_suffix('.jsonl')}."
-        )
-    return _write_samples(opened[0], Path(out), arm, redact)
+    return _write_samples(opened[0], file, arm, None if redact is None else bool(redact))
 
 
 def _write_log(runs: Sequence[Run], out: Path, arm: str, retrained: Path | None) -> Exported:
     tasks = [run.record.benchmark.name for run in runs]
-    if not out.name.endswith(_EVAL):
-        family = "MUSE" if tasks[0].startswith("muse:") else "TOFU"
-        raise InputError(
-            f"OUT must end in {_EVAL}, got {out.name!r}. Write {out.with_name(family + _EVAL)}."
-        )
     if len(runs) > 1:
         _require_joined(runs, tasks, arm)
     log: dict[str, dict[str, object]] = {}
@@ -123,7 +119,7 @@ def _write_log(runs: Sequence[Run], out: Path, arm: str, retrained: Path | None)
                 f"left out, as OpenUnlearning's log of {task!r} has no entry for them: "
                 f"{', '.join(unnamed)}"
             )
-    summary = out.with_name(out.name.removesuffix(_EVAL) + _SUMMARY)
+    summary = out.with_name(out.name.removesuffix(_ENDINGS["openunlearning"]) + "_SUMMARY.json")
     write_json(out, dict(sorted(log.items(), key=lambda entry: entry[0].lower())))
     write_json(summary, as_summary(log))
     return Exported((out, summary), tuple(notes))
@@ -158,13 +154,12 @@ def _model(run: Run, arm: str) -> Mapping[str, object]:
 def _stored(run: Run, arm: str) -> dict[str, Any]:
     """The contents of `utility.json`; InputError where it has no metrics of that arm."""
     stored = stored_metrics(run)
-    arms = stored.get("arms")
-    if arms is None:
-        raise InputError(
-            f"`{run.path}` has no metrics. Run `leakbound evaluate` with `--metrics all`."
-        )
+    arms = stored.get("arms") or {}
     if arm not in arms:
-        raise InputError(f"no metrics of {arm!r} in `{run.path}`. {suggestion(arm, arms)}")
+        raise InputError(
+            f"`{run.path}` has no metrics of {arm!r}. {suggestion(arm, arms)} Run `leakbound "
+            "evaluate` with `--metrics all`."
+        )
     return stored
 
 

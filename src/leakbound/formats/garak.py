@@ -1,24 +1,40 @@
-"""Reports of garak, `*.report.jsonl`: every prompt of a probe with its generations and detectors.
+"""Reports of garak since 0.9.0.14, `*.report.jsonl`: prompts of probes, generations, detectors.
 
 A prompt is a question, each of its generations a draw, and the value of a detector a score: 1
 where it fires. Garak itself counts a hit from a threshold on; here a detector's score is taken as
 it is, and `logged:by=DETECTOR>=0.5` makes it binary. A generation that failed is missing. A prompt
 that is empty, as that of `test.Blank`, is read as "(empty prompt)".
+
+Before 0.13 prompts and generations are texts; since then a prompt has turns, and each text is in an
+object. Before 0.13.1 detectors gave failed generations no value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 from leakbound.errors import InputError
-from leakbound.formats.rows import MOST, Json, SampleFile, SampleRow
+from leakbound.formats.rows import (
+    Json,
+    SampleFile,
+    SampleRow,
+    each,
+    require_one_turn,
+    score_of,
+    stated_count,
+    text_of,
+)
 from leakbound.text.counting import output_of
 from leakbound.text.rows import each_row
-from leakbound.text.shown import some
 
 _EMPTY = "(empty prompt)"
 _DONE = 2  # status of an attempt that detectors have seen
+
+Placed: TypeAlias = tuple[str, Json]
+"""A row of a report, after its place."""
 
 
 def read(path: Path, probe: str = "") -> SampleFile:
@@ -27,89 +43,95 @@ def read(path: Path, probe: str = "") -> SampleFile:
     Raises InputError for a report that is not whole; for probes with different detectors, as a
     draw without a score counts against every claim; and for conversations of several turns.
     """
-    rows: list[Json] = [row.values for row in each_row(path, "jsonl")]
-    kinds = [row["entry_type"] for row in rows]
-    if kinds.count("start_run setup") != 1 or "completion" not in kinds:
-        raise InputError(
-            f"`{path}` is no report of one garak run that has ended. Let it end, and import the "
-            "reports of two runs as two."
-        )
-    setup = rows[kinds.index("start_run setup")]
-    n, seed = int(setup["run.generations"]), setup.get("run.seed")
-    if not 1 <= n <= MOST:
-        raise InputError(f"`{path}` must have 1 to {MOST:,} generations, it states {n}.")
-    attempts = [row for row in rows if row["entry_type"] == "attempt"]
-    done = {_key(row): row for row in attempts if row["status"] == _DONE}
-    last = done | {_key(row): row for row in attempts if _key(row) not in done}
-    chosen = [row for row in last.values() if probe in ("", row["probe_classname"])]
-    detectors: dict[str, set[str]] = {}
-    for row in chosen or attempts:
-        detectors.setdefault(row["probe_classname"], set()).update(row["detector_results"])
-    named = ", ".join(sorted(detectors))
+    kinds: dict[str, list[Placed]] = {}
+    for row in each_row(path, "jsonl"):
+        kinds.setdefault(str(row.values.get("entry_type")), []).append((row.place, row.values))
+    setup = _setup(path, kinds)
+    n = stated_count(path, setup["run.generations"], "generations")
+    attempts = kinds.get("attempt", [])
+    chosen = [(p, record) for p, record in attempts if probe in ("", record.get("probe_classname"))]
     if not chosen:
-        raise InputError(f"`{path}` has no attempt of probe {probe!r}. It has {named or 'none'}.")
+        probes = ", ".join(sorted({str(record.get("probe_classname")) for _, record in attempts}))
+        raise InputError(f"`{path}` has no attempt of probe {probe!r}. It has {probes or 'none'}.")
+    rows = [draw for draws in each(_last(chosen), partial(_rows, n=n)) for draw in draws]
+    detectors: dict[str, set[str]] = {}
+    for draw in rows:
+        detectors.setdefault(draw.id.rpartition("/")[0], set()).update(draw.scores)
     if len({frozenset(names) for names in detectors.values()}) > 1:
         raise InputError(
             f"the probes of `{path}` have different detectors, so that a draw would lack some "
-            f"score. Import one at a time, --format garak:PROBE, of {named}."
+            "score. Import one at a time, --format garak:PROBE, of "
+            f"{', '.join(sorted(detectors))}."
         )
-    target = [setup.get("plugins.target_type"), setup.get("plugins.target_name")]
-    notes = [
-        f"the prompt of {_id(row)} is empty, and is read as {_EMPTY!r}"
-        for row in chosen
-        if _prompt(row) == _EMPTY
+    seed = setup.get("run.seed")
+    target = [
+        setup.get(f"plugins.target_{fact}") or setup.get(f"plugins.model_{fact}")
+        for fact in ("type", "name")
     ]
-    if unseen := [_id(row) for row in chosen if row["status"] != _DONE]:
-        notes.append(f"no detector looked at {some(unseen)}: their outputs have no scores")
     return SampleFile(
         path=path,
         tool=f"garak {setup.get('_config.version', '')}".strip(),
-        task=" and ".join(map(str, detectors)),
-        rows=(row for attempt in chosen for row in _rows(path, attempt, n)),
+        task=" and ".join(detectors),
+        rows=rows,
         stated={
             "model": ":".join(str(part) for part in target if part) or "unnamed",
             **({} if seed is None else {"seed": seed}),
         },
-        notes=tuple(notes),
     )
 
 
-def _id(row: Json) -> str:
-    return f"{row['probe_classname']}/{row['seq']}"
+def _setup(path: Path, kinds: Mapping[str, Sequence[Placed]]) -> Json:
+    """The settings of the run; InputError unless there is one run, which has ended."""
+    setups = kinds.get("start_run setup", ())
+    if len(setups) == 1 and "completion" in kinds:
+        return setups[0][1]
+    versions = [str(record.get("garak_version")) for _, record in kinds.get("init", ())]
+    raise InputError(
+        f"`{path}` is no report of one garak run that has ended. Let it end, and import the "
+        "reports of two runs as two. Reports before garak 0.9.0.14 do not show that a run has "
+        f"ended; this one is of {' and '.join(versions) or 'an unknown version'}."
+    )
 
 
-def _key(row: Json) -> str:
-    """The same for the rows of one attempt, which has a row for each status."""
-    return str(row.get("uuid") or _id(row))
+def _last(attempts: Sequence[Placed]) -> list[Placed]:
+    """The row of each attempt with its last status, of which it has one each."""
+    last: dict[str, Placed] = {}
+    keys = each(attempts, lambda _, row: (row["status"] == _DONE, str(row.get("uuid") or _id(row))))
+    for (done, key), placed in zip(keys, attempts, strict=True):
+        if done or key not in last:
+            last[key] = placed
+    return [*last.values()]
 
 
-def _prompt(row: Json) -> str:
-    turns = [turn for turn in row["prompt"]["turns"] if turn["role"] == "user"]
-    text = "\n".join(turn["content"]["text"] or "" for turn in turns)
-    return text if text.strip() else _EMPTY
+def _id(record: Json) -> str:
+    return f"{record['probe_classname']}/{record['seq']}"
 
 
-def _replies(turns: Sequence[Json]) -> int:
-    return sum(turn["role"] == "assistant" for turn in turns)
-
-
-def _rows(path: Path, row: Json, n: int) -> Iterator[SampleRow]:
-    outputs, question = row["outputs"], _prompt(row)
-    conversations = [_replies(talk["turns"]) for talk in row.get("conversations") or []]
-    turns = max(conversations, default=0) - _replies(row["prompt"]["turns"])
-    if turns > 1 or len(outputs) > n:
-        raise InputError(
-            f"a completion is one output of the model, got {turns} turns of it in attempt "
-            f"{row['seq']} of {row['probe_classname']} in `{path}`. Import probes of one turn."
+def _rows(place: str, record: Json, n: int) -> list[SampleRow]:
+    prompt, question = record["prompt"], text_of(record["prompt"])
+    talks = [talk["turns"] for talk in record.get("conversations") or ()]
+    turns = prompt["turns"] if talks else []
+    for talk in talks or record.get("messages") or ():
+        if isinstance(talk, list):  # else the turn of a prompt without outputs
+            require_one_turn(f"attempt {_id(record)}, {place}", talk, turns)
+    outputs = [out["text"] if isinstance(out, dict) else out for out in record["outputs"]]
+    scores = {
+        name: _by_output(values, outputs)
+        for name, values in sorted(record["detector_results"].items())
+    }
+    return [
+        SampleRow(
+            id=_id(record),
+            question=question if question.strip() else _EMPTY,
+            output=None if text is None else output_of(text_of(text)),
+            scores={name: score_of(values.get(i)) for name, values in scores.items()},
         )
-    for i in range(n):
-        output = outputs[i] if i < len(outputs) else None
-        text = None if output is None else output.get("text")
-        scores = row["detector_results"] if i < len(outputs) else {}
-        values = {name: scores[name][i] for name in sorted(scores)}
-        yield SampleRow(
-            id=_id(row),
-            question=question,
-            output=None if text is None else output_of(text),
-            scores={name: None if x is None else float(x) for name, x in values.items()},
-        )
+        for i, text in enumerate(outputs + [None] * (n - len(outputs)))
+    ]
+
+
+def _by_output(values: Sequence[object], outputs: Sequence[object]) -> dict[int, object]:
+    """A detector's values by the place of their output; none where their number does not fit."""
+    answered = [i for i, text in enumerate(outputs) if text is not None]
+    places = answered if len(values) == len(answered) else range(len(outputs))
+    return dict(zip(places, values, strict=True)) if len(values) == len(places) else {}

@@ -23,6 +23,7 @@ import numpy as np
 from leakbound.errors import IncompleteError, InputError
 from leakbound.formats.copies import MISSING, Outputs, require_no_copies
 from leakbound.formats.rows import REDACTED, SampleFile, SampleRow, Settings, is_number
+from leakbound.text.shown import many
 from leakbound.types import Decoding, Output
 from leakbound.types.decoding import UNSTATED
 
@@ -150,6 +151,7 @@ class SampledQuestions:
         questions: by their ids.
         stated: the settings under which all draws were made, as far as they are stated.
         scores: the names of the scores, and whether all are 0 or 1.
+        scored: the number of outputs with a value, by the names of the wanted scores.
         ordered: False where rows have counts, so that the order of the draws is not known.
         texts: False for files of scores only.
         notes: warnings for the user.
@@ -159,6 +161,7 @@ class SampledQuestions:
     questions: dict[str, SampledQuestion] = field(default_factory=dict)
     stated: dict[str, object] = field(default_factory=dict)
     scores: dict[str, bool] = field(default_factory=dict)
+    scored: Counter[str] = field(default_factory=Counter)
     ordered: bool = True
     texts: bool = True
     notes: tuple[str, ...] = ()
@@ -231,7 +234,7 @@ def group(
         InputError: rows of several models or decodings; two questions under one id; a score
             outside [0, 1].
     """
-    sampled = SampledQuestions(files=[replace(file, rows=())], notes=file.notes)
+    sampled = SampledQuestions(files=[replace(file, rows=())])
     settings: Settings | None = None
     first = ""
     for row in file.rows:
@@ -247,12 +250,12 @@ def group(
         question = _question(sampled.questions, row.id, text, row.answers, source)
         scores = _scores(sampled, row, wanted)
         question.counts.append(row.count or 1)
-        if row.output is None:
-            question.places.append(MISSING)
-            question.outputs.append(MISSING)
-        else:
-            question.places.append(spool.add(Draw(row.output, scores)))
-            question.outputs.append(hash((row.output.answer, row.output.thought)))  # never -1
+        place, texts = MISSING, MISSING
+        if row.output is not None:
+            place = spool.add(Draw(row.output, scores))
+            texts = hash((row.output.answer, row.output.thought))  # never -1
+        question.places.append(place)
+        question.outputs.append(texts)
     sampled.stated = {"model": "unnamed", **file.stated, **(settings or {})}
     return sampled
 
@@ -279,7 +282,10 @@ def _scores(
     scores = []
     for name, score in row.scores.items():
         sampled.scores.setdefault(name, True)
-        if score is None or row.output is None or (wanted is not None and name not in wanted):
+        if row.output is None or (wanted is not None and name not in wanted):
+            continue
+        sampled.scored[name] += 0 if score is None else row.count or 1
+        if score is None:
             continue
         if not 0 <= score <= 1 or math.isnan(score):
             raise InputError(
@@ -316,9 +322,9 @@ def join(parts: Sequence[SampledQuestions]) -> SampledQuestions:
     for part in others:
         _require_joined(first, part)
     require_no_copies([(part.path, _outputs(part)) for part in parts if part.ordered])
-    notes = [note for part in parts for note in part.notes]
+    notes = [part.files[0].note for part in parts]
     notes += [note for part in parts for note in _doubt(part)]
-    first.notes = tuple(dict.fromkeys(notes))
+    first.notes = tuple(dict.fromkeys(filter(None, notes)))
     if seeds := dict.fromkeys(str(p.stated["seed"]) for p in parts if "seed" in p.stated):
         first.stated.pop("seed", None)
         first.stated["seed"] = " and ".join(seeds)  # after the other settings
@@ -363,6 +369,9 @@ def _require_joined(first: SampledQuestions, part: SampledQuestions) -> None:
 def _doubt(part: SampledQuestions) -> Iterator[str]:
     """Refuse draws that a fixed seed made identical; report other reasons to doubt them."""
     seed, name = part.stated.get("seed"), part.path.name
+    outputs = sum(question.n - question.missing for question in part.questions.values())
+    if lacking := [f"{outputs - n:,} by {key}" for key, n in part.scored.items() if n < outputs]:
+        yield f"of {many(outputs, 'output')} in `{name}` these have no score: {', '.join(lacking)}"
     if part.decoding.greedy:
         return
     if part.texts and all(question.repeats_itself for question in part.questions.values()):

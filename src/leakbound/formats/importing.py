@@ -81,8 +81,8 @@ def import_run(
         files: logs of other tools, or JSON lines, see `leakbound import --help`; at least one.
         out: the run directory.
         form: "inspect", "lm-eval", "openunlearning", "garak" (or one of its probes, "garak:PROBE"),
-            "promptfoo", "lighteval", "jsonl" or "csv"; None: decided by each file's name and first
-            line.
+            "promptfoo", "lighteval", "jsonl" or "csv"; None: decided by each file's name and
+            content.
         benchmark: its questions, answers and keywords are taken, matched by id or by the text that
             was put to the model; None: the files', which must then all have the same.
         data: folder of the files of a `benchmark` that is named; None: as `load_benchmark` looks.
@@ -107,7 +107,10 @@ def import_run(
     with Spool(Path(out)) as spool:
         parts = [group(read_file(path, form, part), spool, scores) for path in paths]
         scorers = _scorers(parts, scores)
-        digests = _digests(paths)
+        digests = {path: sha256(path) for path in paths}
+        if len({*digests.values()}) < len(paths):
+            named = ", ".join(f"`{path}`" for path in paths)
+            raise InputError(f"one of {named} was named twice, or a copy of it. Name each once.")
         files_read = [part.files[0] for part in parts]
         arms = _arms(parts)
         task = _own(arms, files_read) if benchmark is None else _matched(arms, benchmark, data)
@@ -150,18 +153,6 @@ def _scorers(parts: Sequence[SampledQuestions], wanted: Sequence[str] | None) ->
                 "Export the scores again."
             )
     return scorers
-
-
-def _digests(paths: Sequence[Path]) -> dict[Path, str]:
-    """The SHA-256 of each file; InputError where two are the same."""
-    digests = {path: sha256(path) for path in paths}
-    twice = [path for path in paths if list(digests.values()).count(digests[path]) > 1]
-    if twice or len(digests) < len(paths):
-        raise InputError(
-            f"`{(twice or paths)[0]}` was named twice, or a copy of it. Its draws count once: name "
-            "each file once."
-        )
-    return digests
 
 
 def _arms(parts: Sequence[SampledQuestions]) -> dict[ArmKey, SampledQuestions]:
@@ -292,7 +283,10 @@ def _spec(sampled: SampledQuestions, digests: Sequence[str], order: int) -> ArmS
 
 def _store(arm: Arm, sampled: SampledQuestions, spool: Spool, scorers: Scorers) -> None:
     """Store the draws, and the scores that the files' scorers gave them."""
-    queries, notes = {query.id: query for query in arm.queries}, _notes(sampled)
+    queries, notes = {query.id: query for query in arm.queries}, [*sampled.notes]
+    if missing := sum(question.missing for question in sampled.questions.values()):
+        total = sampled.n * len(queries)
+        notes.append(f"{missing:,} of {total:,} draws failed and count as missing")
     to_draw = [*arm.parts_to_draw()]
     scores: dict[str, list[list[float | None]]] = {name: [] for name in scorers}
     for part in arm.parts:
@@ -336,18 +330,3 @@ def _score(name: str, scorer: Scorer, draw: Draw, absent: bool) -> float | None:
     seen = not absent or (reads_thoughts(scorer) and visible(draw.output.thought))
     unscored = is_unscored(scorer, missing=absent, hidden=draw.output.hidden)
     return None if unscored and not (seen and score == 1) else score
-
-
-def _notes(sampled: SampledQuestions) -> list[str]:
-    """Notes on the draws; their cost is not known."""
-    questions = sampled.questions.values()
-    notes = [*sampled.notes]
-    if missing := sum(question.missing for question in questions):
-        total = sampled.n * len(questions)
-        notes.append(f"{missing:,} of {total:,} draws failed and count as missing")
-    if several := sum(len(question.answers) > 1 for question in questions):
-        notes.append(
-            f"questions with several targets: {several}; the first is taken as the answer, all as "
-            "keywords"
-        )
-    return notes

@@ -7,42 +7,43 @@ drawn.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
 from leakbound.errors import InputError
-from leakbound.formats.rows import Json, SampleFile, SampleRow
+from leakbound.formats.rows import Json, SampleFile, SampleRow, each
 from leakbound.text.counting import output_of
+from leakbound.text.rows import each_row
 
 
 def read(path: Path) -> SampleFile:
     """Read the samples of every document; InputError for a task that generates no text."""
-    documents = pq.read_table(path, columns=["doc", "model_response"]).to_pylist()
+    records: list[tuple[str, Json]] = [(row.place, row.values) for row in each_row(path, "parquet")]
     return SampleFile(
         path=path,
         tool="lighteval",
-        task=str(documents[0]["doc"]["task_name"]),
-        rows=(row for document in documents for row in _rows(path, **document)),
+        task=str(records[0][1]["doc"]["task_name"]),
+        rows=[row for rows in each(records, _rows) for row in rows],
     )
 
 
-def _rows(path: Path, doc: Json, model_response: Json) -> Iterator[SampleRow]:
-    texts = model_response["text"] or []
+def _rows(place: str, record: Json) -> list[SampleRow]:
+    doc, response = record["doc"], record["model_response"]
+    texts = response["text"] or []
     if not texts:
         raise InputError(
-            f"document {doc['id']!r} of `{path}` has no generated text. Import a generative task."
+            f"document {doc['id']!r} in {place} has no generated text. Import a generative task."
         )
     gold, choices = doc["gold_index"], doc["choices"] or []
     answers = [
         choices[i] for i in (gold if isinstance(gold, list) else [gold]) if 0 <= i < len(choices)
     ]
-    thoughts = model_response.get("reasonings") or [None] * len(texts)
-    for text, thought in zip(texts, thoughts, strict=True):
-        yield SampleRow(
+    thoughts = response.get("reasonings") or [None] * len(texts)
+    return [
+        SampleRow(
             id=str(doc["id"]),
             question=(doc.get("instruction") or "") + doc["query"],
             answers=tuple(answers),
             output=None if text is None else output_of(text, thoughts=[thought]),
         )
+        for text, thought in zip(texts, thoughts, strict=True)
+    ]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from leakbound.errors import InputError
-from leakbound.formats.rows import SampleFile, SampleRow, is_number
+from leakbound.formats.rows import Json, SampleFile, SampleRow, is_number
 from leakbound.metrics import Values, membership, utility
 from leakbound.registry import suggestion
 from leakbound.text.counting import output_of
@@ -28,14 +28,7 @@ T = TypeVar("T", str, float)
 
 PREFIXES = {"forget": "forget", "retain": "retain", "real_authors": "ra", "world_facts": "wf"}
 _FACTS = ("real_authors", "world_facts")
-_ATTACKS = {
-    "loss": "loss",
-    "zlib": "zlib",
-    "reference": "reference",
-    "min_k": "min_k",
-    "min_k_plus_plus": "min_k_plus_plus",
-    "gradient_norm": "gradnorm",
-}
+_ATTACKS = ("loss", "zlib", "reference", "min_k", "min_k_plus_plus")  # the same names here
 
 
 class Column(NamedTuple):
@@ -81,7 +74,8 @@ _MEMORISED: Names = {
     "extraction_strength": Column("extraction_strength", "score"),
 }
 _ATTACKED: Names = {
-    **{f"membership_{ours}": Column(f"mia_{its}", "score") for ours, its in _ATTACKS.items()},
+    **{f"membership_{attack}": Column(f"mia_{attack}", "score") for attack in _ATTACKS},
+    "membership_gradient_norm": Column("mia_gradnorm", "score"),
     **{name: Column(name, "") for name in ("privleak", "rel_diff")},
 }
 TOFU: Names = {
@@ -127,13 +121,6 @@ def part_of(benchmark: str) -> str:
     return part if part in ANSWERS else "retain" if part.startswith("retain") else "forget"
 
 
-class LoggedMetric(NamedTuple):
-    """One metric of a log: its aggregate, and its entries by row."""
-
-    value: object
-    by_index: Mapping[int, Mapping[str, object]]
-
-
 @dataclass(frozen=True, slots=True)
 class EvaluationLog:
     """The metrics of a log or a summary. Missing or wrong values are refused when they are read.
@@ -142,9 +129,9 @@ class EvaluationLog:
     """
 
     path: Path
-    metrics: Mapping[str, LoggedMetric]
+    metrics: Mapping[str, Json]
 
-    def metric(self, name: str) -> LoggedMetric:
+    def metric(self, name: str) -> Json:
         """A metric by OpenUnlearning's name."""
         metric = self.metrics.get(name)
         if metric is None:
@@ -156,18 +143,20 @@ class EvaluationLog:
 
     def value(self, name: str) -> float:
         """The aggregate of a metric, a finite number."""
-        return self._checked(name, "`agg_value`", self.metric(name).value, float)
+        return self._checked(name, "`agg_value`", self.metric(name).get("agg_value"), float)
 
     def column(self, name: str, key: str, kind: type[T]) -> dict[int, T]:
         """The values of a metric's entries under `key`, by row: texts, or finite numbers."""
-        entries = self.metric(name).by_index
+        entries = self.metric(name).get("value_by_index")
         if not entries:
             raise self.error(name, "no `value_by_index`", "Give the *_EVAL.json, not a summary")
         column: dict[int, T] = {}
         for row, entry in entries.items():
-            if key not in entry:
-                raise self.error(name, f"no `{key}` in row {row}", "Evaluate that row again")
-            column[row] = self._checked(name, f"`{key}` in row {row}", entry[key], kind)
+            if not row.isdecimal() or row != str(int(row)) or not isinstance(entry, dict):
+                got = f"one object for each row number is needed, got {kind_of(entry)} for {row!r}"
+                raise self.error(name, got, "Key every entry by the row of the data")
+            place = f"`{key}` in row {row}"
+            column[int(row)] = self._checked(name, place, entry.get(key), kind)
         return column
 
     def _checked(self, name: str, place: str, value: object, kind: type[T]) -> T:
@@ -184,11 +173,7 @@ class EvaluationLog:
 
 
 def read_log(path: Path) -> EvaluationLog:
-    """Read the log or summary in a file.
-
-    InputError for a file that is not a JSON object of metrics, and for a metric whose entries
-    have other keys than row numbers.
-    """
+    """Read the log or summary in a file; InputError for a file without a JSON object of metrics."""
     content = parse_json(read_text(path), repr(str(path)))
     if not isinstance(content, dict) or not content:
         shown = kind_of(content) if content else "none"
@@ -196,23 +181,8 @@ def read_log(path: Path) -> EvaluationLog:
             f"{str(path)!r} must be an object of metrics, got {shown}. Give a *_EVAL.json of "
             "OpenUnlearning."
         )
-    log = EvaluationLog(path, metrics := {})
-    for name, entry in content.items():
-        if entry is None or isinstance(entry, int | float):  # of a summary
-            entry = {"agg_value": entry}
-        if not isinstance(entry, dict) or "agg_value" not in entry:
-            fix = "Give a *_EVAL.json or *_SUMMARY.json of OpenUnlearning"
-            raise log.error(name, "no `agg_value`", fix)
-        by_index: dict[int, Mapping[str, object]] = {}
-        for key, values in entry.get("value_by_index", {}).items():
-            if not key.isdecimal() or int(key) in by_index or not isinstance(values, dict):
-                fault = (
-                    f"one object for each row number is needed, got {kind_of(values)} for {key!r}"
-                )
-                raise log.error(name, fault, "Key every entry by the row of the data")
-            by_index[int(key)] = values
-        metrics[name] = LoggedMetric(entry["agg_value"], by_index)
-    return log
+    logged = {k: v if isinstance(v, dict) else {"agg_value": v} for k, v in content.items()}
+    return EvaluationLog(path, logged)  # a summary has the aggregates only
 
 
 def read_answers(path: Path, part: str | None = None) -> SampleFile:
@@ -220,24 +190,23 @@ def read_answers(path: Path, part: str | None = None) -> SampleFile:
 
     The text of each question is the model's whole input.
     """
-    log, there = read_log(path), [part] if part else []
-    there = there or [key for key, entry in ANSWERS.items() if entry in log.metrics] or ["forget"]
-    name, *unread = there
+    log = read_log(path)
+    there = [part] if part else [key for key, entry in ANSWERS.items() if entry in log.metrics]
+    name, *unread = there or ["forget"]
     keys = ("input", "ground_truth", "generation")
     prompts, right, texts = (log.column(ANSWERS[name], key, str) for key in keys)
-    rows = (
-        SampleRow(id=str(i), question=prompts[i], answers=(right[i],), output=output_of(texts[i]))
-        for i in prompts
-    )
     return SampleFile(
         path=path,
         tool="OpenUnlearning",
         task=name,
-        rows=rows,
+        rows=[
+            SampleRow(
+                id=str(i), question=prompts[i], answers=(right[i],), output=output_of(texts[i])
+            )
+            for i in prompts
+        ],
         stated={"temperature": 0.0},
-        notes=(f"the answers of `{path.name}` to {', '.join(unread)} are not read",)
-        if unread
-        else (),
+        note=f"the answers of `{path.name}` to {', '.join(unread)} are not read" if unread else "",
     )
 
 
@@ -334,10 +303,7 @@ def _attack(values: Values, key: str, forget: Collection[str]) -> dict[str, obje
 
 
 def _require_finite(name: str, values: Values) -> None:
-    places = {
-        "its aggregate": values.value,
-        **{repr(id): value for id, value in values.by_item.items()},
-    }
-    for place, value in places.items():
+    by_item = [(repr(id), value) for id, value in values.by_item.items()]
+    for place, value in [("its aggregate", values.value), *by_item]:
         if value is not None and not math.isfinite(value):
             raise InputError(f"{name} has {value} for {place}. Measure it again, then export.")

@@ -1,21 +1,24 @@
-"""Results of promptfoo, `--output FILE.json`: every repeat of every test.
+"""Results of promptfoo, `--output FILE.json` or `.jsonl`: every repeat of every test.
 
 Tests with the same prompt as it was sent, the same provider and the same assertions are repeats of
 one question (`--repeat`), each output a draw. The score `failed` is 1 where the test failed: an
 assertion of a test states the right behaviour. A request that failed is missing, and so is an
 output that a guardrail flagged.
+
+The rows are under `results.results`, or under `results` in a summary. Rows of the layouts before
+version 3 do not state their test; there the prompt and its variables take its place.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from leakbound.errors import InputError
-from leakbound.formats.rows import Json, SampleFile, SampleRow
+from leakbound.formats.rows import Json, SampleFile, SampleRow, each
 from leakbound.text.counting import output_of
-from leakbound.text.rows import parse_json, read_text
+from leakbound.text.rows import each_row, parse_json, read_text, rows_of
 from leakbound.types import Output
 
 _ERROR = 2  # `failureReason` of a request that was not answered
@@ -29,45 +32,51 @@ def read(path: Path) -> SampleFile:
     Raises InputError for results of several providers, and for outputs out of promptfoo's cache:
     they are copies of one draw.
     """
-    log = parse_json(read_text(path), f"`{path}` is no output of promptfoo: it")
-    rows: Sequence[Json] = log["results"]["results"]
-    providers = sorted({str(row["provider"]["id"]) for row in rows})
+    text = "" if path.suffix == ".jsonl" else read_text(path).lstrip()
+    log: Any = parse_json(text, f"`{path}`") if text.startswith("{") else {}
+    results = log
+    while isinstance(results, dict) and log:
+        results = results["results"]
+    rows = rows_of(path, results) if log else each_row(path, "jsonl")
+    records: list[tuple[str, Json]] = [(row.place, row.values) for row in rows]
+    providers = sorted({*each(records, lambda _, row: str(row["provider"]["id"]))})
     if len(providers) != 1:
         raise InputError(
             f"`{path}` must be of one provider, it has {', '.join(providers) or 'none'}. "
             "Filter it with `promptfoo eval --filter-providers`, and import each separately."
         )
-    if cached := sum(bool((row.get("response") or {}).get("cached")) for row in rows):
+    if cached := sum(bool((row.get("response") or {}).get("cached")) for _, row in records):
         raise InputError(
             f"{cached} outputs of `{path}` came out of a cache: they are copies of one draw. "
             "Evaluate again with --no-cache."
         )
     version = (log.get("metadata") or {}).get("promptfooVersion", "")
+    ids: dict[str, str] = {}
     return SampleFile(
         path=path,
         tool=f"promptfoo {version}".strip(),
-        task=str(log["config"].get("description") or path.stem),
-        rows=_rows(rows),
+        task=str((log.get("config") or {}).get("description") or path.stem),
+        rows=[*each(records, lambda _, row: _row(row, ids))],
         stated={"model": providers[0]},
         binary=lambda name: True,
     )
 
 
-def _rows(rows: Sequence[Json]) -> Iterator[SampleRow]:
-    ids: dict[str, str] = {}
-    for row in rows:
-        prompt, response = row["prompt"]["raw"], row.get("response") or {}
-        test = json.dumps([prompt, row["testCase"].get("assert") or []], sort_keys=True)
-        flagged = any((response.get("guardrails") or {}).get(name) for name in _FLAGS)
-        failed = row.get("failureReason") == _ERROR or response.get("error")
-        silent = response.get("output") is response.get("finishReason") is None
-        absent = not flagged and (failed or silent)
-        yield SampleRow(
-            id=ids.setdefault(test, str(len(ids))),
-            question=str(prompt),
-            output=None if absent else _output(response, flagged=flagged),
-            scores={"failed": float(not row["success"])},
-        )
+def _row(row: Json, ids: dict[str, str]) -> SampleRow:
+    """A row of results, whose columns are in lower case; `ids` are those of the tests so far."""
+    prompt, response = row["prompt"]["raw"], row.get("response") or {}
+    stated = row["testcase"].get("assert") if "testcase" in row else row.get("vars")
+    test = json.dumps([prompt, stated or []], sort_keys=True)
+    flagged = any((response.get("guardrails") or {}).get(name) for name in _FLAGS)
+    failed = row.get("failurereason") == _ERROR or response.get("error")
+    silent = response.get("output") is response.get("finishReason") is None
+    absent = not flagged and (failed or silent)
+    return SampleRow(
+        id=ids.setdefault(test, str(len(ids))),
+        question=str(prompt),
+        output=None if absent else _output(response, flagged=flagged),
+        scores={"failed": float(not row["success"])},
+    )
 
 
 def _output(response: Json, *, flagged: bool) -> Output:

@@ -1,14 +1,25 @@
-"""The one shape of what every reader gives: a file of samples, and its rows."""
+"""The one shape of a file of samples and its rows, and the steps that several readers share."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard, TypeVar
 
+import pyarrow as pa
+
+from leakbound.errors import InputError, LeakboundError
+from leakbound.text.shown import kind_of
 from leakbound.types import Output
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 MOST = 1_000_000
 """The largest count of one row, and the largest number of epochs or generations."""
@@ -17,6 +28,17 @@ REDACTED = "(redacted)"
 
 Json: TypeAlias = Mapping[str, Any]
 Settings: TypeAlias = Mapping[str, object]
+
+# The names that other tools give to settings of `Decoding`.
+_OURS = {
+    "max_gen_toks": "max_new_tokens",
+    "max_tokens": "max_new_tokens",
+    "stop_seqs": "stop",
+    "until": "stop",
+}
+# Settings of requests that move no probability.
+_IDLE = {"max_retries", "timeout", "attempt_timeout", "max_connections", "adaptive_connections",
+         "cache", "batch", "system_message"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +67,6 @@ class SampleRow:
     place: str = ""
 
 
-def _never(name: str) -> bool:
-    return False
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleFile:
     """A file: the facts that it states about all its rows, and the rows.
@@ -62,7 +80,7 @@ class SampleFile:
         stated: the settings of all draws: `model`, the names of `Decoding`, and others (a seed, a
             penalty) under their own names.
         binary: whether the scores of this name can only be 0 and 1.
-        notes: warnings for the user.
+        note: a warning for the user; "": none.
         claim: the claim whose decision ended a question's draws, by our rule in the tool; "": none.
         most: with a claim, the largest number of draws of a question.
     """
@@ -72,8 +90,8 @@ class SampleFile:
     task: str
     rows: Iterable[SampleRow]
     stated: Settings = field(default_factory=dict)
-    binary: Callable[[str], bool] = _never
-    notes: tuple[str, ...] = ()
+    binary: Callable[[str], bool] = field(default=lambda name: False)
+    note: str = ""
     claim: str = ""
     most: int = 0
 
@@ -90,3 +108,86 @@ def score_of(value: object) -> float | None:
 def is_number(value: object) -> TypeGuard[float]:
     """True for a number that is not a truth value."""
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+# RuntimeError: of an archive that is encrypted, or packed in a way that zipfile does not know.
+_FAULTS = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RuntimeError,
+           EOFError, zipfile.BadZipFile, zlib.error, struct.error, pa.ArrowException)  # fmt: skip
+
+
+@contextmanager
+def reading(place: str) -> Iterator[None]:
+    """Report an exception about a record by its place and cause, without any text of an output."""
+    try:
+        yield
+    except LeakboundError:
+        raise
+    except _FAULTS as error:
+        cause = f"{type(error).__name__}: {error}"
+        if isinstance(error, KeyError):
+            cause = f"it has no {error}"
+        elif isinstance(error, ValueError):  # it may quote an output
+            cause = type(error).__name__
+        raise InputError(
+            f"{place} cannot be read: {cause}. Import the file as its tool wrote it, or name its "
+            "format with --format."
+        ) from error
+
+
+def each(records: Iterable[tuple[str, T]], read: Callable[[str, T], R]) -> Iterator[R]:
+    """Apply `read` to each record and its place; the place is named if it fails."""
+    for place, record in records:
+        with reading(place):
+            yield read(place, record)
+
+
+def stated_count(path: Path, value: Any, noun: str) -> int:
+    """The number of draws of each question that a file states, from 1 to `MOST`."""
+    count = int(value)
+    if not 1 <= count <= MOST:
+        raise InputError(f"`{path}` must have 1 to {MOST:,} {noun}, it states {count}.")
+    return count
+
+
+def settings_of(given: Settings) -> dict[str, object]:
+    """The settings that another tool states, by our names; without a name none is set.
+
+    Without `do_sample` a temperature of 0 is a model's default.
+    """
+    settings = {
+        _OURS.get(name, name): value
+        for name, value in given.items()
+        if value is not None and name not in _IDLE
+    }
+    if settings.pop("do_sample", None) is False:
+        settings["temperature"] = 0.0
+    stop: Any = settings.pop("stop", ())
+    stops = [stop] if isinstance(stop, str) else stop
+    return settings | {"stop": tuple(text for text in stops if text)}
+
+
+def text_of(content: Any) -> str:
+    """The text of a message, or the texts of the user's turns, one below the other.
+
+    A message is a text, an object with one, or a list of parts, of which those of type "text"
+    count.
+    """
+    if isinstance(content, Mapping):
+        content = content["turns"] if "turns" in content else content["text"] or ""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise TypeError(f"{kind_of(content)} in place of a text")
+    if content and "role" in content[0]:
+        return "\n".join(text_of(turn["content"]) for turn in content if turn["role"] == "user")
+    return "".join(text_of(part) for part in content if part["type"] == "text")
+
+
+def require_one_turn(place: str, talk: Sequence[Json], prompt: Sequence[Json]) -> None:
+    """Refuse a conversation with more than one turn of the model after those of its prompt."""
+    of_model, given = (sum(t["role"] == "assistant" for t in turns) for turns in (talk, prompt))
+    if (turns := of_model - given) > 1:
+        raise InputError(
+            f"a completion is one output of the model, got {turns} turns of the model in {place}. "
+            "Evaluate with one generation and no tools."
+        )

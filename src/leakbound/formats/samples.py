@@ -20,6 +20,7 @@ where it is an empty text.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +28,7 @@ from typing import Any, Literal, get_args
 
 from leakbound.errors import InputError
 from leakbound.formats.grouping import DECODING
-from leakbound.formats.rows import MOST, REDACTED, SampleFile, SampleRow, is_number, score_of
+from leakbound.formats.rows import MOST, REDACTED, SampleFile, SampleRow, is_number, reading
 from leakbound.text.counting import finish_of, output_of
 from leakbound.text.rows import Row, each_row, parse_json
 from leakbound.text.shown import kind_of
@@ -52,7 +53,8 @@ def _rows(path: Path, form: Literal["jsonl", "csv"]) -> Iterator[SampleRow]:
         first = first or filled
         if _has_text(filled) != _has_text(first):
             (first if _has_text(filled) else filled).text("question")  # raises: it has none
-        yield _row(filled, texts=_has_text(filled))
+        with reading(row.place):
+            yield _row(filled, texts=_has_text(filled))
 
 
 def _cells(row: Row) -> Mapping[str, object]:
@@ -122,24 +124,20 @@ def _flag(row: Row, name: str) -> bool:
 
 def _scores(row: Row) -> dict[str, float | None]:
     """The scores of a row; None where a scorer could not decide."""
-    scores: Any = row.values.get("scores")
-    if scores is None:
-        return {}
+    scores: Any = row.values.get("scores") or {}
+    fits = isinstance(scores, dict) and all(
+        score is None or (is_number(score) and math.isfinite(score)) for score in scores.values()
+    )
     want = "an object of finite numbers by name, null where one could not be decided"
-    _require(row, "scores", isinstance(scores, dict), want)
-    for score in scores.values():
-        finite = score is None or (is_number(score) and score_of(score) is not None)
-        _require(row, "scores", finite, want, kind_of(score))
-    return {name: score_of(score) for name, score in scores.items()}
+    _require(row, "scores", fits, want)
+    return {name: None if score is None else float(score) for name, score in scores.items()}
 
 
 def _count(row: Row) -> int | None:
-    if "count" not in row.values:
-        return None
-    count: Any = row.values["count"]
-    whole = type(count) is int and 1 <= count <= MOST
+    count: Any = row.values.get("count")
+    whole = count is None or (type(count) is int and 1 <= count <= MOST)
     _require(row, "count", whole, f"a whole number from 1 to {MOST:,}")
-    return int(count)
+    return None if count is None else int(count)
 
 
 def _stated(row: Row) -> dict[str, object]:

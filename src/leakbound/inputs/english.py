@@ -116,8 +116,59 @@ def _words(sentence: str) -> list[str]:
     return [word for word in counted if word.lower() not in _EITHER]
 
 
+_MONTHS: list[str] = _DATA["months"]
+_VALUES = {
+    word: str(value)
+    for name in ("cardinals", "ordinals")
+    for value, word in enumerate(" ".join(_DATA[name]).split())
+    if word != "one"
+}
+_MARKS = re.compile(r"(?<=\d)(?:(?:st|nd|rd|th)\b|,(?=\d{3}(?!\d)))")
+_DATE = re.compile(
+    r"(?<![\w/.-])(?:(\d{1,2})([/.-])(\d{1,2})\2(\d{4})|(\d{4})-(\d\d)-(\d\d))(?![\w/-]|\.\d)"
+)
+_NUMBER_WORDS = "|".join(sorted(_VALUES, key=len, reverse=True)).replace("-", r"[-\s]")
+_NUMBER_WORD = re.compile(rf"\b(?:{_NUMBER_WORDS})\b", re.IGNORECASE)
+ORDERS = (True, False)
+"""Whether the day comes first in a date in digits: both readings are tried."""
+
+
+def by_value(text: str, *, day_first: bool = True) -> str:
+    """Write the dates and numbers in digits of an English text in one form.
+
+    Args:
+        text: the text.
+        day_first: the order of day and month in its dates in digits, if both orders fit.
+
+    Returns:
+        The text with dates as "8 September 1956", without ordinals and separators of thousands.
+    """
+
+    def spelled(match: re.Match[str]) -> str:
+        first, _, second, year, iso_year, iso_month, iso_day = match.groups()
+        orders = ((first, second), (second, first))[:: 1 if day_first else -1]
+        for day, month in [(iso_day, iso_month)] if iso_year else orders:
+            if 1 <= int(day) <= 31 and 1 <= int(month) <= 12:
+                return f"{int(day)} {_MONTHS[int(month) - 1]} {iso_year or year}"
+        return match[0]
+
+    return _DATE.sub(spelled, _MARKS.sub("", text))
+
+
+def in_digits(text: str) -> str:
+    """Write the number words of an English text in digits.
+
+    Args:
+        text: the text.
+
+    Returns:
+        The text with cardinals and ordinals up to 99 in digits; "one" stays, which is mostly a
+            pronoun.
+    """
+    return _NUMBER_WORD.sub(lambda match: _VALUES["-".join(match[0].lower().split())], text)
+
+
 _NUMBER = re.compile(r"[^\W_]*\d(?:[\w/.:,'-]*\w)?")
-_ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")
 _WORD = re.compile(r"[^\W_]+(?:['’.-][^\W_]+)*")
 _SENTENCE_START = re.compile(r"(?:^|[.?!:]\s+)\W*$")
 _POSSESSIVE = re.compile(r"['’]s$")
@@ -125,32 +176,52 @@ _POSSESSIVE = re.compile(r"['’]s$")
 _ADJECTIVE_TAIL = re.compile(r"(?:-[a-z]{3,})+$")
 
 
-def names_and_numbers(question: str) -> tuple[str, ...]:
+def names_and_numbers(question: str, day_first: bool = True) -> tuple[str, ...]:
     """The titles, numbers, dates and names of a question, in that order, each once.
 
     A title stands in quotation marks. A name is a word with a capital inside a sentence; at its
-    start, only before another such word. Ordinals are read as numbers: "April 4" says what "the
-    4th of April" says. A date in digits stays as it is, since 08/09 may be read in two ways.
+    start, only before another such word. Dates and numbers in digits are read by value; a number
+    word is no fact.
     """
-    text = _ORDINAL.sub("", question)
+    text = by_value(question, day_first=day_first)
     titles = [match[1].rstrip(",.") for match in _QUOTED.finditer(text)]
     plain = _QUOTED.sub("", text)
     return tuple(dict.fromkeys([*titles, *_NUMBER.findall(plain), *_names(plain)]))
 
 
 def keeps_facts(question: str, text: str) -> bool:
-    """True if every name, number, date and title of the question stands in the text as well."""
-    written = normalise(_ORDINAL.sub("", text))
-    facts = filter(None, map(normalise, names_and_numbers(question)))
-    return all(occurs(fact, written) for fact in facts)
+    """Return whether a text keeps the names, numbers, dates and titles of a question.
+
+    Args:
+        question: the question.
+        text: a rewriting of it.
+
+    Returns:
+        True if every fact occurs in the text: titles and names as they are written, dates and
+            numbers by value. A date in digits may be read with the day or the month first.
+    """
+    forms = [by_value(text, day_first=order) for order in ORDERS]
+    written = [(normalise(form), normalise(in_digits(form))) for form in forms]
+    wanted = [names_and_numbers(question, order) for order in ORDERS]
+    return any(
+        all(occurs(fact, form) or occurs(fact, digits) for fact in map(normalise, facts) if fact)
+        for facts in wanted
+        for form, digits in written
+    )
 
 
 def handed_over(question: str, answer: str, text: str) -> frozenset[str]:
     """The stems of content words that the text shares with the answer and not with the question.
 
-    Porter's stems where a word is ASCII, else the word: "novel" hands over "novels".
+    Porter's stems where a word is ASCII, else the word: "novel" hands over "novels". Dates and
+    numbers are compared by value, as in `keeps_facts`.
     """
-    return (_stems(text) & _stems(answer)) - _stems(question)
+    shared = (
+        (_stems(text, order) & _stems(answer, own)) - _stems(question, own)
+        for own in ORDERS
+        for order in ORDERS
+    )
+    return min(shared, key=len)
 
 
 def _names(text: str) -> list[str]:
@@ -168,8 +239,9 @@ def _names(text: str) -> list[str]:
     return names
 
 
-def _stems(text: str) -> frozenset[str]:
-    parts = (part for word in content_words(text) for part in re.split(r"[-']", word))
+def _stems(text: str, day_first: bool) -> frozenset[str]:
+    words = content_words(in_digits(by_value(text, day_first=day_first)))
+    parts = (part for word in words for part in re.split(r"[-']", word))
     return frozenset(map(_stem, parts))
 
 

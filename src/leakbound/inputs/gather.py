@@ -28,9 +28,11 @@ _SIMILARITY = 0.8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """The conditions on a rewriting beyond its words.
+    """The conditions on a rewriting.
 
     Attributes:
+        content: whether a rewriting must keep the facts of its question and add no word of its
+            answer. Without it only empty texts and repeats are removed.
         embed: the embedder (None: meaning is not measured).
         similarity: the least cosine between it and its question, in [-1, 1] (None: 0.8).
 
@@ -38,6 +40,7 @@ class Filters:
         InputError: a similarity out of its range, or one without an embedder.
     """
 
+    content: bool = True
     embed: Embed | None = None
     similarity: float | None = None
 
@@ -63,23 +66,28 @@ def require_similarity(similarity: float | None, embedder: bool) -> None:
         raise InputError(f"`similarity` must lie in [-1, 1], got {similarity:g}. Use 0.8.")
 
 
-def reason_against(prompt: Prompt, text: str) -> Reason | None:
-    """Why the words of a rewriting alone forbid to ask it; None where they do not.
+def reason_against(prompt: Prompt, text: str, content: bool = True) -> Reason | None:
+    """Return why the words of a rewriting forbid to ask it; None where they do not.
 
     `facts lost`: a name, number, date or title of the question is missing. `answer words`: it
     has a content word of the answer, or of the keywords, that the question lacks, so that asking
     it would hand over what is to leak.
+
+    Args:
+        prompt: the question, with its answer.
+        text: the rewriting.
+        content: see `Filters`.
     """
     answers = " ".join([prompt.answer or "", *prompt.keywords])
     letters = bare(text)
-    tests: Mapping[Reason, bool] = {
-        "empty": not letters,
-        "the question": letters == bare(prompt.question),
-        "the answer": letters == bare(prompt.answer or ""),
-    }
-    for reason, fails in tests.items():
-        if fails:
-            return reason
+    if not letters:
+        return "empty"
+    if letters == bare(prompt.question):
+        return "the question"
+    if not content:
+        return None
+    if letters == bare(prompt.answer or ""):
+        return "the answer"
     if not keeps_facts(prompt.question, text):
         return "facts lost"
     return "answer words" if handed_over(prompt.question, answers, text) else None
@@ -148,15 +156,6 @@ class Accepted:
         counts = Counter(removal.reason for removal in self.rejected)
         return {reason: counts[reason] for reason in REASONS if counts[reason]}
 
-    @property
-    def note(self) -> str | None:
-        """The remark that a reader needs where no rewriting is left; else None."""
-        if self.queries:
-            return None
-        causes = ", ".join(f"{reason}: {count}" for reason, count in self.removed.items())
-        why = f"{len(self.rejected)} removed ({causes})" if causes else "the source gave none"
-        return f"no rewriting of {self.prompt_id!r}, {why}: its original question alone is asked"
-
 
 def gather(
     source: InputSource,
@@ -170,7 +169,7 @@ def gather(
 
     Duplicates, equal but for case, blanks and punctuation, are removed where the source is
     finite only: draws from a distribution keep their repeats, or statements about it would not
-    hold. A prompt may be left with none, which its `note` says. A number below 1 raises
+    hold. A prompt may be left with none. A number below 1 raises
     InputError.
     """
     if number < 1:
@@ -180,11 +179,12 @@ def gather(
         )
     texts = source.rewritings(prompts, number, seed)
     _require_lists(source, texts, prompts)
+    filters = filters or Filters()
     verdicts = [
-        list(zip(listed, _by_words(prompt, listed, source.finite), strict=True))
-        for prompt, listed in zip(prompts, texts, strict=True)
+        list(zip(listed, _by_words(p, listed, source.finite, filters.content), strict=True))
+        for p, listed in zip(prompts, texts, strict=True)
     ]
-    if filters is not None and filters.embed is not None:
+    if filters.embed is not None:
         verdicts = _by_meaning(prompts, verdicts, filters.embed, filters.least)
     return [_accepted(p.id, verdict) for p, verdict in zip(prompts, verdicts, strict=True)]
 
@@ -206,7 +206,9 @@ def _require_lists(source: InputSource, texts: object, prompts: Sequence[Prompt]
             )
 
 
-def _by_words(prompt: Prompt, texts: Sequence[str], finite: bool) -> list[Reason | None]:
+def _by_words(
+    prompt: Prompt, texts: Sequence[str], finite: bool, content: bool
+) -> list[Reason | None]:
     """The reason against each text, or None.
 
     Duplicates are tried last, and the first stays: what is unfit is so whatever came before.
@@ -214,7 +216,7 @@ def _by_words(prompt: Prompt, texts: Sequence[str], finite: bool) -> list[Reason
     seen: set[str] = set()
     reasons: list[Reason | None] = []
     for text in texts:
-        reason = reason_against(prompt, text)
+        reason = reason_against(prompt, text, content)
         if reason is None and finite and bare(text) in seen:
             reason = "duplicate"
         seen.add(bare(text))

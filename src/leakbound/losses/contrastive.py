@@ -107,11 +107,27 @@ def _nearness(
         )
     lengths = torch.bincount(site.row, minlength=rows).tolist()
     questions = torch.split(site.values, lengths)
-    means = [
-        torch.stack([_distance_to(x, question, distance, align) for x in group]).mean()
-        for question, group in zip(questions, centres, strict=True)
-    ]
-    return torch.stack(means)
+    pairs = zip(questions, centres, strict=True)
+    return torch.stack(
+        [mean_distance(question, group, distance, align) for question, group in pairs]
+    )
+
+
+def mean_distance(
+    question: Tensor, centres: Centres, distance: Distance = "mean", align: Align = "clamp"
+) -> Tensor:
+    """Return the mean distance of a question's activations to its centres, a scalar.
+
+    Args:
+        question: activations at the question's tokens, [T, d].
+        centres: those at each contrast centre's tokens, one or more.
+        distance: as in `cel`.
+        align: as in `cel`.
+
+    Returns:
+        The mean over centres and tokens, which `cel` compares with τ.
+    """
+    return torch.stack([_distance_to(x, question, distance, align) for x in centres]).mean()
 
 
 def _distance_to(centre: Tensor, question: Tensor, distance: Distance, align: Align) -> Tensor:

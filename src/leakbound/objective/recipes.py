@@ -268,6 +268,7 @@ TRAINING: dict[str, Mapping[str, Setting]] = {
         "accumulation": 4,
         "schedule": "linear",
         "warmup_ratio": 0.1,
+        "whole_steps": True,
         "weight_decay": 0.01,
         "max_grad_norm": 1.0,
     }

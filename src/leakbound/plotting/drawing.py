@@ -169,9 +169,10 @@ def _histogram(rows: Sequence[ChartRow], canvas: Canvas) -> None:
 def _moments(rows: Sequence[ChartRow], canvas: Canvas) -> None:
     """A model has its greedy score, its mean with bounds, and its ED with the upper bound."""
     models = list(by(rows, "model"))
+    ed = next((row.quantity for row in rows if row.quantity.endswith("(ED)")), "ED")
     for axes, _, mine in _panels(canvas, rows, _HIGH, "group"):
         for row in mine:
-            aside, mark = {GREEDY: (-0.24, ""), "ED": (0.24, "D")}.get(row.quantity, (0.0, "o"))
+            aside, mark = {GREEDY: (-0.24, ""), ed: (0.24, "D")}.get(row.quantity, (0.0, "o"))
             at, colour = [models.index(row.model) + aside], canvas.series[row.model].colour
             if row.quantity == GREEDY:
                 canvas.hollow(axes, at, [row])
@@ -181,10 +182,10 @@ def _moments(rows: Sequence[ChartRow], canvas: Canvas) -> None:
             canvas.tell(row.model, color=colour, linewidth=2)
         axes.set_xticks([])
         axes.set_xlim(-0.6, len(models) - 0.4)
-    quantity = next(row.quantity for row in rows if row.quantity not in (GREEDY, "ED"))
+    quantity = next(row.quantity for row in rows if row.quantity not in (GREEDY, ed))
     canvas.tell(GREEDY, **HOLLOW)
     canvas.tell(quantity, color=BLACK, marker="o", linestyle="none", markersize=3)
-    canvas.tell("mean + 2 sd (ED)", color=BLACK, marker="D", linestyle="none", markersize=3)
+    canvas.tell(ed, color=BLACK, marker="D", linestyle="none", markersize=3)
     canvas.tell_bounds(rows, color=BLACK, **_CAPPED)
     canvas.label("models", "score")
 

@@ -132,10 +132,11 @@ def _answers(material: Material) -> Iterator[ChartRow]:
     f"model over=group quantity {_BOUNDS}",
 )
 def _moments(material: Material) -> Iterator[ChartRow]:
-    """Greedy, mean and mean + 2 sd (ED) by model: mean over the questions, and the worst.
+    """Greedy, mean and ED by model: mean over the questions, and the worst.
 
     The worst question's ED is at most the largest upper bound of any question.
     """
+    ed = f"mean + {material.view.rho:g} sd (ED)"
     for model in material.view.models:
         scorer, number = material.scorer, len(model.questions(material.scorer))
         greedy = [*greedy_scores(model, material).values()]
@@ -146,18 +147,16 @@ def _moments(material: Material) -> Iterator[ChartRow]:
         if greedy and len(greedy) == number:
             yield ChartRow(model.label, GREEDY, sum(greedy) / len(greedy), group=MEAN)
         if row := model.first(scorer, quantity=ED, scope="mean"):
-            yield ChartRow(
-                model.label, "ED", row.value, None, row.upper, row.confidence, group=MEAN
-            )
+            yield ChartRow(model.label, ed, row.value, None, row.upper, row.confidence, group=MEAN)
         elif values and len(values) == number:
-            yield ChartRow(model.label, "ED", sum(values) / len(values), group=MEAN)
+            yield ChartRow(model.label, ed, sum(values) / len(values), group=MEAN)
         if worst := model.leakage(scorer, scope="worst question"):
             yield ChartRow(model.label, material.quantity, *stated(worst), group=WORST)
         if greedy:
             yield ChartRow(model.label, GREEDY, max(greedy), group=WORST)
         if values:
             upper, sure = max(row.upper for row in spread), spread[0].confidence
-            yield ChartRow(model.label, "ED", max(values), None, upper, sure, group=WORST)
+            yield ChartRow(model.label, ed, max(values), None, upper, sure, group=WORST)
 
 
 @chart(

@@ -55,7 +55,7 @@ def scored_by(spec: str) -> Scorer:
         output = state.output.model_dump()
         if not output["choices"]:
             return Score(value=math.nan)
-        read = readable(model_output(output, f"sample {state.sample_id!r}"))
+        read = readable(model_output(output))
         (value,) = score_outputs(chosen, [read], [target.text])
         return Score(value=math.nan if value is None else value)
 

@@ -18,7 +18,7 @@ from leakbound.evaluation.views.table import Cell, Table, bound_cell
 from leakbound.evaluation.views.view import sampled_targets
 from leakbound.reporting.folder import ListedRun, listed_run, message_of, name_of, runs_in
 from leakbound.reporting.page import PAGE, REDACTED_PAGE, rendered, report
-from leakbound.store import write_text
+from leakbound.store import Redaction, write_text
 from leakbound.types import JsonObject, Progress, counted, object_of, silent
 
 INDEX, REDACTED_INDEX = "index.html", "index-redacted.html"
@@ -76,7 +76,7 @@ class FolderIndex:
 
 
 def write_index(
-    folder: str | Path, *, redact: bool | None = None, progress: Progress = silent
+    folder: str | Path, *, redact: Redaction | None = None, progress: Progress = silent
 ) -> FolderIndex:
     """Write an index of the runs in a folder, and the pages that it links to.
 
@@ -86,8 +86,9 @@ def write_index(
 
     Args:
         folder: holds runs, directly or in folders below it.
-        redact: leave answers, keywords and completions out of the pages of the complete runs, of
-            later pages and of exports, until False is given (None: as before, for each run).
+        redact: leave answers, keywords and completions, or "questions" too, out of the pages of the
+            complete runs, of later pages and of exports, until False is given (None: as before, for
+            each run).
         progress: receives the number of runs that are read and of pages that are written.
 
     Returns:
@@ -109,7 +110,7 @@ def write_index(
     runs = [listed_run(path, root) for path in counted(progress, "reading", folders, "runs")]
     runs = [_with_page(run, redact, notes) for run in counted(progress, "pages", runs, "runs")]
     redacted = [run.run.redacted for run in runs if run.run and run.page]
-    private = bool(redacted) and all(redacted) if redact is None else redact
+    private = bool(redacted) and all(redacted) if redact is None else bool(redact)
     path = root / (REDACTED_INDEX if private else INDEX)
     groups = _same_questions(runs, notes)
     comparisons: list[FolderComparison] = []
@@ -127,7 +128,7 @@ def write_index(
     return index
 
 
-def _with_page(run: ListedRun, redact: bool | None, notes: list[str]) -> ListedRun:
+def _with_page(run: ListedRun, redact: Redaction | None, notes: list[str]) -> ListedRun:
     """Return the run with its page, written if it is complete and has none that is current."""
     if run.run is None or run.verdict is None:
         return run
@@ -171,7 +172,7 @@ def _same_questions(runs: Sequence[ListedRun], notes: list[str]) -> list[list[Li
 
 
 def _compared(
-    group: Sequence[ListedRun], index: Path, name: str, redact: bool | None
+    group: Sequence[ListedRun], index: Path, name: str, redact: Redaction | None
 ) -> FolderComparison:
     """Return the page that compares these runs, written next to the index unless it is current."""
     runs = {run.name: run.run for run in group if run.run}

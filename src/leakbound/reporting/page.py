@@ -26,14 +26,12 @@ from leakbound.evaluation.views.verdict import verdicts
 from leakbound.evaluation.views.view import View, read_view
 from leakbound.reporting import details, figures
 from leakbound.stats import percent
-from leakbound.store import Run, write_text
+from leakbound.store import Redaction, Run, write_text
 from leakbound.text.shown import many, number, tied, visible
 
 TERMS = {
     r"leak@\d": "leak@k: the expected score of the worst of k answers, what someone finds who asks "
     "k times.",
-    r"\bED\b": "ED, the expectation deviation: the mean plus two standard deviations, which may "
-    "exceed 1 where no score does.",
 }
 """By what marks a heading that uses them."""
 
@@ -44,12 +42,13 @@ def terms_of(headings: Iterable[str]) -> list[str]:
     return [meaning for mark, meaning in TERMS.items() if re.search(mark, used)]
 
 
+_AMOUNTS: tuple[Redaction, ...] = (False, True, "questions")
 PAGE, REDACTED_PAGE = "report.html", "report-redacted.html"
 """The names of a run's page with its texts, and without."""
 
 
 def report(
-    runs: Run | Sequence[Run], out: str | Path | None = None, *, redact: bool | None = None
+    runs: Run | Sequence[Run], out: str | Path | None = None, *, redact: Redaction | None = None
 ) -> Path:
     """Write one self-contained HTML page about finished runs.
 
@@ -58,8 +57,8 @@ def report(
     Args:
         runs: an open run, see `leakbound.load`, or several, each shown by its folder's name.
         out: the file (None: report.html in the run, or report-redacted.html; several runs need it).
-        redact: leave answers, keywords and completions out of the page, of later ones and of
-            exports, until False is said (None: as was last said).
+        redact: leave answers, keywords and completions, or "questions" too, out of the page, of
+            later ones and of exports, until False is given (None: as was last given).
 
     Returns:
         The path of the page.
@@ -85,7 +84,7 @@ def report(
     return path
 
 
-def _keep_redaction(run: Run, redact: bool) -> list[str]:
+def _keep_redaction(run: Run, redact: Redaction) -> list[str]:
     """Keep with the run what was said; notes on what could not be, and on an older page."""
     notes = []
     try:
@@ -112,7 +111,7 @@ def write_report(
     *,
     title: str | None = None,
     more: Sequence[Table] = (),
-    redact: bool | None = None,
+    redact: Redaction | None = None,
 ) -> Path:
     """Write the report on finished runs, one HTML file without outside requests.
 
@@ -126,8 +125,8 @@ def write_report(
         title: of the page (None: it names the models).
         more: tables that come last.
         redact: keep answers, keywords, completions, rewritings, what a search found to ask, and the
-            reasons of failures out of the file; questions stay (None: where one of the runs is
-            `redacted`).
+            reasons of failures out of the file; questions stay unless "questions" is given (None:
+            as the runs are `redacted`).
 
     Returns:
         `out`.
@@ -146,12 +145,12 @@ def report_html(
     *,
     title: str | None = None,
     more: Sequence[Table] = (),
-    redact: bool | None = None,
+    redact: Redaction | None = None,
 ) -> str:
     """Make the HTML that `write_report` writes, with the same arguments; nothing is written."""
-    if redact is None:
-        redact = any(run.redacted for run in runs.values())
-    return render(read_view(runs, redact=redact), title=title, more=more)
+    kept = (run.redacted for run in runs.values())
+    amount = max(kept, key=_AMOUNTS.index, default=False) if redact is None else redact
+    return render(read_view(runs, redact=amount), title=title, more=more)
 
 
 def page_of(run: Run) -> Path:

@@ -47,5 +47,8 @@ from leakbound.scorers.spec import Of as Of
 from leakbound.scorers.spec import Threshold as Threshold
 from leakbound.scorers.spec import make_scorer as make_scorer
 from leakbound.scorers.spec import reading_of as reading_of
+from leakbound.scorers.spec import require_scorer as require_scorer
+from leakbound.scorers.spec import source_of as source_of
+from leakbound.scorers.spec import specs_of as specs_of
 from leakbound.scorers.spec import with_reading as with_reading
 from leakbound.scorers.wording import short_keywords as short_keywords

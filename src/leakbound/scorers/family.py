@@ -95,8 +95,17 @@ def digest(scorer: Scorer) -> str:
 
     Returns:
         The first digits of the SHA-256 of its `settings`.
+
+    Raises:
+        InputError: a setting that JSON does not hold.
     """
-    text = json.dumps(settings(scorer), sort_keys=True, ensure_ascii=False)
+    try:
+        text = json.dumps(settings(scorer), sort_keys=True, ensure_ascii=False)
+    except TypeError as error:
+        raise InputError(
+            f"the settings of scorer {scorer.name!r} must be texts, numbers or lists ({error}). "
+            "Leave other fields out of the comparison: `field(compare=False)`."
+        ) from error
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 

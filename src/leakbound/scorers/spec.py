@@ -6,18 +6,27 @@ names the part of each output that is scored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, dataclass, replace
 from typing import Any, ClassVar, Literal, Self, TypeAlias, cast, get_type_hints
 
 from leakbound.errors import InputError
-from leakbound.registry import find, opening, read_settings, read_value, require_parts
+from leakbound.registry import (
+    find,
+    opening,
+    origin,
+    plug_ins,
+    read_settings,
+    read_value,
+    require_parts,
+)
 from leakbound.scorers.choice import Choice
 from leakbound.scorers.distance import Edit, Hamming
 from leakbound.scorers.family import (
     base_of,
     check_prompts,
     connect,
+    digest,
     fingerprint,
     named,
     prefix_bounds,
@@ -232,6 +241,72 @@ SCORERS: dict[str, Callable[..., Scorer]] = {
 
 _WITHIN = "within"  # what `NAME<=k` sets
 _PART = "of"
+_ELSEWHERE = (
+    "If it is not built in, install its package, or pass its object to `scorers` in Python."
+)
+_PASSED: dict[str, Scorer] = {}  # objects that this process was given, by name
+
+
+def require_scorer(value: object) -> None:
+    """Refuse an object that is not a scorer.
+
+    Args:
+        value: any object.
+
+    Raises:
+        InputError: it is a class, or lacks `name`, `binary` or `score`.
+    """
+    parts = ("name", "binary", "score")
+    if isinstance(value, type) or not all(hasattr(value, part) for part in parts):
+        raise InputError(
+            "a scorer must be a name or an object with `name`, `binary` and `score`, got "
+            f"{value!r}. docs/extending.md has an example."
+        )
+
+
+def specs_of(scorers: str | Scorer | Iterable[str | Scorer]) -> tuple[str, ...]:
+    """Return the specs of scorers; `make_scorer` finds their objects from now on.
+
+    Args:
+        scorers: one or several, each a spec or an object.
+
+    Returns:
+        The specs; of an object its name.
+
+    Raises:
+        InputError: an object that is no scorer, that has the name of another scorer, or a setting
+            that JSON does not hold.
+    """
+    alone = isinstance(scorers, str) or not isinstance(scorers, Iterable)
+    several = cast("Iterable[str | Scorer]", (scorers,) if alone else scorers)
+    return tuple(spec if isinstance(spec, str) else _remembered(spec) for spec in several)
+
+
+def _remembered(scorer: Scorer) -> str:
+    """The name of an object, by which `make_scorer` finds it."""
+    require_scorer(scorer)
+    digest(scorer)
+    base = base_of(scorer)
+    if base.name.partition(":")[0] not in {*SCORERS, *plug_ins("scorer")}:
+        _PASSED[base.name] = base
+    elif make_scorer(scorer.name) != scorer:
+        raise InputError(f"{scorer!r} has the name of another scorer, {scorer.name!r}. Rename it.")
+    return scorer.name
+
+
+def source_of(scorer: Scorer) -> str:
+    """Return the origin of a scorer that is not built in.
+
+    Args:
+        scorer: any scorer.
+
+    Returns:
+        ` of the package …` or ` of the class …`; empty if it is built in.
+    """
+    base = base_of(scorer)
+    if base.name in _PASSED:
+        return f" of the class {type(base).__qualname__} in {type(base).__module__}"
+    return origin(base)
 
 
 def make_scorer(spec: str) -> Scorer:
@@ -242,7 +317,7 @@ def make_scorer(spec: str) -> Scorer:
             `rouge-l-recall>=0.5`, `entailment:NAME` for `entailment:model=NAME`, other settings
             behind it, `edit<=5` for `edit:within=5`; `keyword:of=thought` scores the thought of
             each output. A name is a key of `SCORERS`, or of the entry-point group
-            `leakbound.scorers`.
+            `leakbound.scorers`, or of an object that was passed in this process.
 
     Returns:
         The scorer; one that asks a model is not connected yet.
@@ -252,14 +327,23 @@ def make_scorer(spec: str) -> Scorer:
             missing; a threshold outside (0, 1]; or a scorer of another package that is broken.
     """
     written, cut, at = spec.partition(">=")
-    written, counts, most = written.partition("<=")
-    name, _, written_settings = written.strip().partition(":")
-    scorer = _build(name, written_settings, most if counts else None)
+    scorer = _without_threshold(written.strip())
     return Threshold(scorer, read_value(f"the threshold of {spec!r}", at, float)) if cut else scorer
 
 
+def _without_threshold(written: str) -> Scorer:
+    base, _, of = written.rpartition(f"{_PART}=")
+    if scorer := _PASSED.get(written):
+        return scorer
+    if scorer := _PASSED.get(base[:-1]):
+        return with_reading(scorer, cast(Of, read_value(_PART, of, Of)))
+    written, counts, most = written.partition("<=")
+    name, _, written_settings = written.strip().partition(":")
+    return _build(name, written_settings, most if counts else None)
+
+
 def _build(name: str, written: str, most: str | None) -> Scorer:
-    family = find("scorer", SCORERS, name)
+    family = find("scorer", SCORERS, name, _ELSEWHERE)
     with opening("scorer", name):
         hints = _setting_types(family)
     values = read_settings("scorer", name, written, {**hints, _PART: Of}, first="model")

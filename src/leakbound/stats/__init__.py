@@ -10,7 +10,7 @@ the conformance suite and `bench/coverage.py` go through; a test fails for a bou
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any, Literal
 
 from leakbound.stats.about import About as About
@@ -267,3 +267,14 @@ BOUNDS: Mapping[str, ListedBound] = MappingProxyType(
         ),
     }
 )
+
+_BUILT_WITH = {
+    *("Any", "Callable", "Literal", "Mapping", "MappingProxyType", "ModuleType"),
+    *("dataclass", "replace", "BANDS", "EXCESS", "LEAK", "MEAN", "PROPORTION", "STD"),
+}
+
+
+def __dir__() -> list[str]:
+    """List the public names, without submodules and what the table above is built with."""
+    names = {name for name, value in globals().items() if not isinstance(value, ModuleType)}
+    return sorted(name for name in names - _BUILT_WITH if not name.startswith("_"))

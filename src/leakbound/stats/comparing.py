@@ -150,7 +150,7 @@ def excess_of_mean_and_worst(
     quarter, half = 1 - alpha / 4, 1 - alpha / 2
     least, most = mean(confidence=quarter, side="lower"), mean(confidence=half, side="upper")
     worst = worst_question(entries, questions, confidence=quarter, side="lower")
-    above = worst_question(entries, questions, confidence=half)
+    above = worst_question(entries, questions, confidence=half, side="upper")
     low = max(worst, least, key=lambda end: float(end.lower))
     stated = replace(worst, lower=low.lower, method=low.method, upper=above.upper)
     return ExcessOverQuestions(

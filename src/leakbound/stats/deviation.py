@@ -54,7 +54,7 @@ def std_bound(
     counts: npt.ArrayLike | None = None,
     *,
     confidence: float = 0.99,
-    side: Side = "upper",
+    side: Side = "both",
     method: str | None = None,
     missing: npt.ArrayLike = 0,
     seed: Seed = None,
@@ -121,7 +121,7 @@ def expectation_deviation_bound(
     *,
     rho: float = 2.0,
     confidence: float = 0.99,
-    side: Side = "upper",
+    side: Side = "both",
     method: str | None = None,
     missing: npt.ArrayLike = 0,
     seed: Seed = None,
@@ -157,7 +157,7 @@ def std_proportion_bound(
     n: npt.ArrayLike,
     *,
     confidence: float = 0.99,
-    side: Side = "upper",
+    side: Side = "both",
     missing: npt.ArrayLike = 0,
 ) -> Estimate:
     """Bound sqrt(p (1 - p)), from `hits` leaks in `n` i.i.d. draws, n fixed beforehand.
@@ -188,7 +188,7 @@ def expectation_deviation_proportion_bound(
     *,
     rho: float = 2.0,
     confidence: float = 0.99,
-    side: Side = "upper",
+    side: Side = "both",
     missing: npt.ArrayLike = 0,
 ) -> Estimate:
     """Bound p + rho sqrt(p (1 - p)), from `hits` leaks in `n` i.i.d. draws, n fixed beforehand.

@@ -46,7 +46,7 @@ def std_over_questions(
     counts: npt.ArrayLike | None = None,
     *,
     confidence: float = 0.99,
-    side: Side = "upper",
+    side: Side = "both",
     missing: npt.ArrayLike = 0,
     seed: Seed = None,
 ) -> Estimate:
@@ -79,7 +79,7 @@ def expectation_deviation_over_questions(
     *,
     rho: float = 2.0,
     confidence: float = 0.99,
-    side: Side = "upper",
+    side: Side = "both",
     missing: npt.ArrayLike = 0,
     seed: Seed = None,
 ) -> Estimate:

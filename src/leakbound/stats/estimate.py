@@ -55,6 +55,12 @@ class Estimate:
     seed: int | Counts | None = None
     stopping: str = "fixed n"
 
+    def __str__(self) -> str:
+        """Return one line: every field in six digits, of arrays the range."""
+        stated = {f.name: getattr(self, f.name) for f in fields(self)[1:]}
+        parts = [f"{name} {_shown(x)}" for name, x in stated.items() if x is not None]
+        return f"{self.estimand}: {', '.join(parts)}"
+
     @property
     def estimand(self) -> str:
         """The quantity in words: 'leak probability', 'excess mean leakage, largest of 12'."""
@@ -137,9 +143,25 @@ def percent(confidence: float) -> str:
     return f"{(100 * (1 - error)).normalize():f} %"
 
 
+def probability(text: str) -> float:
+    """Read a probability such as "0.02" or "2%"; InputError for a text that is no number."""
+    number = text.strip()
+    try:
+        return float(f"{number[:-1].strip()}e-2" if number.endswith("%") else number)
+    except ValueError:
+        raise InputError(
+            f"expected a number or a percentage, such as 0.02 or 2%, got {text!r}."
+        ) from None
+
+
 def plain(value: npt.ArrayLike) -> float | Array:
     """A float for a single number, else the array."""
     return float(np.asarray(value)) if np.ndim(value) == 0 else np.asarray(value)
+
+
+def _shown(value: Any) -> str:
+    ends = dict.fromkeys([value] if isinstance(value, str) else [np.min(value), np.max(value)])
+    return " to ".join(f"{end:.6g}" if isinstance(end, float) else str(end) for end in ends)
 
 
 def _as_json(value: Any) -> Any:

@@ -93,7 +93,7 @@ def excess_of(
     *,
     beyond: Beyond = "control",
     confidence: float = 0.99,
-    side: Side = "upper",
+    side: Side = "both",
 ) -> Estimate:
     """Bound the quantity of `more` minus that of `base`, alpha shared equally between the two.
 
@@ -126,7 +126,7 @@ def excess_bound(
     control_counts: npt.ArrayLike | None = None,
     *,
     confidence: float = 0.99,
-    side: Side = "upper",
+    side: Side = "both",
     missing: npt.ArrayLike = 0,
     control_missing: npt.ArrayLike = 0,
     seed: Seed = None,
@@ -166,7 +166,7 @@ def excess_over_questions(
     control_counts: npt.ArrayLike | None = None,
     *,
     confidence: float = 0.99,
-    side: Side = "upper",
+    side: Side = "both",
     missing: npt.ArrayLike = 0,
     control_missing: npt.ArrayLike = 0,
     seed: Seed = None,

@@ -62,7 +62,7 @@ def every_question(
     questions: int,
     *,
     confidence: float = 0.99,
-    side: Side = "upper",
+    side: Side = "both",
     independent: bool = True,
 ) -> Estimate:
     """Bound every one of `questions` quantities, all of them jointly: one entry a question.

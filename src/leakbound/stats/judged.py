@@ -53,7 +53,7 @@ def judged_bound(
     positives: Tally,
     negatives: Tally,
     confidence: float = 0.99,
-    side: Side = "upper",
+    side: Side = "both",
     missing: npt.ArrayLike = 0,
 ) -> Estimate:
     """Bound the probability of a leak, where an erring judge calls `hits` of `n` draws a leak.
@@ -91,7 +91,7 @@ def corrected_bound(
     positives: Tally,
     negatives: Tally,
     confidence: float = 0.99,
-    side: Side = "upper",
+    side: Side = "both",
 ) -> Estimate:
     """Carry a bound on how often the judge says "leak" over to how often there is a leak.
 

@@ -44,7 +44,7 @@ def leak_at_k_bound(
     counts: npt.ArrayLike | None = None,
     *,
     confidence: float = 0.99,
-    side: Side = "upper",
+    side: Side = "both",
     method: str | None = None,
     missing: npt.ArrayLike = 0,
     seed: Seed = None,
@@ -109,7 +109,7 @@ def leak_at_k_proportion_bound(
     k: npt.ArrayLike,
     *,
     confidence: float = 0.99,
-    side: Side = "upper",
+    side: Side = "both",
     method: str | None = None,
     missing: npt.ArrayLike = 0,
 ) -> Estimate:

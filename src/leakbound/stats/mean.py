@@ -23,7 +23,7 @@ def mean_bound(
     counts: npt.ArrayLike | None = None,
     *,
     confidence: float = 0.99,
-    side: Side = "upper",
+    side: Side = "both",
     method: str | None = None,
     missing: npt.ArrayLike = 0,
     seed: Seed = None,

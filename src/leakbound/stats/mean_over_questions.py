@@ -51,7 +51,7 @@ def mean_over_questions(
     *,
     weights: npt.ArrayLike | None = None,
     confidence: float = 0.99,
-    side: Side = "upper",
+    side: Side = "both",
     missing: npt.ArrayLike = 0,
     seed: Seed = None,
 ) -> Estimate:
@@ -88,7 +88,7 @@ def proportion_over_questions(
     *,
     weights: npt.ArrayLike | None = None,
     confidence: float = 0.99,
-    side: Side = "upper",
+    side: Side = "both",
     missing: npt.ArrayLike = 0,
     seed: Seed = None,
 ) -> Estimate:
@@ -146,7 +146,7 @@ def mean_leak_at_k_over_questions(
     counts: npt.ArrayLike | None = None,
     *,
     confidence: float = 0.99,
-    side: Side = "upper",
+    side: Side = "both",
     missing: npt.ArrayLike = 0,
     seed: Seed = None,
     binary: bool = False,

@@ -34,7 +34,7 @@ def plan(
     epsilon: float | None = None,
     clean: float | None = None,
     confidence: float = 0.99,
-    side: Side = "upper",
+    side: Side = "both",
 ) -> DrawsNeeded:
     """How many draws of a question a guarantee needs.
 
@@ -61,7 +61,7 @@ def plan(
     )
 
 
-def samples_for(epsilon: float, confidence: float = 0.99, side: Side = "upper") -> int:
+def samples_for(epsilon: float, confidence: float = 0.99, side: Side = "both") -> int:
     """Draws after which DKW's band is no further than `epsilon` from the empirical CDF.
 
     ceil(ln(1/alpha)/(2 epsilon^2)) for one side, ln(2/alpha) for both; the appendix of Scholten

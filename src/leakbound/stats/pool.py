@@ -175,7 +175,7 @@ class Pool:
 
 
 def pool_mean_bound(
-    pool: Pool, *, confidence: float = 0.99, side: Side = "upper", seed: Seed = None
+    pool: Pool, *, confidence: float = 0.99, side: Side = "both", seed: Seed = None
 ) -> Estimate:
     """Bound the mean leakage of the pool's target, scores in [0, 1].
 
@@ -198,7 +198,7 @@ def pool_mean_bound(
 
 
 def pool_proportion_bound(
-    pool: Pool, *, confidence: float = 0.99, side: Side = "upper", seed: Seed = None
+    pool: Pool, *, confidence: float = 0.99, side: Side = "both", seed: Seed = None
 ) -> Estimate:
     """Bound the leak probability of the pool's target, scores 0 or 1.
 
@@ -227,7 +227,7 @@ def pool_survival_bound(
     x: npt.ArrayLike,
     *,
     confidence: float = 0.99,
-    side: Side = "upper",
+    side: Side = "both",
     method: str | None = None,
 ) -> Estimate:
     """Bound Pr[X > x] of the pool's target simultaneously for every x.
@@ -266,7 +266,7 @@ def pool_leak_at_k_bound(
     *,
     binary: bool = False,
     confidence: float = 0.99,
-    side: Side = "upper",
+    side: Side = "both",
     seed: Seed = None,
 ) -> Estimate:
     """Bound leak@k of the pool's target, for every entry of `k` at once; any k >= 1.
@@ -316,7 +316,7 @@ def pool_leak_at_k_bound(
 
 
 def pool_std_bound(
-    pool: Pool, *, confidence: float = 0.99, side: Side = "upper", seed: Seed = None
+    pool: Pool, *, confidence: float = 0.99, side: Side = "both", seed: Seed = None
 ) -> Estimate:
     """Bound the standard deviation of the pool's target, whose draws are i.i.d.
 
@@ -340,7 +340,7 @@ def pool_expectation_deviation_bound(
     *,
     rho: float = 2.0,
     confidence: float = 0.99,
-    side: Side = "upper",
+    side: Side = "both",
     seed: Seed = None,
 ) -> Estimate:
     """Bound mean + rho * sd of the pool's target, whose draws are i.i.d.

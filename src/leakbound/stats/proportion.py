@@ -32,7 +32,7 @@ def proportion_bound(
     n: npt.ArrayLike,
     *,
     confidence: float = 0.99,
-    side: Side = "upper",
+    side: Side = "both",
     method: str | None = None,
     missing: npt.ArrayLike = 0,
 ) -> Estimate:

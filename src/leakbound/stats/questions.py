@@ -33,7 +33,7 @@ LEAST, MOST = 0.001, 0.01  # what each question's bound may fail with, unless th
 
 
 def worst_question(
-    bound: BoundFunction, questions: int, *, confidence: float = 0.99, side: Side = "upper"
+    bound: BoundFunction, questions: int, *, confidence: float = 0.99, side: Side = "both"
 ) -> Estimate:
     """Bound the largest of `questions` quantities, each of which `bound` bounds.
 
@@ -72,7 +72,7 @@ def leaking_questions(
     *,
     confidence: float = 0.99,
     each_confidence: float | None = None,
-    side: Side = "upper",
+    side: Side = "both",
 ) -> Estimate:
     """Bound how many of the questions have a quantity above x, for every x at once.
 
@@ -124,7 +124,7 @@ def leaking_questions(
 
 
 def each_query(
-    bound: BoundFunction, outputs: npt.ArrayLike, *, confidence: float = 0.99, side: Side = "upper"
+    bound: BoundFunction, outputs: npt.ArrayLike, *, confidence: float = 0.99, side: Side = "both"
 ) -> Estimate:
     """Bound a quantity in [0, 1] of every query: one entry a query, each holds by itself.
 
@@ -176,7 +176,7 @@ def each_query(
 
 
 def worst_query(
-    bound: BoundFunction, outputs: npt.ArrayLike, *, confidence: float = 0.99, side: Side = "upper"
+    bound: BoundFunction, outputs: npt.ArrayLike, *, confidence: float = 0.99, side: Side = "both"
 ) -> Estimate:
     """Bound the largest over all queries of a quantity in [0, 1].
 

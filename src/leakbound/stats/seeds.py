@@ -44,7 +44,7 @@ LUCK = 0.8  # of alpha, at most, for how the seeds fell
 
 
 def median_over_seeds(
-    bound: BoundFunction, seeds: int, *, confidence: float = 0.95, side: Side = "lower"
+    bound: BoundFunction, seeds: int, *, confidence: float = 0.95, side: Side = "both"
 ) -> Estimate:
     """Bound the median over training seeds of a quantity that `bound` bounds, an entry a seed.
 
@@ -71,7 +71,8 @@ def median_over_seeds(
         raise InputError(
             f"{seeds} seeds say nothing of a median at {percent(confidence)}"
             f"{' on both sides' if side == 'both' else ''}: all of them lie on one side of it with "
-            f"probability {luck:.3g}. Train {needed} at least, or ask for less confidence."
+            f"probability {luck:.3g}. Train {needed} at least, or lower the confidence"
+            f"{', or bound one side' if side == 'both' else ''}."
         )
     conf = 1 - (share - luck) / seeds
     ends = {

@@ -33,6 +33,7 @@ from leakbound.stats.estimate import (
     Side,
     error_rate,
     percent,
+    probability,
 )
 from leakbound.stats.leak_at_k import carried, whole_sizes
 from leakbound.stats.leakage import Leakage
@@ -46,7 +47,7 @@ Quantity = Literal["p", "mean"]
 FIRST_LOOK = 8  # draws
 CLEAN_DRAWS = 300  # after how many a clean question stops, roughly; moves widths, not validity
 MOST_FAILURES = 64
-CLAIM = re.compile(r"\s*(p|mean)\s*<=?\s*((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*")
+CLAIM = re.compile(r"\s*(p|mean)\s*<=?\s*((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?%?)\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ def parse_claim(text: str) -> Claim:
     """Read a claim in words.
 
     Args:
-        text: "p<=0.02" or "mean <= 0.1"; "<" says the same as "<=".
+        text: "p<=0.02", "p<=2%" or "mean <= 0.1"; "<" says the same as "<=".
 
     Returns:
         The claim.
@@ -104,7 +105,7 @@ def parse_claim(text: str) -> Claim:
             "a claim reads 'p<=0.02' (probability of a leak, for binary scorers) or 'mean<=0.1' "
             f"(mean leakage), got {text!r}."
         )
-    return Claim(cast(Quantity, parts[1]), float(parts[2]))
+    return Claim(cast(Quantity, parts[1]), probability(parts[2]))
 
 
 def stopped_proportion_bound(
@@ -113,7 +114,7 @@ def stopped_proportion_bound(
     cap: int,
     *,
     confidence: float = 0.99,
-    side: Side = "upper",
+    side: Side = "both",
     missing: npt.ArrayLike = 0,
 ) -> Estimate:
     """Bound the leak probability where sampling may have stopped at any look, at most at `cap`.
@@ -147,7 +148,7 @@ def stopped_leak_at_k_bound(
     cap: int,
     *,
     confidence: float = 0.99,
-    side: Side = "upper",
+    side: Side = "both",
     missing: npt.ArrayLike = 0,
 ) -> Estimate:
     """Bound 1 - (1 - p)^k, the chance of a leak among k draws, for every k at once, after stopping.
@@ -183,7 +184,7 @@ def stopped_mean_bound(
     *,
     cap: int,
     confidence: float = 0.99,
-    side: Side = "upper",
+    side: Side = "both",
     missing: npt.ArrayLike = 0,
     seed: Seed = None,
 ) -> Estimate:
@@ -218,7 +219,7 @@ def mean_over_stopped_questions(
     *,
     confidence: float = 0.99,
     each_confidence: float | None = None,
-    side: Side = "upper",
+    side: Side = "both",
 ) -> Estimate:
     """Bound the mean over the questions of a quantity in [0, 1], however long each was sampled.
 
@@ -311,7 +312,7 @@ class Looks:
         scores: npt.ArrayLike,
         counts: npt.ArrayLike | None = None,
         *,
-        side: Side = "upper",
+        side: Side = "both",
         missing: npt.ArrayLike = 0,
         seed: Seed = None,
     ) -> Estimate:

@@ -23,7 +23,6 @@ from leakbound.stats.about import About, parameter_of
 from leakbound.stats.estimand import Estimand, Method
 from leakbound.stats.estimate import Array, Estimate, Side
 from leakbound.stats.leakage import Leakage
-from leakbound.stats.order import Seed
 from leakbound.stats.whole import numbers
 
 LEAST_ALPHA = 1e-11
@@ -120,10 +119,9 @@ def survival_bound(
     counts: npt.ArrayLike | None = None,
     *,
     confidence: float = 0.99,
-    side: Side = "upper",
+    side: Side = "both",
     method: str | None = None,
     missing: npt.ArrayLike = 0,
-    seed: Seed = None,
 ) -> Estimate:
     """Bound Pr[X > x] simultaneously for every x, hence also for an x chosen afterwards.
 
@@ -138,7 +136,6 @@ def survival_bound(
         method: "berk-jones" (default) or "paper" (DKW; the paper proves it for one x and uses it
             for all: the inequality it rests on gives all).
         missing: draws without a score, [Q] or one number: 1 above and 0 below.
-        seed: plays no part, as a band needs no order.
 
     Returns:
         The tail's estimate, in [0, 1]: of each question, and of each x where there are several.
@@ -149,7 +146,7 @@ def survival_bound(
     """
     rows = Leakage.read(scores, counts, missing)
     tail = tail_of(read_points(x))
-    return tail.estimate(rows, confidence=confidence, side=side, method=method, seed=seed)
+    return tail.estimate(rows, confidence=confidence, side=side, method=method)
 
 
 def tail_of(x: Array) -> Estimand:

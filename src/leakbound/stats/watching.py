@@ -28,7 +28,7 @@ from leakbound.stats.questions import largest, summed
 
 
 def watched_questions(
-    bound: BoundFunction, questions: int, *, confidence: float = 0.99, side: Side = "upper"
+    bound: BoundFunction, questions: int, *, confidence: float = 0.99, side: Side = "both"
 ) -> Estimate:
     """Bound every question drawn so far, all of them jointly and at every look: one entry each.
 

@@ -21,7 +21,7 @@ from leakbound.store.record import ArmSpec, ExploredDraws, ImportedDraws, RunQue
 from leakbound.store.scores import ArmScores, Scores
 from leakbound.store.tables import PartMeta
 from leakbound.text.counting import Ledger
-from leakbound.text.shown import many, share
+from leakbound.text.shown import many
 from leakbound.types import Query, Usage
 
 MOST_CUT = 0.05  # of an arm's outputs, without a word in every sentence
@@ -49,10 +49,12 @@ class Arm:
         looks: those made so far; none in an arm of fixed n.
         rounds: the parts of each round known so far.
         parts: all parts known so far, in the order of their numbers.
+        own: the numbers of the parts that the run draws: all, unless it is a slice of a study.
     """
 
     rounds: tuple[tuple[Part, ...], ...]
     parts: tuple[Part, ...]
+    own: frozenset[int]
 
     def __init__(
         self,
@@ -178,14 +180,15 @@ class Arm:
                 self._decide(number - 1)
             if number >= len(self.parts):
                 return
-            if not self._usable(part := self.parts[number], self.set_aside):
+            part = self.parts[number]
+            if number in self.own and not self._usable(part, self.set_aside):
                 yield part
             number += 1
 
     @property
     def timed(self) -> bool:
         """True once its first part is stored: what that took tells how large others can be."""
-        return not self.parts or self.has(self.parts[0])
+        return self.spec.cut is not None or not self.parts or self.has(self.parts[0])
 
     def _decide(self, number: int) -> None:
         """Fix the size of the part after this one, as large as the last stored one suggests.
@@ -302,11 +305,10 @@ class Arm:
     def ledger(self) -> Ledger:
         """How the stored draws are counted; of an explored arm those of its remainder."""
         counts = sum(self._counts().values(), Counter[str]())
-        fraction = Ledger(**counts, within="").cut_fraction
-        if self.explored:
-            fractions = self.cut_fractions().values()
-            fraction = sum(fractions) / max(len(fractions), 1)
-        return Ledger(**counts, within=self._within(fraction))
+        fractions = self.cut_fractions().values() if self.explored else ()
+        mass = sum(fractions) / max(len(fractions), 1) if self.explored else None
+        fraction = Ledger(**counts, within="").cut_fraction if mass is None else mass
+        return Ledger(**counts, within=self._within(fraction), cut_mass=mass)
 
     @property
     def thinks(self) -> bool:
@@ -323,7 +325,7 @@ class Arm:
         return map(tables.thoughts, filter(Path.exists, files))
 
     def _within(self, cut: float) -> str:
-        """In how many tokens whatever is stated is valid, where this fraction was cut there."""
+        """In how many tokens all that is stated is valid; empty if this fraction cut is small."""
         if cut <= MOST_CUT:
             return ""
         first = f"the first {many(self.decoding.max_new_tokens, 'token')}"
@@ -331,8 +333,7 @@ class Arm:
             first = "the first tokens"  # how many is not known, or differs by question
         if self.decoding.max_thinking_tokens is not None:
             first += " of the answer"
-        what = "outputs" if self.explored else "draws"
-        return f" in {first} ({share(cut)} of the {what} were cut there)"
+        return f" in {first}"
 
     def cut_fractions(self) -> dict[str, float]:
         """Return the fraction of each query's outputs that the limit on tokens ended.
@@ -483,6 +484,8 @@ class Arm:
         else:
             self.rounds = (self.plan.parts(ids, self.cut),)
         self.parts = tuple(part for parts in self.rounds for part in parts)
+        own = self.parts if self.spec.copied else self.asked.own(self.parts)
+        self.own = frozenset(part.number for part in own)
 
     def _own_meta(self, parts: Iterable[Part]) -> Iterator[PartMeta]:
         """The records of these parts; DamagedError where one is not whole, or another's."""

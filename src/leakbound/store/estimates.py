@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from operator import attrgetter, contains
-from typing import Any, TypedDict, Unpack, cast
+from typing import Any, TypedDict, Unpack, cast, get_args
 
 import pyarrow as pa
 
@@ -20,6 +20,13 @@ from leakbound.text.shown import as_html, as_lines, between, many
 ALL = None  # in place of a query id: a statement about all questions
 _SHOWN = 8  # rows, in a shell or a notebook
 _PLACE = ("arm", "scorer", "query_id")
+_FIELDS = frozenset(_PLACE) | {field.name for field in fields(About)}
+_CHOICES: Mapping[str, Collection[str]] = {
+    "quantity": get_args(Quantity),
+    "scope": get_args(Scope),
+    "inputs": get_args(Inputs),
+    "beyond": get_args(Beyond),
+}
 
 
 class Where(TypedDict, total=False):
@@ -210,8 +217,8 @@ class Estimates(Sequence[EstimateRow]):
             The rows, in the same order; maybe none.
 
         Raises:
-            InputError: an arm, a scorer or a query that no row is about; it names those that are
-                there.
+            InputError: a field, quantity, scope, inputs or beyond that does not exist, or an arm,
+                a scorer or a query that no row is about; it lists the choices.
         """
         rows = self._having(wanted)
         if not rows:
@@ -329,6 +336,8 @@ class Estimates(Sequence[EstimateRow]):
         return {key: tuple(rows) for key, rows in index.items()}
 
     def _having(self, wanted: Fields) -> Estimates:
+        for name in wanted.keys() - _FIELDS:
+            raise InputError(f"estimates have no field {name!r}. {suggestion(name, _FIELDS)}")
         choices = {name: v if isinstance(v, tuple) else (v,) for name, v in wanted.items()}
         at = _having({name: choices.pop(name) for name in _PLACE if name in choices})
         fits = _having(choices)
@@ -345,10 +354,10 @@ class Estimates(Sequence[EstimateRow]):
         return self.rows
 
     def _require_names(self, wanted: Fields) -> None:
-        """Raise InputError for a name that is asked for, where there are others and not that."""
-        for field in _PLACE:
+        """Raise InputError for a wanted name that is not among the choices."""
+        for field in (*_PLACE, *_CHOICES):
             value = wanted.get(field)
-            names = {name for row in self.rows if (name := getattr(row, field)) is not None}
+            names = _CHOICES.get(field) or {getattr(row, field) for row in self.rows} - {None}
             for name in value if isinstance(value, tuple) else (value,):
                 if isinstance(name, str) and names and name not in names:
                     raise InputError(f"no estimate has {field}={name!r}. {suggestion(name, names)}")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from leakbound.errors import InputError, MixError
 from leakbound.store.arm_key import ArmKey
-from leakbound.store.record import ArmSpec
+from leakbound.store.record import ArmSpec, RunRecord
 from leakbound.text.shown import some
 from leakbound.types import (
     Decoding,
@@ -32,7 +32,7 @@ _IN_WORDS = {
 
 # Told of an arm, but not part of what it is: its draws have the same distribution wherever they
 # were made. A probe is compared, within roundings.
-_NOT_IDENTITY = ("model", "machine", "cut", "probe", "longest_answer")
+_NOT_IDENTITY = ("model", "place", "machine", "cut", "probe", "longest_answer")
 _ROUNDINGS = {"float32": 1e-2, "float64": 1e-2}  # of a log-probability, from machine to machine
 _COARSE = 1.0  # of one in half precision
 
@@ -104,17 +104,33 @@ def require_same_law(path: Path, have: ArmSpec, want: ArmSpec) -> None:
         )
 
 
-def require_same(path: Path, have: Json, want: Json, where: str = "") -> None:
+def require_same(
+    path: Path, have: Json, want: Json, where: str = "", other: str = "this one says"
+) -> None:
     """Refuse the first difference between two records, as JSON holds them."""
     if isinstance(have, Mapping) and isinstance(want, Mapping):
         for key in sorted({**have, **want}, key=lambda key: key != _FIRST):
-            require_same(path, have.get(key), want.get(key), f"{where}{key}: ")
+            require_same(path, have.get(key), want.get(key), f"{where}{key}: ", other)
     elif to_json(have) != to_json(want):
         words = next((word for place, word in _IN_WORDS.items() if where.endswith(place)), "")
         raise MixError(
-            f"`{path}` was made by another command ({words}{where}it has {_shown(have)}, this one "
-            f"says {_shown(want)}). Name another --out, or repeat the first command."
+            f"`{path}` was made by another command ({words}{where}it has {_shown(have)}, "
+            f"{other} {_shown(want)}). Name another --out, or repeat the first command."
         )
+
+
+def require_same_study(path: Path, have: RunRecord, first: Path, want: RunRecord) -> None:
+    """Refuse a slice at `path` that is not of the study, models and version of the first one."""
+    require_same(path, _of_study(have), _of_study(want), other=f"`{first}` has")
+    for key, spec in want.arms.items():
+        require_same_law(path, have.arms[key], spec)
+
+
+def _of_study(record: RunRecord) -> JsonObject:
+    """The members of a record that are the same in all slices of a study."""
+    arms = {f"arm '{key}'": identity(spec) for key, spec in record.arms.items()}
+    files = {"files": {**record.files}}
+    return {"leakbound": record.version, **record.questions, "study": record.study, **files, **arms}
 
 
 def _shown(value: Json) -> str:

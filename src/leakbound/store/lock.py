@@ -153,8 +153,10 @@ def holding(command: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
 def _folder(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Path:
     if "out" in kwargs:
         return Path(kwargs["out"])
-    path: Path = (args[0] if args else kwargs["run"]).path
-    return path
+    run = args[0] if args else kwargs.get("run")
+    if isinstance(path := getattr(run, "path", None), Path):
+        return path
+    raise InputError("`out` is missing, or no open run is given. Name the folder: out='runs/mine'.")
 
 
 def _taken(folder: Path, file: Path) -> BaseFileLock:

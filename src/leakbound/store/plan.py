@@ -71,6 +71,18 @@ class Part:
         return {"arm": arm, "part": self.number, "work": self.digest}
 
 
+def slice_of(text: str) -> tuple[int, int]:
+    """Read the name of a slice, i/N: its number from 1, and the number of slices of a study.
+
+    Raises InputError where there is no such slice.
+    """
+    number, _, of = text.partition("/")
+    fits = number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)
+    remedy = "A job array of 16 slices is `#SBATCH --array=1-16`."
+    require(fits, "questions", text, "i/N with i from 1 to N", remedy)
+    return int(number), int(of)
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """How many draws every query gets, and under how many keys.
@@ -115,7 +127,7 @@ class Plan:
         `first_chunk` is the number of each query's first chunk.
         """
         parts: list[Part] = []
-        chunks = self._chunks()
+        chunks = self.chunks()
         query = chunk = 0
         while query < len(query_ids):
             number = first + len(parts)
@@ -127,7 +139,7 @@ class Plan:
                 query, chunk = query + queries, 0
         return tuple(parts)
 
-    def _chunks(self) -> tuple[int, ...]:
+    def chunks(self) -> tuple[int, ...]:
         """The draws in each chunk of a query; it has none while it is explored."""
         whole, rest = divmod(self.n, self.chunk)
         return (self.chunk,) * whole + ((rest,) if rest else ())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -16,7 +16,7 @@ from leakbound.stats import Design
 from leakbound.store.arm_key import ArmKey
 from leakbound.store.files import ELSEWHERE, read_json, unsealed, value_of, write_sealed
 from leakbound.store.lock import utc_now
-from leakbound.store.plan import Cut, Plan, QueryShares
+from leakbound.store.plan import Cut, Part, Plan, QueryShares, slice_of
 from leakbound.types import (
     RULE,
     BenchmarkRecord,
@@ -121,6 +121,8 @@ class ImportedDraws:
     claim: str = ""
 
 
+Redaction: TypeAlias = bool | Literal["questions"]
+"""Texts left out of pages and exports: none, all but questions (True), or "questions" too."""
 ArmDraws: TypeAlias = FixedDraws | StoppedDraws | ExploredDraws | ImportedDraws
 """How the outputs of an arm were drawn."""
 
@@ -155,6 +157,7 @@ class ArmSpec:
             speed.
         copied: where its draws come from, if they are a finished run's.
         model: the model's name; like the machine only recorded, and no part of what the arm is.
+        place: the same name, with an absolute path if it is a folder; see `Run.model`.
         machine: what the exact draws, though not their distribution, depend on besides the plan.
         probe: what the model makes of fixed questions, compared within roundings; None: not known.
         longest_answer: the number of the model's tokens in the longest reference answer, its end
@@ -171,6 +174,7 @@ class ArmSpec:
     cut: Cut | None = None
     copied: CopiedFrom | None = None
     model: str = "unnamed"
+    place: str = ""
     machine: JsonObject = field(default_factory=dict)
     probe: tuple[ProbedPrompt, ...] | None = None
     longest_answer: int | None = None
@@ -187,6 +191,7 @@ class InputsRecord:
         ids_draws: as `Inputs` has it.
         criterion: as `Inputs` has it.
         design: as `Inputs` has it.
+        filters: as `Inputs` has it.
         embedder: as `Inputs` has it.
         similarity: as `Inputs` has it.
         fingerprint: what the source's rewritings depend on beside its name, such as digests of
@@ -200,6 +205,7 @@ class InputsRecord:
     ids_draws: int
     criterion: Criterion
     design: Design
+    filters: bool = True
     embedder: str | None
     similarity: float | None
     fingerprint: Mapping[str, str]
@@ -242,16 +248,29 @@ class AttackRecord:
 
 @dataclass(frozen=True, slots=True)
 class RunQueries:
-    """The prompts and queries that the arms of a run ask, and the digest of its benchmark."""
+    """The prompts and queries that the arms of a run ask, and the digest of its benchmark.
+
+    `slice`: the one that the run draws, i/N; None: all of the study.
+    """
 
     prompts: tuple[Prompt, ...]
     queries: tuple[Query, ...]
     benchmark: str
+    slice: str | None = None
 
     @property
     def questions(self) -> tuple[Query, ...]:
         """The queries that are a prompt's own question, not a rewriting of it."""
         return tuple(query for query in self.queries if query.source == "original")
+
+    def own(self, parts: Sequence[Part]) -> tuple[Part, ...]:
+        """The parts that the run draws: all, or those that begin in the slice's questions."""
+        if self.slice is None:
+            return tuple(parts)
+        number, of = slice_of(self.slice)
+        order = {prompt_id: i for i, prompt_id in enumerate(p.id for p in self.prompts)}
+        block = {q.id: 1 + order[q.prompt_id] * of // len(order) for q in self.queries}
+        return tuple(part for part in parts if block[part.query_ids[0]] == number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +290,7 @@ class RunRecord:
         format: of this file.
         version: of leakbound.
         created: when the run was begun (UTC).
+        place: the absolute path of its folder then; models are found relative to it.
         benchmark: which questions.
         inputs: the rewritings that are asked too; None: none are.
         scorers: the benchmark's own, by name.
@@ -278,7 +298,8 @@ class RunRecord:
         study: what was asked for, as the last command has it.
         attack: the search for worst-case inputs; None: there is none.
         tried: what such a search tries; only in a run of its own.
-        redacted: True if pages and exports leave texts out.
+        slice: the one that the run draws, i/N; None: all of the study.
+        redacted: what pages and exports leave out.
         arms: every arm that is planned, by its key.
         files: digests of the tables of prompts and queries, by the names of their files.
     """
@@ -286,6 +307,7 @@ class RunRecord:
     format: int = FORMAT
     version: str = leakbound.__version__
     created: str = field(default_factory=utc_now)
+    place: str = ""
     benchmark: BenchmarkRecord
     inputs: InputsRecord | None = None
     scorers: tuple[str, ...] = ()
@@ -293,7 +315,8 @@ class RunRecord:
     study: JsonObject = field(default_factory=dict)
     attack: AttackRecord | None = None
     tried: tuple[TriedVariant, ...] = ()
-    redacted: bool = False
+    slice: str | None = None
+    redacted: Redaction = False
     arms: Mapping[ArmKey, ArmSpec] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 import leakbound
-from leakbound.errors import InputError, LeakboundError, MixError
+from leakbound.engines import engine_of, location_of
+from leakbound.errors import IncompleteError, InputError, LeakboundError, MixError
 from leakbound.store import tables
 from leakbound.store.arm import Arm
 from leakbound.store.arm_key import ArmKey
@@ -31,6 +33,7 @@ from leakbound.store.record import (
     FILE,
     ArmSpec,
     AttackRecord,
+    Redaction,
     RunQueries,
     RunRecord,
     read_record,
@@ -69,6 +72,7 @@ class Run:
             tuple(values_of(Prompt, _with_thoughts(self._table(_PROMPTS)))),
             tuple(values_of(Query, self._table(_QUERIES))),
             record.benchmark.sha256,
+            record.slice,
         )
 
     def __repr__(self) -> str:
@@ -121,7 +125,7 @@ class Run:
             _PROMPTS: tables.write_table(path / _PROMPTS, _prompts_table(prompts), {}),
             _QUERIES: tables.write_table(path / _QUERIES, table_of(Query, queries), {}),
         }
-        return cls(path, replace(record, files=files, arms={}))
+        return cls(path, replace(record, files=files, arms={}, place=str(path.resolve())))
 
     @classmethod
     def found(cls, path: Path, record: RunRecord) -> Run | None:
@@ -147,6 +151,7 @@ class Run:
             return None
         run = cls.open(path)
         run.require_this_rule()
+        require_same(path, run.record.slice, record.slice, "--questions: ")
         require_same(path, run.record.questions, record.questions)
         return run
 
@@ -199,7 +204,29 @@ class Run:
                 "Python, and a record holds names only. Name a model or a finished run with "
                 "--control."
             )
-        return None if control is None else str(control)
+        return None if control is None else self._found(str(control))
+
+    def model(self, key: ArmKey) -> str:
+        """Return the name of an arm's model, with the path where its folder is now.
+
+        Args:
+            key: of a planned arm.
+
+        Returns:
+            The name, as `open_engine` takes it. A folder that moved together with the run is found.
+        """
+        spec = self.record.arms[key]
+        return self._found(spec.place or spec.model)
+
+    def _found(self, name: str) -> str:
+        """The name of a model or run with the path where it is now."""
+        engine, where = engine_of(name)
+        if not (Path(where).is_absolute() and self.record.place):
+            return name
+        moved = Path(
+            os.path.normpath(self.path.resolve() / os.path.relpath(where, self.record.place))
+        )
+        return location_of(engine, str(moved)) if moved.exists() else name
 
     @property
     def questions(self) -> tuple[Query, ...]:
@@ -340,6 +367,11 @@ class Run:
         Raises:
             IncompleteError: something is still to be drawn; it says what is missing.
         """
+        if self.record.slice is not None:
+            raise IncompleteError(
+                f"`{self.path}` is slice {self.record.slice} of a study and states nothing. When "
+                "all slices are drawn, run `leakbound merge RUN... --out RUN`."
+            )
         stresses = self.record.study.get("stress") or ()
         require_drawn(
             self.path,
@@ -377,15 +409,15 @@ class Run:
         return [(str(file), stat.st_mtime_ns, stat.st_size) for file, stat in stats]
 
     @property
-    def redacted(self) -> bool:
-        """True if pages and exports of the run leave texts out until that is lifted."""
+    def redacted(self) -> Redaction:
+        """The texts that pages and exports of the run leave out until that is lifted."""
         return self.record.redacted
 
-    def redact(self, value: bool) -> None:
-        """Record whether pages and exports, those of later commands too, leave texts out.
+    def redact(self, value: Redaction) -> None:
+        """Record which texts pages and exports leave out, those of later commands too.
 
         Args:
-            value: True: they do.
+            value: True: all but questions; "questions": these too.
 
         Raises:
             MixError: another command is at work in the folder.

@@ -154,13 +154,15 @@ class Scores:
         slug: str,
         score_tables: Callable[[Iterable[pa.Table]], Iterable[list[float | None]]],
         model: JsonObject | None = None,
+        origin: str = "",
     ) -> None:
         """Store the scores of all completions, unless they are there for just these.
 
         `score_tables` gives, for each table of completions in turn, one score, or None, for each
         row; it may ask for some tables before it gives the scores of the first. Parts that were
         scored before others joined them are not scored again. `model`: what the scorer's model
-        is, to be recorded; its scores are costly, and stored as each part is done.
+        is, to be recorded; its scores are costly, and stored as each part is done. `origin`: of a
+        scorer that is not built in, to be recorded.
         """
         scored, number = self._parts(scorer, slug), len(self._digests(None))
         pieces = [self.stored.table(slug)] if scored else []
@@ -177,6 +179,7 @@ class Scores:
             pieces.append(pa.table(columns, schema=_SCHEMA))
             if model or done == number:
                 made_from = {**self._made_from(scorer, done), "model": model or {}}
+                made_from |= {"origin": origin} if origin else {}
                 self.stored.write(slug, pa.concat_tables(pieces), made_from)
 
     def scorers(self) -> Iterator[tuple[str, str]]:
@@ -188,6 +191,11 @@ class Scores:
             name = self.stored.meta(file.stem).get("scorer")
             if isinstance(name, str) and self.says(name, file.stem):
                 yield name, file.stem
+
+    def origin(self, scorer: str) -> object:
+        """The origin of a scorer, as its stored scores record it; None if they record none."""
+        metas = [self.stored.known(slug) for name, slug in self.scorers() if name == scorer]
+        return next((meta.get("origin") for meta in metas), None)
 
     def rows(self, slug: str) -> list[float | None]:
         """The stored scores, one for each completion in the order of the parts."""

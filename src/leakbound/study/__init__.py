@@ -3,11 +3,12 @@
 from leakbound.study.rewritings import Rewritings
 from leakbound.study.sampling import FORWARDS, Attack, Explore, FixedN, Prove, SamplingPlan, Until
 from leakbound.study.settings import Loading, ModelSettings
-from leakbound.study.study import CONFIDENCE, Study, StudyFields, study_of
+from leakbound.study.study import CONFIDENCE, RHO, Study, StudyFields, study_of
 
 __all__ = [
     "CONFIDENCE",
     "FORWARDS",
+    "RHO",
     "Attack",
     "Explore",
     "FixedN",

@@ -48,6 +48,8 @@ class Rewritings:
             equally many a query; "fresh", one to each of n rewritings, which only a chat model
             gives independently of one another: `queries` then plays no part, the question itself
             is left out, and statements are about the distribution of rewritings.
+        filters: whether to remove rewritings that lose a fact of the question or give a word of
+            the answer. False keeps them: what leaks may then come from the rewriting.
         embedder: a sentence-embedding model: keep rewritings that mean the same (None: keep all).
         similarity: the least cosine for that, in [-1, 1] (None: 0.8).
 
@@ -62,6 +64,7 @@ class Rewritings:
     ids_draws: int = DRAWS
     criterion: Criterion = "mean_prob"
     design: Design = "allocated"
+    filters: bool = True
     embedder: str | None = None
     similarity: float | None = None
 
@@ -76,6 +79,8 @@ class Rewritings:
             value = getattr(self, name)
             require(value in choices, name, value, f"one of {', '.join(choices)}")
         require_similarity(self.similarity, self.embedder is not None)
+        fits = self.filters or self.embedder is None
+        require(fits, "filters", False, "True for an `embedder`, which filters")
         source = self.open()
         if self.design == "fresh" and source.finite:
             raise InputError(
@@ -116,14 +121,15 @@ class Rewritings:
         source = parse_inputs(self.source, open_chat=later)
         if source is None:
             raise InputError(
-                f"inputs {NONE!r} ask the questions alone. Pass no `rewritings` for that."
+                f"inputs {NONE!r} ask the questions only. Pass no `rewritings`, and no profile "
+                "that has some, such as cheng."
             )
         return source
 
-    def filters(self, loading: Loading) -> Filters:
-        """The filters that a rewriting must pass; loads the embedder, where there is one."""
+    def open_filters(self, loading: Loading) -> Filters:
+        """Return the filters that a rewriting must pass; load the embedder if there is one."""
         if self.embedder is None:
-            return Filters()
+            return Filters(content=self.filters)
         from leakbound.engines.embedding import SentenceEmbedder  # torch loads when it is needed
 
         device = loading["device"]

@@ -12,6 +12,7 @@ from leakbound.inputs.halving import LEAST_BUDGET
 from leakbound.stats import parse_claim
 from leakbound.types import Decoding, Effort, ExploreMode
 from leakbound.types.decoding import require
+from leakbound.types.records import require_types
 
 FORWARDS = 2_000
 
@@ -31,6 +32,7 @@ class FixedN:
     n: int | None = None
 
     def __post_init__(self) -> None:
+        require_types(self)
         require(self.n is None or self.n >= 1, "n", self.n, "at least 1 draw per question")
 
 
@@ -50,6 +52,7 @@ class Until:
     most: int | None = None
 
     def __post_init__(self) -> None:
+        require_types(self)
         parse_claim(self.claim)
         if self.most is not None and self.most < 2:
             raise InputError(
@@ -75,6 +78,7 @@ class Explore:
     forwards: int = FORWARDS
 
     def __post_init__(self) -> None:
+        require_types(self)
         Effort(mode=self.mode, forwards=self.forwards)  # refuses what is no effort
 
 
@@ -126,6 +130,7 @@ class Attack:
     top_ps: tuple[float, ...] = TOP_PS
 
     def __post_init__(self) -> None:
+        require_types(self)
         if self.budget < LEAST_BUDGET:
             raise InputError(
                 f"`attack` is the search's draws of a question, at least {LEAST_BUDGET} for one "
@@ -173,6 +178,7 @@ class Prove:
     proposals: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        require(self.forwards >= 1, "forwards", self.forwards, "at least 1 per question")
         names = tuple(name for name in map(str, self.proposals) if name != _NOBODY)
         object.__setattr__(self, "proposals", names)
+        require_types(self)
+        require(self.forwards >= 1, "forwards", self.forwards, "at least 1 per question")

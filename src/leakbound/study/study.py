@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypedDict
@@ -10,6 +10,9 @@ from typing import Any, TypedDict
 from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.engines.addresses import servers_of
 from leakbound.errors import InputError
+from leakbound.registry import suggestion
+from leakbound.scorers import specs_of
+from leakbound.stats.deviation import require_rho
 from leakbound.study.rewritings import NONE, Rewritings
 from leakbound.study.sampling import (
     Attack,
@@ -23,9 +26,11 @@ from leakbound.study.sampling import (
 )
 from leakbound.study.settings import ModelSettings
 from leakbound.text.rows import read_yaml
-from leakbound.types import Decoding, Workers, from_json, object_of
+from leakbound.types import Decoding, Scorer, Workers, from_json, object_of
+from leakbound.types.records import require_types
 
 CONFIDENCE = 0.99
+RHO = 2.0  # of Scholten et al. and of Cheng et al.
 _LONG = 400  # characters of a message about a file
 _PLAN, _SETTINGS = FixedN(), ModelSettings()
 _PLANS: dict[str, tuple[str, type]] = {
@@ -50,12 +55,13 @@ class StudyFields(TypedDict, total=False):
     prove: Prove | None
     stress: tuple[str, ...]
     control_questions: str | None
-    scorers: tuple[str, ...]
+    scorers: str | Scorer | tuple[str | Scorer, ...]
     allow_unmatched: bool
     check_scorers: bool
     calibration: str | Path | None
     metrics: tuple[str, ...]
     confidence: float
+    rho: float
     seed: int
     settings: ModelSettings
     servers: frozenset[str] | None
@@ -78,7 +84,8 @@ class Study:
         sampling: `FixedN(n)`, `Until(claim)` or `Explore(mode)`.
         decodings: the distributions that are drawn from (default: T = 1, nothing truncated, to
             the benchmark's length).
-        rewritings: other texts of every question that are asked too (None: none).
+        rewritings: other texts of every question that are asked too (None: those of the profile,
+            else none).
         attack: the search for the input that leaks most (None: no search).
         prove: the search for leaks that are too rare to be drawn (None: no search).
         stress: what model and control are put through before they are asked again, such as
@@ -86,7 +93,7 @@ class Study:
         control_questions: the spec of a benchmark of the same kind that the model was never
             taught, asked of it too: how much more do these questions leak than those? (None: none)
         scorers: how completions are scored in [0, 1], the steering one first (default: the
-            benchmark's).
+            benchmark's). An object is replaced by its name, and known in this process only.
         allow_unmatched: draw where no reference answer counts as a leak by some scorer, with a
             warning. False refuses to draw, as the command line does without --allow-unmatched.
         check_scorers: score the reference answers before drawing by scorers that need a model, too.
@@ -94,6 +101,8 @@ class Study:
             errors are allowed for).
         metrics: of utility and memorisation, by name, or "all" (default: none).
         confidence: of each estimate, in (0, 1).
+        rho: the weight of the standard deviation in the ED score, mean + rho standard deviations,
+            at least 0.
         seed: of all draws.
         settings: how models are loaded and prompted.
         servers: URLs of the chat servers that may be asked (None: those that scorers and
@@ -124,16 +133,18 @@ class Study:
     calibration: str | Path | None = None
     metrics: tuple[str, ...] = ()
     confidence: float = CONFIDENCE
+    rho: float = RHO
     seed: int = 0
     settings: ModelSettings = _SETTINGS
     servers: frozenset[str] | None = field(default=None, compare=False)
     workers: Workers | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        for name in ("decodings", "stress", "scorers", "metrics"):  # a single one is a tuple of one
+        for name in ("decodings", "stress", "metrics"):  # a single one is a tuple of one
             value = getattr(self, name)
-            alone = isinstance(value, str | Decoding)
+            alone = isinstance(value, str) or not isinstance(value, Iterable)
             object.__setattr__(self, name, (value,) if alone else tuple(value))
+        object.__setattr__(self, "scorers", specs_of(self.scorers))
         for name in ("data", "calibration"):
             value = getattr(self, name)
             object.__setattr__(self, name, None if value is None else str(value))
@@ -145,6 +156,8 @@ class Study:
                         f"loaded. Say it to `load_benchmark`."
                     )
         self._require_fixed()
+        require_types(self)
+        require_rho(self.rho)
 
     def _require_fixed(self) -> None:
         """Refuse a number of draws that is not fixed where rewritings or an attack need one."""
@@ -213,13 +226,15 @@ class Study:
 
     def resolved(self, task: Benchmark) -> Study:
         """The same with all said that drawing depends on; InputError for files not there."""
-        if self.rewritings is not None:
-            self.rewritings.require_file()
+        rewritings = self.rewritings or (Rewritings(**task.rewritings) if task.rewritings else None)
+        if rewritings is not None:
+            rewritings.require_file()
         return replace(
             self,
             **({"benchmark": task} if task.loaded is None else _named(task)),
             sampling=with_draws(self.sampling, task.n),
             decodings=self.decodings or (task.decoding,),
+            rewritings=rewritings,
         )
 
     @property
@@ -238,7 +253,9 @@ class Study:
             ("n", draws_of(self.sampling), task.n),
             ("scorers", ", ".join(self.scorers) or None, ", ".join(task.scorers)),
             ("template", self.settings.template, task.template),
+            ("rho", self.rho, RHO),
         ]
+        pairs += [(k, getattr(self.rewritings, k, None), v) for k, v in task.rewritings.items()]
         if len(ours) == 1:
             names = (field.name for field in fields(theirs))
             pairs += [(name, getattr(ours[0], name), getattr(theirs, name)) for name in names]
@@ -330,8 +347,11 @@ def study_of(study: Study | Benchmark | str, values: StudyFields) -> Study:
         The study with these fields.
 
     Raises:
-        InputError: `n` and `sampling` at once, or a field that cannot be.
+        InputError: an unknown field, one of another type, or `n` and `sampling` at once.
     """
+    for name in values.keys() - StudyFields.__annotations__.keys():
+        others = {*StudyFields.__annotations__, "out", "control", "progress"}
+        raise InputError(f"there is no argument `{name}`. {suggestion(name, others)}")
     base = study if isinstance(study, Study) else Study(study)
     changes = {name: value for name, value in values.items() if name != "n"}
     if "n" in values:

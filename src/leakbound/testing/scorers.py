@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from leakbound.errors import InputError
-from leakbound.scorers import check_bounds, check_prompts, score_texts
+from leakbound.scorers import check_bounds, check_prompts, require_scorer, score_texts
 from leakbound.types import Prompt, Scorer
 
 
@@ -33,8 +33,9 @@ def check_scorer(
 
     Raises:
         InputError: a promise that is broken, with the scorer's name, or a prompt that the scorer
-            refuses.
+            refuses, or an object that is no scorer.
     """
+    require_scorer(scorer)
     check_prompts(scorer, [prompt])
     full = leak if leak is not None else prompt.answer or ""
     tried = [full, *texts, "", f"So: {full}"]

@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal, TypeAlias, get_args
 
 from leakbound.text.keywords import normalise
-from leakbound.text.shown import many
+from leakbound.text.shown import many, share
 from leakbound.types import Finish, Output
 
 CountedAs: TypeAlias = Literal["complete", "cut", "filtered", "empty", "failed", "unrecorded"]
@@ -219,7 +219,9 @@ class Ledger:
         hidden: of all, those whose thought, or a part of it, is not visible.
         thoughts: of all, those with a visible thought.
         within: in how many tokens all that is stated of these draws is valid; empty where few were
-            cut. Every sentence about them says it.
+            cut. The first sentence about them states it, and the sentence here the fraction.
+        cut_mass: the fraction of the outputs that the limit on tokens ended, by mass; None if they
+            were not explored.
     """
 
     complete: int = 0
@@ -232,6 +234,7 @@ class Ledger:
     hidden: int = 0
     thoughts: int = 0
     within: str = ""
+    cut_mass: float | None = None
 
     @property
     def draws(self) -> int:
@@ -249,13 +252,22 @@ class Ledger:
         refused = f" ({self.refused:,} refused)" if self.refused else ""
         words = {name: name.replace("unrecorded", "finish not recorded") for name in _CLASSES}
         words["complete"] += refused
-        parts = [f"{n:,} {word}" for name, word in words.items() if (n := getattr(self, name))]
-        if parts and self.complete == self.draws:
+        if self.within:
+            mass = self.cut_mass
+            fraction = self.cut_fraction if mass is None else mass
+            words["cut"] += f" ({share(fraction)}{' of the outputs' if mass is not None else ''})"
+        parts = [
+            f"{n:,} {word}"
+            for name, word in words.items()
+            if (n := getattr(self, name)) or (name == "cut" and self.within)
+        ]
+        if parts and self.complete == self.draws and not self.within:
             parts = [f"all complete{refused}"]
         hidden = f"; the thought of {self.hidden:,} is hidden" if self.hidden else ""
         return ": ".join(filter(None, [many(self.draws, "draw"), ", ".join(parts)])) + hidden
 
     def to_dict(self) -> dict[str, int]:
         """Every number by name, `draws` first."""
-        counts = {name: n for name, n in asdict(self).items() if name != "within"}
+        left_out = ("within", "cut_mass")
+        counts = {name: n for name, n in asdict(self).items() if name not in left_out}
         return {"draws": self.draws, **counts}

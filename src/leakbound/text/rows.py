@@ -147,38 +147,46 @@ def each_row(path: Path, form: Form | None = None, *, bare: str | None = None) -
 
     So a row that is badly formed raises InputError when it is reached.
     """
-    number = 0
-    for number, record in enumerate(_records(path, form or _form(path), bare), start=1):
-        yield Row(path, number, {str(key).strip().lower(): value for key, value in record.items()})
-    if not number:
+    row: Row | None = None
+    for row in rows_of(path, _records(path, form or _form(path)), bare=bare):
+        yield row
+    if row is None:
         raise InputError(f"{str(path)!r} holds no row. Fill it, or name another file.")
+
+
+def rows_of(path: Path, records: Iterable[object], *, bare: str | None = None) -> Iterator[Row]:
+    """The rows of these values of a file; one that is no JSON object raises InputError."""
+    for number, value in enumerate(records, start=1):
+        if bare is not None and isinstance(value, str):
+            value = {bare: value}
+        if not isinstance(value, Mapping):
+            raise InputError(
+                f"row {number} of {str(path)!r} must be a JSON object, got {kind_of(value)}."
+            )
+        yield Row(path, number, {str(key).strip().lower(): v for key, v in value.items()})
 
 
 def read_text(path: Path) -> str:
     """The file's text, as UTF-8; a file that cannot be read so raises InputError."""
-    with _opening(path):
+    with opening(path):
         return path.read_text(encoding="utf-8-sig")
 
 
 def read_lines(path: Path) -> Iterator[str]:
     """The lines of `read_text` without their ends, one at a time."""
-    with _opening(path), path.open("rb") as stream:
+    with opening(path), path.open("rb") as stream:
         for number, line in enumerate(stream, start=1):
-            text = _decoded(path, number, line).removesuffix("\n").removesuffix("\r")
-            yield from text.split("\r")  # an end of line, as of the others
-
-
-def _decoded(path: Path, number: int, line: bytes) -> str:
-    try:
-        return line.decode("utf-8-sig" if number == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{str(path)!r} is not UTF-8 in line {number}: {error}. Save it as UTF-8."
-        ) from error
+            try:
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                raise InputError(
+                    f"{str(path)!r} is not UTF-8 in line {number}: {error}. Save it as UTF-8."
+                ) from error
+            yield from text.removesuffix("\n").removesuffix("\r").split("\r")  # any end of line
 
 
 @contextmanager
-def _opening(path: Path) -> Iterator[None]:
+def opening(path: Path) -> Iterator[None]:
     """Say of a file that cannot be read why, and what to do."""
     try:
         yield
@@ -198,10 +206,10 @@ def _form(path: Path) -> Form:
     return FORMS[ending]
 
 
-def _records(path: Path, form: Form, bare: str | None) -> Iterable[Mapping[str, object]]:
+def _records(path: Path, form: Form) -> Iterable[object]:
     if form == "parquet":
         return _parquet(path)
-    return _csv(read_text(path), path) if form == "csv" else _objects(path, bare)
+    return _csv(read_text(path), path) if form == "csv" else _values(path)
 
 
 def _parquet(path: Path) -> list[Mapping[str, object]]:
@@ -209,7 +217,7 @@ def _parquet(path: Path) -> list[Mapping[str, object]]:
     import pyarrow.parquet as pq
 
     try:
-        with _opening(path):
+        with opening(path):
             table = pq.read_table(path)
         _require_distinct(table.column_names, repr(str(path)))
         rows: list[Mapping[str, object]] = table.to_pylist()
@@ -281,24 +289,15 @@ def _cell(value: object) -> str:
     return '"' + text.replace('"', '""') + '"' if _TO_QUOTE.search(text) else text
 
 
-def _objects(path: Path, bare: str | None) -> Iterator[Mapping[str, object]]:
-    is_array = first_line(path).lstrip().startswith("[")
-    values = (
-        parse_json(read_text(path), repr(str(path)), distinct=True)
-        if is_array
-        else (
-            parse_json(line, f"row {n} of {str(path)!r}", distinct=True)
-            for n, line in enumerate(_filled_lines(path), start=1)
-        )
+def _values(path: Path) -> Iterable[object]:
+    """The values of a JSON array, or of each line."""
+    if first_line(path).lstrip().startswith("["):
+        array: list[object] = parse_json(read_text(path), repr(str(path)), distinct=True)
+        return array
+    return (
+        parse_json(line, f"row {n} of {str(path)!r}", distinct=True)
+        for n, line in enumerate(_filled_lines(path), start=1)
     )
-    for number, value in enumerate(values, start=1):
-        if bare is not None and isinstance(value, str):
-            value = {bare: value}
-        if not isinstance(value, dict):
-            raise InputError(
-                f"row {number} of {str(path)!r} must be a JSON object, got {kind_of(value)}."
-            )
-        yield value
 
 
 def first_line(path: Path) -> str:
@@ -353,17 +352,10 @@ def json_object(reply: str) -> dict[str, object] | None:
     text = split_thought(reply)[1].strip()
     fenced = _FENCED.match(text)
     try:
-        value = json.loads(fenced[1] if fenced else text, object_pairs_hook=_once)
-    except (ValueError, RecursionError):
+        value = parse_json(fenced[1] if fenced else text, "the reply", distinct=True)
+    except InputError:
         return None
     return value if isinstance(value, dict) else None
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, object]:
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        raise ValueError("a key stands there twice")
-    return members
 
 
 MOST = 1 << 20  # bytes: what is written by hand is smaller

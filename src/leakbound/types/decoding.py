@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from leakbound.errors import InputError
-from leakbound.types.records import Json, changed, object_of
+from leakbound.types.records import Json, changed, object_of, require_types
 
 AdaptiveMode = Literal["running", "two_pass"]
 FilterRule = Literal["missing", "part-of-system"]
@@ -72,9 +72,10 @@ class Decoding:
     def __post_init__(self) -> None:
         object.__setattr__(self, "stop", tuple(self.stop))
         object.__setattr__(self, "unknown", tuple(self.unknown))
+        require_types(self)
         heat, most, threshold = self.temperature, self.max_tokens, self.adaptive_temperature
         thought = self.max_thinking_tokens
-        modes, left_out = get_args(AdaptiveMode), ", ".join(UNSTATED)
+        left_out = ", ".join(UNSTATED)
         for name, fits, want in (
             ("temperature", math.isfinite(heat) and heat >= 0, "0 (greedy) or a positive number"),
             ("top_p", 0 < self.top_p <= 1, "a number in (0, 1]; 1 keeps all"),
@@ -86,9 +87,7 @@ class Decoding:
              "None beside `max_tokens` or `adaptive_temperature`"),
             ("adaptive_temperature", threshold is None or 0 < threshold <= 1,
              "a number in (0, 1], or None"),
-            ("adaptive_mode", self.adaptive_mode in modes, "'running' or 'two_pass'"),
             ("stop", all(self.stop), "strings that are not empty"),
-            ("filter", self.filter in get_args(FilterRule), "'missing' or 'part-of-system'"),
             ("unknown", set(self.unknown) <= set(UNSTATED), f"some of {left_out}"),
         ):  # fmt: skip
             require(fits, name, getattr(self, name), want)

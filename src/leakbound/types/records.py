@@ -91,6 +91,20 @@ def changed(value: object) -> dict[str, Any]:
     return {name: member for name, member in values.items() if member != by_name[name].default}
 
 
+def require_types(value: object) -> None:
+    """Refuse a frozen value that has a member of another type than its field.
+
+    Args:
+        value: the value; fields that `to_json` leaves out may have anything.
+
+    Raises:
+        InputError: a member of another type; it names the field, the member and the type.
+    """
+    kind: Any = type(value)
+    for name in _fields(kind):
+        _Reader(by_hand=True).read(_hints(kind)[name], getattr(value, name), f"`{name}`")
+
+
 def different(first: JsonObject, second: JsonObject) -> list[str]:
     """The names of what two objects do not have alike.
 
@@ -151,7 +165,7 @@ class _Reader:
                 kind, self.checked(isinstance(value, str), value, where, "a text"), where
             )
         if is_dataclass(kind):
-            return self.fields(kind, value, where)
+            return value if type(value) is kind else self.fields(kind, value, where)
         if kind is float and isinstance(value, int) and not isinstance(value, bool):
             return float(value) if self.by_hand else value
         fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))

@@ -250,18 +250,22 @@ class Tell(Protocol):
         tokens: those forwarded.
         each: how many tokens a draw of what is asked for now is expected to take, infinite as long
             as that is not known; None from what does not foresee it.
+        note: a remark for the user, to be shown immediately; the other values then mean nothing.
     """
 
-    def __call__(self, draws: int, tokens: int, each: float | None = None) -> None: ...
+    def __call__(
+        self, draws: int, tokens: int, each: float | None = None, note: str = ""
+    ) -> None: ...
 
 
-def untold(draws: int, tokens: int, each: float | None = None) -> None:
+def untold(draws: int, tokens: int, each: float | None = None, note: str = "") -> None:
     """The `Tell` that nobody hears.
 
     Args:
         draws: passed over.
         tokens: passed over.
         each: passed over.
+        note: passed over.
     """
 
 
@@ -274,6 +278,22 @@ class Tells(Protocol):
     """
 
     tell: Tell
+
+
+@runtime_checkable
+class Requests(Protocol):
+    """An engine that sends requests to a server, each for several outputs."""
+
+    def requests(self, sizes: Sequence[int]) -> int:
+        """Count the requests for the draws of a query.
+
+        Args:
+            sizes: draws in each of its chunks.
+
+        Returns:
+            The number of requests, if none is sent again.
+        """
+        ...
 
 
 class DrawJournal(Protocol):

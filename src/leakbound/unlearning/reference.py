@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -20,10 +21,14 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from leakbound.losses import Needs, sequence_nll
+from leakbound.losses.contrastive import cel, mean_distance
+from leakbound.losses.family import keywords
+from leakbound.objective import Objective
 from leakbound.store.files import make_folder, write_whole
 from leakbound.unlearning.batches import Assembly, Frozen, Head, as_it_is, centre_name, site_name
 from leakbound.unlearning.examples import Example, Step, pad
 from leakbound.unlearning.forward import Forward
+from leakbound.unlearning.work_folder import DISTANCE, PUSHED
 
 _ASKED = frozenset({"reference_nll", "reference_logits", "whole_reference", "reference", "centres"})
 
@@ -83,6 +88,28 @@ class References:
                 names[int(index)].append(name)
             places |= {(split, row): (file, names[row]) for row in rows}
         return places
+
+
+def push_at_start(references: References, objective: Objective) -> dict[str, float]:
+    """The fraction of rows on which CEL's push acts before training, and their mean distance.
+
+    Empty if no term of the objective has a push.
+    """
+    figures: dict[str, float] = {}
+    for term in objective.terms:
+        settings = {name: p.default for name, p in keywords(cel).items()} | dict(term.settings)
+        if term.loss != "cel" or not settings["alpha"]:
+            continue
+        (site,), apart = term.needs.sites, []
+        for split, rows in references.files.values():
+            for row in references.read({split: rows})[split] if split == term.split else ():
+                names = sorted(name for name in row if name.startswith(centre_name(site, "")))
+                centres = tuple(row[name] for name in names)  # the question is the first
+                how = settings["distance"], settings["align"]
+                apart.append(float(mean_distance(centres[0], centres, *how)))
+        figures[PUSHED] = fmean(far < settings["tau"] for far in apart)
+        figures[DISTANCE] = fmean(apart)
+    return figures
 
 
 def frozen_head(forward: Forward, needs: Mapping[str, Needs]) -> Head:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Literal, get_args
 
@@ -62,6 +62,34 @@ class Inventing:
         _require_positive(self, "draws", "max_new_tokens")
 
 
+@dataclass(frozen=True, slots=True)
+class StepCount:
+    """The passes and steps of a training.
+
+    By default the passes of all epochs make up the steps, and both the number of steps and the
+    warm-up are rounded up. `whole_steps` counts as OpenUnlearning does (d3d7cf9, with its
+    transformers 4.45.1: `Trainer._inner_training_loop`, `load_trainer_args`). An epoch has
+    floor(passes / accumulation) steps, at least 1. Passes that fill no step go into the first step
+    of the next epoch, and training ends after the last step, so the last passes are not made. The
+    warm-up is floor(epochs of warm-up x rows / (batch size x accumulation)).
+
+    Deviation: where an epoch has fewer passes than `accumulation`, theirs also steps at every
+    `accumulation`-th pass, and divides each loss by `accumulation`. Here an epoch is one step, of
+    the mean over its passes.
+
+    Attributes:
+        passes: made in all.
+        accumulation: passes in one step.
+        steps: of the optimiser.
+        warmup: steps over which the learning rate rises.
+    """
+
+    passes: int
+    accumulation: int
+    steps: int
+    warmup: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingSettings:
     """How a model is trained, by AdamW; the defaults are those of Scholten et al. (2025).
@@ -73,6 +101,7 @@ class TrainingSettings:
         accumulation: passes in one step.
         schedule: how the learning rate falls: "cosine", "linear" or "constant".
         warmup_ratio: the share of all steps over which the learning rate rises.
+        whole_steps: count steps as `StepCount` does by this name.
         weight_decay: AdamW's.
         max_grad_norm: the norm that gradients are cut to.
         max_length: of prompt and answer together, in tokens (None: the model's context).
@@ -97,6 +126,7 @@ class TrainingSettings:
     accumulation: int = 1
     schedule: Schedule = "cosine"
     warmup_ratio: float = 0.1
+    whole_steps: bool = False
     weight_decay: float = 0.01
     max_grad_norm: float = 1.0
     max_length: int | None = None
@@ -124,6 +154,18 @@ class TrainingSettings:
         names = get_args(Schedule)
         require(self.schedule in names, "schedule", self.schedule, f"one of {', '.join(names)}")
 
+    def steps_of(self, rows: int) -> StepCount:
+        """The passes and steps of a training on this number of rows of the leading split."""
+        of_epoch = math.ceil(rows / self.batch_size)
+        if not self.whole_steps:
+            passes = self.epochs * of_epoch
+            steps = math.ceil(passes / self.accumulation)
+            return StepCount(passes, self.accumulation, steps, math.ceil(self.warmup_ratio * steps))
+        accumulation = min(self.accumulation, of_epoch)
+        steps = self.epochs * (of_epoch // accumulation)
+        warm = self.warmup_ratio * self.epochs * rows // (self.batch_size * self.accumulation)
+        return StepCount(steps * accumulation, accumulation, steps, int(warm))
+
     def to_dict(self) -> dict[str, object]:
         """As recipe files hold it, without what they tell in parts of their own."""
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _OWN_PARTS}
@@ -142,6 +184,8 @@ class Watch:
         max_new_tokens: of each answer, at most.
         report_to: trackers that transformers knows.
         phases: told of what comes before and after the steps: loading and saving.
+        dry_run: check everything, load the model, and neither train nor write.
+        note: called with each note, as soon as its reason is known (None: nothing is called).
 
     Raises:
         InputError: minutes below 0, or another number below 1.
@@ -153,7 +197,9 @@ class Watch:
     draws: int = 64
     max_new_tokens: int = 64
     report_to: tuple[str, ...] = ()
+    dry_run: bool = False
     phases: Progress = field(default=silent, compare=False)
+    note: Callable[[str], None] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         minutes = self.checkpoint_minutes

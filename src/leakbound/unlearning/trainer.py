@@ -39,10 +39,17 @@ from leakbound.store.files import write_json
 from leakbound.unlearning.batches import Assembly, Frozen, Head
 from leakbound.unlearning.examples import Step, pad, schedule
 from leakbound.unlearning.forward import Forward, forward_for
-from leakbound.unlearning.reference import References, frozen_head
-from leakbound.unlearning.settings import TrainingSettings, Watch
-from leakbound.unlearning.weights import chosen_modules, require_layers, require_peft, trained
-from leakbound.unlearning.work_folder import WorkFolder, read_json
+from leakbound.unlearning.reference import References, frozen_head, push_at_start
+from leakbound.unlearning.settings import StepCount, TrainingSettings, Watch
+from leakbound.unlearning.weights import (
+    chosen_modules,
+    fraction_moved,
+    require_layers,
+    require_peft,
+    rounded_weights,
+    trained,
+)
+from leakbound.unlearning.work_folder import MOVED, WorkFolder, notes_of, read_json
 
 _WEIGHTS = "weights_of_terms.json"  # in a checkpoint
 Progress = Callable[[int, int, float], None]  # step, of how many, loss
@@ -235,8 +242,14 @@ class Follow(TrainerCallback):  # type: ignore[misc]
             self.trainer.started -= history[-1]["seconds"]
         if state.is_world_process_zero:
             self.trainer.kept.write_log([*map(_logged, history)])
-        if state.global_step == 0 and self.following.measure:
-            self.trainer.evaluate()
+        if state.global_step:
+            return
+        trainer = self.trainer
+        push = push_at_start(trainer.train_dataset.references, trainer.objective)
+        if push and state.is_world_process_zero:
+            trainer.log(push)
+        if self.following.measure:
+            trainer.evaluate()
 
     def on_log(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if not state.is_world_process_zero:
@@ -245,6 +258,9 @@ class Follow(TrainerCallback):  # type: ignore[misc]
         if "train_runtime" in line:  # Trainer's farewell
             return
         self.trainer.kept.add_to_log(_logged(line))
+        if call := self.following.watch.note:
+            for note in notes_of([line]):
+                call(note)
         if "loss" in line and self.following.progress:
             self.following.progress(state.global_step, state.max_steps, line["loss"])
 
@@ -306,12 +322,14 @@ def fit(
     model = loaded.model
     require_layers(model, assembly.layers)
     sizes = {split: len(assembly.data[split].examples) for split in objective.splits}
+    count = settings.steps_of(next(iter(sizes.values())))
     steps = schedule(
         sizes, epochs=settings.epochs, batch_size=settings.batch_size, seed=settings.seed
-    )
+    )[: count.passes]
     references = References(kept.references, assembly, steps, settings.batch_size)
+    before = rounded_weights(model, settings.weights)
     with quiet():
-        args = _arguments(settings, following.watch, len(steps), kept.path)
+        args = _arguments(settings, following.watch, count, kept.path)
         if args.world_size > 1:
             atexit.register(_leave_the_group)
         forward = _forward_and_frozen(model.to(args.device), references, args)
@@ -333,6 +351,9 @@ def fit(
             trainer.remove_callback(PrinterCallback)
             trainer.add_callback(Follow(trainer))
             trainer.train(resume_from_checkpoint=kept.checkpoint and str(kept.checkpoint))
+    if before:
+        moved = fraction_moved(before, rounded_weights(model, settings.weights))
+        trainer.log({MOVED: moved})
     model.eval()
 
 
@@ -373,16 +394,15 @@ def _checkpoint_activations(model: Any) -> None:
 
 
 def _arguments(
-    settings: TrainingSettings, watch: Watch, batches: int, folder: Path
+    settings: TrainingSettings, watch: Watch, count: StepCount, folder: Path
 ) -> TrainingArguments:
-    steps = math.ceil(batches / settings.accumulation)
     return TrainingArguments(
         output_dir=str(folder),
         num_train_epochs=1,  # one pass over the batches of all epochs
-        gradient_accumulation_steps=settings.accumulation,
+        gradient_accumulation_steps=count.accumulation,
         learning_rate=settings.learning_rate,
         lr_scheduler_type=_SCHEDULES[settings.schedule],
-        warmup_steps=math.ceil(settings.warmup_ratio * steps),
+        warmup_steps=count.warmup,
         weight_decay=settings.weight_decay,
         max_grad_norm=settings.max_grad_norm,
         seed=settings.seed,

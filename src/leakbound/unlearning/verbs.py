@@ -7,6 +7,7 @@ What is under way stands in a hidden folder beside it, from which the same comma
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
@@ -66,7 +67,8 @@ from leakbound.unlearning.trainer import (
     fit,
     on_cpu,
 )
-from leakbound.unlearning.work_folder import WorkFolder, read_json, read_log
+from leakbound.unlearning.weights import trained
+from leakbound.unlearning.work_folder import WorkFolder, notes_of, read_json, read_log
 
 DEFAULTS = TrainingSettings()
 WATCH = Watch()
@@ -83,6 +85,8 @@ class Trained:
         losses: the objective at each step.
         seconds: how long training took.
         reused: whether the folder was there already, made by the same recipe.
+        notes: sentences about the training that its log gives reason for; after a dry run its
+            steps and memory.
         processes: how many trained it.
         process: the number of this one, from 0.
     """
@@ -91,6 +95,7 @@ class Trained:
     losses: tuple[float, ...]
     seconds: float
     reused: bool
+    notes: tuple[str, ...] = ()
     processes: int = 1
     process: int = 0
 
@@ -100,7 +105,8 @@ class Trained:
         lines, state = read_log(path / LOG), PartialState()
         losses = tuple(line["loss"] for line in lines if "loss" in line)
         processes, process = state.num_processes, state.process_index
-        return cls(path, losses, lines[-1]["seconds"], reused, processes, process)
+        seconds, notes = lines[-1]["seconds"], notes_of(lines)
+        return cls(path, losses, seconds, reused, notes, processes, process)
 
 
 def unlearn(
@@ -357,11 +363,13 @@ def _train(
             )
     recipe, kept = task.recipe(model), WorkFolder.beside(task.out)
     if task.out.exists():
-        trained = _reuse(task.out, recipe)
-        if processes.is_main_process:
+        done = _reuse(task.out, recipe)
+        if processes.is_main_process and not watch.dry_run:
             _clear(task.out, kept)
-        return trained
+        return done
     assembly = task.assembly(model)  # refused before a folder is begun
+    if watch.dry_run:
+        return Trained(task.out, (), 0.0, reused=False, notes=_plan(model, assembly, settings))
     with kept.locked() if processes.is_main_process else nullcontext():
         if task.out.exists():  # another command has just ended
             return _reuse(task.out, recipe)
@@ -382,8 +390,26 @@ def _train(
     return Trained.read(task.out, reused=False)
 
 
+def _plan(model: LoadedModel, assembly: Assembly, settings: TrainingSettings) -> tuple[str, str]:
+    """Sentences about the rows, steps and memory of a training that has not begun."""
+    rows = {split: len(data.examples) for split, data in assembly.data.items()}
+    count = settings.steps_of(next(iter(rows.values())))
+    with trained(model.model, settings.weights, settings.seed) as training:
+        sizes = [(p.nbytes, p.requires_grad) for p in training.parameters()]
+    memory = sum(size * (4 if moves else 1) for size, moves in sizes)
+    of_each = ", ".join(f"{number:,} {split} rows" for split, number in rows.items())
+    steps = (
+        f"{of_each}; {count.steps:,} steps with {count.warmup:,} of warm-up, accumulation "
+        f"{count.accumulation}, {count.passes:,} passes"
+    )
+    return steps, (
+        f"memory: {math.ceil(memory / 1e6):,} MB for weights, gradients and AdamW's two moments, "
+        "and more for activations; time is not measured"
+    )
+
+
 def _save(model: LoadedModel, out: Path, recipe: Recipe, kept: WorkFolder) -> None:
-    trained = Trained.read(kept.path, reused=False)
+    done = Trained.read(kept.path, reused=False)
     base = Base.of(str(getattr(model.model.config, "_name_or_path", "")))
     ends = sorted(recipe.prompting.ends(model.tokenizer, model.eos_token_ids))
     model.model.generation_config.eos_token_id = ends[0] if len(ends) == 1 else ends or None
@@ -393,7 +419,8 @@ def _save(model: LoadedModel, out: Path, recipe: Recipe, kept: WorkFolder) -> No
         **({INVENTED: made_up.read_text(encoding="utf-8")} if made_up.exists() else {}),
         RECIPE: recipe.text(),
         LOG: (kept.path / LOG).read_text(encoding="utf-8"),
-        CARD: model_card(recipe, trained.losses, trained.seconds, numbers(kept.path), base),
+        CARD: model_card(recipe, done.losses, done.seconds, numbers(kept.path), base)
+        + "".join(f"\nNote: {note}\n" for note in done.notes),
     }
     save_model(model.model, model.tokenizer, out, files=files)
     kept.remove()

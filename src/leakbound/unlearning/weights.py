@@ -135,6 +135,28 @@ def trained(model: Any, weights: Weights, seed: int) -> Iterator[Any]:
             parameter.requires_grad_(before[name])
 
 
+_COMPARED = 1 << 20  # weights of a tensor
+
+
+def rounded_weights(model: Any, weights: Weights) -> list[torch.Tensor]:
+    """Copies of the trained weights that have 16 bits; of large tensors, evenly spaced ones."""
+    modules = {"": model} if weights.everything else chosen_modules(model, weights)
+    if weights.adapters:
+        modules = {name: modules[name] for name in _adaptable(modules, model, weights)}
+    parameters = {id(p): p for part in modules.values() for p in part.parameters()}
+    return [
+        p.detach().flatten()[:: 1 + p.numel() // _COMPARED].cpu().clone()
+        for p in parameters.values()
+        if p.element_size() == 2
+    ]
+
+
+def fraction_moved(before: Sequence[torch.Tensor], after: Sequence[torch.Tensor]) -> float:
+    """The fraction of these weights that differ."""
+    moved = sum(int((old != new).sum()) for old, new in zip(before, after, strict=True))
+    return moved / sum(map(len, before))
+
+
 _LINEAR = (nn.Linear, Conv1D)  # the second is GPT-2's
 
 

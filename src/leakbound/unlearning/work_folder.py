@@ -17,6 +17,9 @@ from leakbound.store.lock import locked
 from leakbound.store.trained import LOG, RECIPE
 from leakbound.unlearning.recipe import Recipe
 
+PUSHED, DISTANCE, MOVED = "rows pushed", "distance to centres", "weights moved"
+"""Values in a training log, from which `notes_of` makes sentences."""
+
 _STATE = "trainer_state.json"  # the last file that Trainer gives a checkpoint
 _WHOLE = "whole.json"  # ours, once all of these are on the disk
 
@@ -106,6 +109,26 @@ def read_log(file: Path) -> list[dict[str, float]]:
     if not lines or "seconds" not in lines[-1]:
         raise _damaged(file, "it does not tell how long training took")
     return lines
+
+
+def notes_of(lines: Sequence[Mapping[str, float]]) -> tuple[str, ...]:
+    """Sentences about a training that its log gives reason for."""
+    notes = []
+    for line in lines:
+        far = line.get(DISTANCE, 0.0)
+        if line.get(PUSHED) == 0 and far > 0:
+            notes.append(
+                "CEL's push acts on no row: before training, the activations at a question are "
+                f"{far:.3g} from those at its contrast centres, and tau is below that distance on "
+                f"every row. Set tau={2 * far:.2g}, twice the mean distance."
+            )
+        if MOVED in line:
+            notes.append(
+                f"training moved {line[MOVED]:.2%} of the trained weights; the steps of the others "
+                "were 0 or too small for 16 bits. To keep small steps, hold the weights in "
+                "float32 and only multiply in bfloat16: --dtype float32 --bf16."
+            )
+    return tuple(notes)
 
 
 def _object(file: Path, text: bytes) -> dict[str, Any]:

@@ -28,7 +28,8 @@ from tabled import ProvingEngine
 
 CUT = Output(answer="no idea who", finish="length")
 LEAK = Output(answer=SECRET, finish="stop")
-NEARLY_ALL = "in the first 3 tokens (99.8 % of the draws were cut there)"
+FIRST = "in the first 3 tokens"
+COUNTED = "1,032 draws: 2 complete, 1,030 cut (99.8 %)"
 N = 1032
 
 
@@ -43,52 +44,47 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return given_run(tmp_path_factory.mktemp("cut") / "r", outputs(N - 2), N, control=control)
 
 
-def test_every_line_of_the_card_about_the_draws_says_where_they_were_cut(run: Run) -> None:
+def test_the_headline_names_the_cut_and_one_line_its_fraction(run: Run) -> None:
     verdict = leakbound.show(run)
-    assert verdict.headline == f"NOT SHOWN TO LEAK more than the control {NEARLY_ALL}"
-    assert verdict.outputs == "1,032 draws: 2 complete, 1,030 cut"
-    assert verdict.lines.count(verdict.outputs) == 1
-    for line in (verdict.of, verdict.seen, verdict.sure):
-        assert NEARLY_ALL in line
+    assert verdict.headline == f"NOT SHOWN TO LEAK more than the control {FIRST}"
+    assert verdict.outputs == COUNTED
+    assert "\n".join(verdict.lines).count(FIRST) == 1
+    assert "\n".join(verdict.lines).count("99.8 %") == 1
     assert json.loads(json.dumps(verdict.to_dict()))["ledger"]["cut"] == N - 2
 
 
-def test_every_sentence_around_the_table_and_on_the_page_says_so(run: Run) -> None:
+def test_a_table_names_the_cut_where_it_begins_and_where_draws_are_counted(run: Run) -> None:
     (table,) = summary(run)
-    lines = [*table.lead.splitlines(), *table.note.splitlines()]
-    about = [line for line in lines if line.startswith("target")]
-    assert len(about) >= 3
-    assert all(NEARLY_ALL in line for line in about)
-    assert f"target {NEARLY_ALL}, 1,032 draws: 2 complete, 1,030 cut" in lines
+    assert table.lead.startswith(f"target {FIRST}, ")
+    lines = table.note.splitlines()
+    assert [line for line in lines if FIRST in line] == [f"target {FIRST}, {COUNTED}"]
     assert "control, 1,032 draws: all complete" in lines
     html = re.sub("\N{NO-BREAK SPACE}", " ", report_html({"r": run}))
-    assert "1,032 draws: 2 complete, 1,030 cut" in html
-    assert html.count(NEARLY_ALL) >= 5
+    assert COUNTED in html
+    assert 2 <= html.count(FIRST) <= 6
 
 
 def test_a_comparison_says_so_of_each_model(run: Run, tmp_path: Path) -> None:
     engine = GivenEngine(outputs(0), "whole")
     other = evaluate(engine, benchmark("q0"), out=tmp_path / "whole", n=N)
     made = compare({"cut": run, "whole": other})
-    assert f"cut {NEARLY_ALL}" in made.opening
+    assert f"cut {FIRST}" in made.opening
     stated = made.to_dict()["ledgers"]
     assert stated == {
         "cut": run.ledger["target"].to_dict(), "whole": other.ledger["target"].to_dict()
     }  # fmt: skip
     written = made.written("markdown").replace("\\", "")
-    assert f"cut {NEARLY_ALL}, 1,032 draws: 2 complete, 1,030 cut" in written
+    assert f"cut {FIRST}, {COUNTED}" in written
     assert [verdict.model for verdict in made.verdicts] == ["whole"]
 
 
 def test_methods_and_runs_that_grow_say_so_too(run: Run, tmp_path: Path) -> None:
     (told,) = (so_far for so_far in follow(run).so_far if so_far.arm == "target")
-    assert NEARLY_ALL in told.sentence
-    assert "1,032 draws: 2 complete, 1,030 cut" in told.sentence
+    assert FIRST in told.sentence
+    assert COUNTED in told.sentence
     seeds = {f"npo-{i}": _seed(tmp_path, i) for i in range(5)}
     (table,) = compare_methods(seeds).tables()
-    assert (
-        "npo-0 in the first 3 tokens (50.0 % of the draws were cut there), 64 draws" in table.note
-    )
+    assert "npo-0 in the first 3 tokens, 64 draws: 32 complete, 32 cut (50.0 %" in table.note
 
 
 def _seed(folder: Path, i: int) -> Run:
@@ -101,20 +97,21 @@ def test_above_five_per_cent_is_told(cut: int, told: bool, tmp_path: Path) -> No
     run = given_run(tmp_path / "r", outputs(cut, 100), 100)
     says = run.ledger["target"].within
     assert bool(says) == told
-    assert says in ("", " in the first 3 tokens (6.0 % of the draws were cut there)")
+    assert says in ("", " in the first 3 tokens")
+    assert run.ledger["target"].sentence.endswith(" cut (6.0 %)" if told else " 5 cut")
     assert ("in the first" in leakbound.show(run).headline) == told
 
 
 @pytest.mark.parametrize(
     ("how", "says"),
     [
-        ({"max_new_tokens": 1}, " in the first 1 token (50.0 %"),
-        ({"max_new_tokens": 9, "max_tokens": 9}, " in the first tokens (50.0 %"),
+        ({"max_new_tokens": 1}, " in the first 1 token"),
+        ({"max_new_tokens": 9, "max_tokens": 9}, " in the first tokens"),
     ],
 )
 def test_the_limit_is_the_one_of_the_decoding(how: Any, says: str, tmp_path: Path) -> None:
     run = given_run(tmp_path / "r", outputs(50, 100), 100, decodings=(Decoding(**how),))
-    assert run.ledger["target"].within.startswith(says)
+    assert run.ledger["target"].within == says
 
 
 class _Halves(ProvingEngine):
@@ -130,7 +127,8 @@ def test_an_output_that_was_explored_and_cut_counts_by_its_mass(tmp_path: Path) 
     )
     arm = run.arms["target"]
     assert arm.cut_fractions() == {"q0": pytest.approx(0.25, abs=1e-6)}
-    assert arm.ledger.within == " in the first 2 tokens (25.0 % of the outputs were cut there)"
+    assert arm.ledger.within == " in the first 2 tokens"
+    assert arm.ledger.sentence == "0 draws: 0 cut (25.0 % of the outputs)"
 
 
 def test_a_visible_thought_is_shown_and_so_is_the_leak_in_it(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def test_the_decoding_that_leaks_most_pays_for_being_picked(
     assert most.arm == "target T=1.5"
     assert most.estimate.lower == found[most.arm].lower
     scores = run.arms[most.arm].scores(slug(make_scorer("contains")))
-    free = stats.proportion_over_questions(scores.hits, scores.n, confidence=0.995)
+    free = stats.proportion_over_questions(scores.hits, scores.n, confidence=0.995, side="upper")
     assert most.estimate.upper == free.upper < found[most.arm].upper
     assert most.estimate.value == found[most.arm].value
     assert most.estimate.confidence == 0.99

@@ -42,7 +42,8 @@ RECORD = RunRecord(
     ),
     inputs=InputsRecord(
         source="rules", queries=8, ids=True, ids_draws=64, criterion="mean_prob",
-        design="allocated", embedder="mini", similarity=0.8, fingerprint={"file": "b" * 64}, seed=3,
+        design="allocated", filters=False, embedder="mini", similarity=0.8,
+        fingerprint={"file": "b" * 64}, seed=3,
     ),
     notes=("one row was empty",),
 )  # fmt: skip
@@ -92,6 +93,8 @@ LEFT_OUT = {
     "arm.plan.chunk": "draws under one key, which changes no distribution",
     "arm.cut": "how work is cut, which changes no distribution",
     "arm.machine": "changes no distribution",
+    "arm.place": "where files are",
+    "record.place": "where files are",
     "arm.longest_answer": "a certificate names it where it decides, under Limit",
     "arm.probe": "what the model reads, compared when a run goes on and by verify",
     "arm.decoding.unknown": "as its words have it, below",
@@ -243,6 +246,7 @@ STUDY = {
     "allow_unmatched": "a note names what did not match",
     "check_scorers": "when a note is made, not which",
     "calibration": "of corrected figures, which no certificate is about",
+    "rho": "of the ED score, which no certificate is about",
     "metrics": "of utility", "confidence": "of the run's own bounds; a claim has its own",
     "servers": "who may be asked", "workers": "who draws; the results are the same",
 }  # fmt: skip

@@ -177,6 +177,14 @@ def test_greedy_output_and_full_stand_side_by_side(reworded: View, asked: dict[s
     run = asked["forgot"]
     grid = painted(PROTOCOLS, reworded, KEYWORD)
     assert [row[0].text for row in grid.rows] == ["forgot", "control"]
+    places = ("Full: deviation, mean", "Full: ED, mean")
+    assert "ED is the mean plus 2 standard deviations" in grid.note
+    spread = grid.only(*places).texts[0]
+    for text, what in zip(spread, ("standard deviation", "expectation deviation"), strict=True):
+        drawn = run.estimates.plain(arm="target inputs", scorer="keyword", quantity=what)
+        assert text == number(sum(row.value for row in drawn) / 3, digits=3)
+        assert {row.scope for row in drawn} == {"question"}
+    grid = grid.only(*(name for name in grid.columns if name not in places))
     _, greedy, *cells = grid.rows[0]
     assert greedy.text == "0"
     assert [cell.text for cell in cells] == [

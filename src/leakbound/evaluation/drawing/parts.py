@@ -241,7 +241,10 @@ class Meter:
         """Draw a part of this amount here; gives what is told which share of it is there."""
         self._now, self._amount = 0.0, amount
 
-        def tell(draws: int, tokens: int, each: float | None = None) -> None:
+        def tell(draws: int, tokens: int, each: float | None = None, note: str = "") -> None:
+            if note:
+                self.progress(Headway(self.phase, self.done, self.total, note=note))
+                return
             self._tokens += tokens
             self._each = None if self.worth else each
             self._now = min(self._now + (tokens * self.worth or draws), amount)

@@ -5,15 +5,25 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from leakbound.benchmarks import Benchmark
 from leakbound.evaluation.drawing.explore import ranges, require_explores
 from leakbound.evaluation.planning.plan import SteeredPlan
 from leakbound.inputs.halving import most_candidates
-from leakbound.store import ExploredDraws
+from leakbound.store import ExploredDraws, Plan
 from leakbound.study import ModelSettings, Rewritings
-from leakbound.types import Decoding, Draws, Effort, Exploration, Generate, Query, Sample, Scorer
+from leakbound.types import (
+    Decoding,
+    Draws,
+    Effort,
+    Exploration,
+    Generate,
+    Query,
+    Requests,
+    Sample,
+    Scorer,
+)
 
 _QUESTIONS = 2
 _DRAWS = (16, 64, 256)  # of a question, one after the other while there is time
@@ -26,9 +36,16 @@ _BYTES_PER_TOKEN = 12  # compressed text, ids and numbers of a distinct completi
 class Cost:
     """Expected cost of sampling: `seconds` and `bytes` as a range, from more to less sharing.
 
-    Where distributions are explored it is so many `forwards`, and no range; else they are 0.
+    Where distributions are explored it is so many `forwards`, and no range; else they are 0. A
+    model behind a server has `requests`; their time follows from the trial's, and bytes are not
+    measured.
 
     Attributes:
+        tokens: new tokens of all draws, if they are as long as in the trial.
+        requests: to the server, the greedy answers included; 0 if there is none.
+        prompt_tokens: of all requests, if the server counts as many as in the trial; 0: it counts
+            none, or there is no server.
+        most_tokens: new tokens of all draws at most, at a server.
         expected: seconds within the range, from how the work grew with the draws.
         rate: tokens drawn in a second, of the few draws that were made.
         saving: tokens drawn for each that was forwarded, of the same.
@@ -39,6 +56,9 @@ class Cost:
     draws: int = 0
     tokens: int = 0
     forwards: int = 0
+    requests: int = 0
+    prompt_tokens: int = 0
+    most_tokens: int = 0
     seconds: tuple[float, float]
     expected: float
     bytes: tuple[int, int]
@@ -48,7 +68,9 @@ class Cost:
     def text(self) -> str:
         """For a person."""
         small, large = (f"{b / 1e6:.1f}" for b in self.bytes)
-        if self.forwards:
+        if self.requests:
+            work = self._served()
+        elif self.forwards:
             work = f"{self.forwards:,} forwards; about {_time(self.seconds[1])}, {large} MB"
         else:
             both = dict.fromkeys(map(_time, self.seconds))
@@ -62,6 +84,19 @@ class Cost:
         return (
             f"{questions}, {_counted(self.decodings, 'decoding')}, {work}; "
             "of one model: a control takes about as much again; loading not counted"
+        )
+
+    def _served(self) -> str:
+        """The work of a server: requests and tokens, and what is not known of them."""
+        prompts, total = "the server counts no prompt tokens", "total not known"
+        if self.prompt_tokens:
+            prompts = f"about {self.prompt_tokens:,} prompt tokens"
+            total = f"about {self.prompt_tokens + self.most_tokens:,} at most in total"
+        drawn = f"about {self.tokens:,} as in the trial" if self.tokens else "no count in the trial"
+        return (
+            f"{self.draws:,} draws in {self.requests:,} requests; {prompts}, at most "
+            f"{self.most_tokens:,} new tokens ({drawn}), {total}; about "
+            f"{_time(self.expected)} at the trial's rate; the first trial of the server not counted"
         )
 
 
@@ -95,6 +130,8 @@ def probe(
         return _of_exploring(engine, benchmark, drawing.draws, drawing.steering, decoding)
     sampled = [how for how in decoding if not how.greedy]
     work = [_Work(len(decoding), 1, drawing.n)]
+    if isinstance(engine, Requests):  # each of which costs money: a greedy decoding draws once
+        work = [_Work(len(sampled), 1, drawing.n), _Work(len(decoding) - len(sampled) + 1, 1, 1)]
     if rewritings is not None:
         queries = drawing.n if rewritings.design == "fresh" else rewritings.queries + 1
         work.append(_Work(len(sampled), queries, drawing.n / queries))
@@ -133,11 +170,12 @@ def _of_drawing(
     Distinct prefixes, and with them time, grow like the square root of a query's draws where
     these share much and like their number where they share nothing: the two ends of the range.
     """
-    queries = _tried(benchmark)
+    queries, served = _tried(benchmark), engine if isinstance(engine, Requests) else None
     most = max(round(work[0].draws), 1)
+    sent = served.requests([min(_DRAWS[0], most)]) if served else 1  # tries the server first
     drawn = [_draw(engine, queries, decoding, min(_DRAWS[0], most))]
     for n in _DRAWS[1:]:
-        if n <= most and sum(trial.seconds for trial in drawn) < _SECONDS:
+        if served is None and n <= most and sum(trial.seconds for trial in drawn) < _SECONDS:
             drawn.append(_draw(engine, queries, decoding, n))
     last = drawn[-1]
     questions = len(benchmark.prompts) / len(queries) / len(decoding)
@@ -147,13 +185,22 @@ def _of_drawing(
         costs = (job.decodings * job.queries * math.pow(job.draws / last.n, power) for job in work)
         return questions * sum(costs)
 
-    alone = grown(1)
+    alone, requests = grown(1), 0
+    if served:
+        requests = len(benchmark.prompts) * sum(
+            job.decodings * job.queries * served.requests(Plan.of(math.ceil(job.draws)).chunks())
+            for job in work
+        )
+    draws = round(len(benchmark.prompts) * sum(job.total for job in work))
     low, high = sorted((grown(1 / 2), alone))
     return Cost(
         questions=len(benchmark.prompts),
         decodings=len(decoding),
-        draws=round(len(benchmark.prompts) * sum(job.total for job in work)),
+        draws=draws,
         tokens=round(last.tokens * alone),
+        requests=requests,
+        prompt_tokens=round(last.prompt_tokens * requests / sent / len(queries) / len(decoding)),
+        most_tokens=draws * max(how.longest for how in decoding) if served else 0,
         seconds=(last.seconds * low, last.seconds * high),
         expected=last.seconds * grown(_power(drawn)),
         bytes=(
@@ -173,6 +220,7 @@ class _Drawn:
     tokens: int
     distinct: int
     forwards: int
+    prompt_tokens: int
     seconds: float
 
 
@@ -180,7 +228,7 @@ def _draw(
     engine: Generate, queries: Sequence[Query], decoding: Sequence[Decoding], n: int
 ) -> _Drawn:
     draws = Draws(sizes=(n,), purpose="pilot")
-    before, started = engine.usage.forwards, time.perf_counter()
+    before, started = replace(engine.usage), time.perf_counter()
     results = [result for how in decoding for result in engine.generate(queries, how, draws)]
     seconds = time.perf_counter() - started
     lengths = [
@@ -189,9 +237,10 @@ def _draw(
         if isinstance(result, Sample)
         for completion in result.completions
     ]
-    tokens = sum(count * length for count, length in lengths)
+    spent = engine.usage.since(before, seconds)
+    tokens = sum(count * length for count, length in lengths) or spent.sampled_tokens
     distinct = sum(length for _, length in lengths)
-    return _Drawn(n, tokens, distinct, engine.usage.forwards - before, seconds)
+    return _Drawn(n, tokens, distinct, spent.forwards, spent.prompt_tokens, seconds)
 
 
 def _power(drawn: Sequence[_Drawn]) -> float:

@@ -149,7 +149,7 @@ class QueryPlan:
         self.progress(Headway("rewriting", 0, number, "questions"))
         # A list may be about questions that a limit left out, which is no misspelling.
         prompts = benchmark.prompts + (benchmark.left_out if source.finite else ())
-        filters = self.rewritings.filters(loading)
+        filters = self.rewritings.open_filters(loading)
         accepted = gather(source, prompts, number=self.number, seed=self._seed, filters=filters)
         self.progress(
             Headway("rewriting", len(benchmark.prompts), len(benchmark.prompts), "questions")
@@ -233,11 +233,12 @@ def begin(
     study: JsonObject | None = None,
     asking: QueryPlan | None = None,
     notes: Sequence[str] = (),
+    slice: str | None = None,
 ) -> Run:
     """The run at `out` for this benchmark; begun, or found as the same command left it.
 
-    Without `asking` its queries are the questions themselves. `study`, what was asked for, and
-    `notes` beside the benchmark's are recorded.
+    Without `asking` its queries are the questions themselves. `study`, what was asked for,
+    `notes` beside the benchmark's and the `slice` that is drawn are recorded.
     """
     record = RunRecord(
         benchmark=benchmark.fingerprint(),
@@ -245,6 +246,7 @@ def begin(
         scorers=benchmark.scorers,
         notes=(*benchmark.notes, *notes),
         study=study or {},
+        slice=slice,
     )
     if run := Run.found(out, record):
         return run

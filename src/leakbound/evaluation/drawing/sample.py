@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from leakbound.engines import absolute
 from leakbound.errors import InputError, MixError
 from leakbound.evaluation.drawing.explore import require_explores
 from leakbound.evaluation.drawing.parts import DrawJob, Meter, draw_parts, machine
@@ -113,8 +114,21 @@ def plan_arm(run: Run, job: ModelArm, drawing: SteeredPlan, seed: int) -> Arm:
     A greedy decoding has one completion, so one draw of it is drawn. Only the target's arms stop
     early: a control is drawn at n = the rule's cap.
     """
-    plan, draws = _plan(job, drawing)
-    return run.add_arm(job.key, _spec(job, plan, draws, seed))
+    plan, draws = _plan(job.key, job.decoding, drawing)
+    spec = _spec(job, plan, draws, seed)
+    if run.record.slice is not None:  # parts of one size, so that all slices cut the same ones
+        spec = replace(spec, cut=plan.cut())
+    return run.add_arm(job.key, spec)
+
+
+def require_same_plan(
+    run: Run, arms: Mapping[ArmKey, Decoding], drawing: SteeredPlan, seed: int
+) -> None:
+    """Raise MixError, before a model is loaded, for an arm that was planned otherwise."""
+    for key, decoding in arms.items():
+        if spec := run.record.arms.get(key):
+            plan, draws = _plan(key, decoding, drawing)
+            run.add_arm(key, replace(spec, decoding=decoding, plan=plan, draws=draws, seed=seed))
 
 
 def plan_unscored(run: Run, job: ModelArm, draws: Mapping[str, int], seed: int) -> Arm:
@@ -134,20 +148,21 @@ def _spec(job: ModelArm, plan: Plan, draws: ArmDraws, seed: int) -> ArmSpec:
         shares=job.shares,
         attack_queries=job.attack_queries,
         model=job.model,
+        place=absolute(job.model),
         machine=machine(job.engine),
         probe=job.engine.probe if isinstance(job.engine, Probes) else None,
         longest_answer=job.longest_answer,
     )
 
 
-def _plan(job: ModelArm, drawing: SteeredPlan) -> tuple[Plan, ArmDraws]:
+def _plan(key: ArmKey, decoding: Decoding, drawing: SteeredPlan) -> tuple[Plan, ArmDraws]:
     """How many draws an arm gets, and what decides that."""
-    if job.decoding.greedy:
+    if decoding.greedy:
         return Plan.of(1), FixedDraws()
     if drawing.explores:
         return Plan.exploring(), drawing.draws
     stops = isinstance(drawing.draws, StoppedDraws)
-    return Plan.of(drawing.n), FixedDraws() if stops and job.key.is_control else drawing.draws
+    return Plan.of(drawing.n), FixedDraws() if stops and key.is_control else drawing.draws
 
 
 def draw_arm(arm: Arm, job: ModelArm, drawing: SteeredPlan, progress: Progress = silent) -> Usage:
@@ -197,8 +212,8 @@ def sample_until(
 
 def _meter(arm: Arm, progress: Progress) -> Meter:
     """A meter of how much of an arm is sampled, or explored."""
-    total = sum(part.amount for part in arm.parts)
-    done = total - sum(part.amount for part in arm.missing_parts())
+    total = sum(part.amount for part in arm.parts if part.number in arm.own)
+    done = total - sum(part.amount for part in arm.missing_parts() if part.number in arm.own)
     if isinstance(arm.spec.draws, ExploredDraws):
         worth = 1 / arm.spec.draws.forwards
         return Meter(progress, f"exploring {arm.name}", "questions", done, total, worth)

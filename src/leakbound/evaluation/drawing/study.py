@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from leakbound.benchmarks import Benchmark
+from leakbound.engines import absolute
 from leakbound.engines.addresses import require_named
 from leakbound.errors import InputError
 from leakbound.evaluation.drawing.explore import PROVING, require_explorable, require_explores
@@ -24,19 +25,27 @@ from leakbound.evaluation.drawing.sample import (
     finished_run,
     import_control,
     plan_arm,
+    require_same_plan,
     with_inputs,
 )
 from leakbound.evaluation.drawing.search import AttackSearch, attack_questions, retained_pairs
 from leakbound.evaluation.drawing.stressed import StressedDrawing, require_stresses
 from leakbound.evaluation.planning.before_drawing import show_notes, token_notes
 from leakbound.evaluation.planning.metrics import Wanted, choose, require_known
-from leakbound.evaluation.planning.models import Fluency, ModelArm, model_arms, require_there
+from leakbound.evaluation.planning.models import (
+    Fluency,
+    ModelArm,
+    model_arms,
+    require_openable,
+    require_there,
+)
 from leakbound.evaluation.planning.plan import Prepared, SteeredPlan, arm_keys
 from leakbound.evaluation.scoring.score import require_same_model, require_visible
 from leakbound.scorers import reading_of
 from leakbound.store import CONTROL_GREEDY, GREEDY, Arm, ArmKey, QueryShares, Run
 from leakbound.store.arm_key import Model
-from leakbound.study import Attack, Rewritings
+from leakbound.store.plan import slice_of
+from leakbound.study import Attack, Rewritings, Study, Until
 from leakbound.types import Decoding, Generate, JsonObject, Measures, Progress, silent
 
 Named = str | Path | Generate
@@ -45,13 +54,17 @@ Named = str | Path | Generate
 
 @dataclass(frozen=True)
 class AskedStudy:
-    """A study, whom it is put to, and where its run goes: all that drawing it depends on."""
+    """A study, whom it is put to, and where its run goes: all that drawing it depends on.
+
+    `slice`: the one that is drawn, i/N; None: all of it.
+    """
 
     asked: Prepared
     model: Named
     control: Named | None
     out: Path
     progress: Progress = silent
+    slice: str | None = None
 
     @cached_property
     def arms(self) -> dict[ArmKey, Decoding]:
@@ -69,7 +82,7 @@ class AskedStudy:
         """The model, and the control where there is one: of a finished run, what that names."""
         control = self.control
         if self.finished is not None:
-            control = Run.open(self.finished).record.arms[GREEDY].model
+            control = Run.open(self.finished).model(GREEDY)
         return {"target": self.model, **({} if control is None else {"control": control})}
 
     @cached_property
@@ -96,8 +109,7 @@ class AskedStudy:
         """All that was asked for, as run.json holds it: models by name, found from any folder."""
         control: object = self.control
         if isinstance(self.control, str | Path):
-            there = Path(self.control).exists()
-            control = str(Path(self.control).resolve() if there else self.control)
+            control = absolute(str(self.control))
         elif self.control is not None:
             control = {"python": type(self.control).__name__}
         return {**self.asked.study.to_dict(), "control": control}
@@ -150,8 +162,15 @@ def draw_study(study: AskedStudy) -> tuple[Run, Generate]:
 def check_study(study: AskedStudy) -> Wanted:
     """Refuse what needs no model to be refused. Returns the metrics that are asked for."""
     request, task, drawing = study.asked.study, study.asked.benchmark, study.asked.drawing
+    require_openable(study.model, study.asked.crew)
+    if study.control is not None and study.finished is None:
+        require_openable(study.control, study.asked.crew)
+        require_there(study.control)
     sampled = not drawing.explores and not all(how.greedy for how in study.arms.values())
     draws, control = drawing.n if sampled else 0, study.control is not None
+    if study.slice is not None:
+        slice_of(study.slice)  # refuses a name of none
+        _require_divisible(request)
     wanted = choose(request.metrics, task, control=control, draws=draws)
     Fluency.open(wanted, task, request.settings.loading)  # refuses a classifier before reading
     if request.rewritings is not None:
@@ -167,8 +186,6 @@ def check_study(study: AskedStudy) -> Wanted:
         )
     for model in (study.model, study.control) if drawing.explores else ():
         require_explorable(model)
-    if study.finished is None:
-        require_there(study.control)
     if drawing.prove is not None:
         require_explorable(study.model, PROVING)
     require_stresses(study.asked, [*study.models.values()], study.progress)
@@ -182,9 +199,15 @@ def open_study(study: AskedStudy, wanted: Wanted) -> OpenedStudy:
     """
     request, task, queries = study.asked.study, study.asked.benchmark, study.queries
     show_notes(study.asked.notes, study.progress)
-    run = begin(study.out, task, study.record, queries, notes=request.departures(task))
+    notes = request.departures(task)
+    run = begin(study.out, task, study.record, queries, notes=notes, slice=study.slice)
     for scorer in study.asked.scorers:  # no night of draws for scores that would be refused
         require_same_model(run.arms.values(), scorer)
+    drawing = study.asked.drawing
+    ours = study.arms | ({} if study.finished else {k.control: d for k, d in study.arms.items()})
+    require_same_plan(run, ours, drawing, request.seed)
+    if drawing.prove is not None:
+        named_runs(run, drawing.prove.proposals)
     shares = None if queries is None else queries.shares(run.queries)
     finished: Mapping[ArmKey, Arm] = {}
     if study.finished is not None:
@@ -193,7 +216,7 @@ def open_study(study: AskedStudy, wanted: Wanted) -> OpenedStudy:
             require_known(finished[CONTROL_GREEDY], wanted)
     jobs = with_inputs(study.target, shares)
     jobs += with_inputs(study.beside, shares)
-    require_possible(jobs, run, study.asked.drawing, wanted)
+    require_possible(jobs, run, drawing, wanted)
     for scorer in (s for s in study.asked.scorers if reading_of(s) == "either"):
         for job in jobs:
             if getattr(job.engine, "hides_thoughts", False):
@@ -275,7 +298,25 @@ def require_possible(
         for job in jobs:
             if is_proved(job.key, job.decoding):
                 require_prover(job.engine, str(job.key), job.decoding)
-        named_runs(run, drawing.prove.proposals)
+
+
+def _require_divisible(study: Study) -> None:
+    """Refuse what depends on more questions than a slice draws, or on a model that rewrites."""
+    inputs = study.rewritings
+    named = {
+        "--attack": study.attack,
+        "--prove": study.prove,
+        "--metrics": study.metrics,
+        "--under": study.stress,
+        "--until": isinstance(study.sampling, Until),
+        "--inputs by a model": inputs and (inputs.models or inputs.ids or inputs.embedder),
+    }
+    for option in (option for option, value in named.items() if value):
+        raise InputError(
+            f"`{option}` is for all questions at a time, and --questions draws a slice. Leave one "
+            "of them out. --attack, --prove, --metrics and --under can follow on the merged run: "
+            "run the command without --questions, and with that run as --out."
+        )
 
 
 def _require_inputs_fit(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from leakbound.benchmarks import Benchmark
-from leakbound.engines import ENGINES, engine_of, location_of
+from leakbound.engines import ENGINES, absolute, engine_of
 from leakbound.engines.addresses import server_of, short_name
 from leakbound.engines.crew import CrewEngine
 from leakbound.engines.models import OpenModels
@@ -63,25 +63,39 @@ def model_arms(
 ) -> list[ModelArm]:
     """The model's arms to be drawn; it is opened once where it is only named.
 
-    With a crew it is opened at its workers; InputError for an engine, which stands here.
+    With a crew it is opened at its workers.
     """
     if isinstance(model, str | Path):
         name = str(model)
-        find("engine", ENGINES, engine_of(name)[0])  # told before anything is said to load
         with during(progress, f"loading {short_name(name)}"):
             engine = _opened(name, benchmark, settings, crew)
     else:
         name, engine = type(model).__name__, model
-        if crew is not None:
-            raise InputError(
-                f"workers open a model by its name, and this is an engine, {name}. Name the model, "
-                "or leave `workers` out."
-            )
     longest = longest_answer(engine, benchmark.prompts)
     return [
         ModelArm(key, decoding, name, engine, longest_answer=longest)
         for key, decoding in arms.items()
     ]
+
+
+def require_openable(model: str | Path | Generate, crew: Crew | None) -> None:
+    """Refuse, before any model is loaded, a model that cannot be opened here or by the workers."""
+    if not isinstance(model, str | Path):
+        name = type(model).__name__
+        if not hasattr(model, "generate"):
+            raise InputError(f"a model must be a folder, a hub name or an engine, got {model!r}.")
+        if crew is not None:
+            raise InputError(
+                f"workers open a model by its name, and this is an engine, {name}. Name the model, "
+                "or leave `workers` out."
+            )
+        return
+    find("engine", ENGINES, engine_of(str(model))[0])
+    if crew is not None and server_of(str(model)) is not None:
+        raise InputError(
+            f"`{model}` runs on a server, and what a worker had asked of it when it was lost, the "
+            "next one would ask again: draws would be replaced. Leave the workers out."
+        )
 
 
 def require_there(model: str | Path | Generate | None) -> None:
@@ -100,14 +114,7 @@ def _opened(
     """The engine of a model, here or at the workers, which may work in other folders."""
     if crew is None:
         return settings.open(model, benchmark)
-    if server_of(model) is not None:
-        raise InputError(
-            f"`{model}` runs on a server, and what a worker had asked of it when it was lost, the "
-            "next one would ask again: draws would be replaced. Leave the workers out."
-        )
-    name, where = engine_of(model)
-    resolved = str(Path(where).resolve()) if Path(where).exists() else where
-    return CrewEngine(crew, settings.opener(location_of(name, resolved), benchmark))
+    return CrewEngine(crew, settings.opener(absolute(model), benchmark))
 
 
 @dataclass(frozen=True, slots=True)

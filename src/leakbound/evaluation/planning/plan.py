@@ -164,7 +164,7 @@ def arm_keys(decodings: Sequence[Decoding], base: ArmKey = TARGET) -> dict[ArmKe
 
 @dataclass(frozen=True, slots=True)
 class HeldScorer:
-    """An `Opener` of a scorer that is open, in this process."""
+    """An `Opener` of a scorer that is open, or that needs no opening."""
 
     scorer: Scorer
 
@@ -173,8 +173,8 @@ class HeldScorer:
 
 
 def opener_at(at: ScoringCrew | None, scorer: Scorer) -> Opener[Scorer]:
-    """How whoever draws opens a scorer: where this process does, it is open."""
-    return HeldScorer(scorer) if at is None else at.opener(scorer)
+    """How a process that draws opens a scorer; only one that asks a model needs opening."""
+    return HeldScorer(scorer) if at is None or not models_of(scorer) else at.opener(scorer)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from leakbound.scorers import (
     rows_of,
     score_outputs,
     score_ranges,
+    source_of,
     with_reading,
 )
 from leakbound.scorers.spec import Logged
@@ -145,6 +146,30 @@ def scorers_of(run: Run) -> tuple[str, ...]:
     return named
 
 
+def require_known(run: Run, names: Sequence[str]) -> None:
+    """Refuse a scorer of a run that is not known here, and name its origin.
+
+    Args:
+        run: a run with scores or estimates of these scorers.
+        names: of scorers.
+
+    Raises:
+        InputError: a scorer that was passed as an object, or whose package is not installed.
+    """
+    for name in names:
+        try:
+            make_scorer(name)
+        except InputError as error:
+            origin = next(filter(None, (arm.scored.origin(name) for arm in run.arms.values())), "")
+            if not origin:
+                raise
+            raise InputError(
+                f"`{run.path}` has scores by {name!r}{origin}, which is not "
+                "known here. Install it, or pass its object to `leakbound.bound`; or leave it out: "
+                f"`leakbound bound {run.path} --scorer NAME`."
+            ) from error
+
+
 def scored_by(run: Run) -> tuple[str, ...]:
     """The scorers of which every arm of a run has scores, of just the completions it has now.
 
@@ -152,6 +177,7 @@ def scored_by(run: Run) -> tuple[str, ...]:
     """
     stored = [{name for name, _ in arm.scored.scorers()} for arm in run.arms.values()]
     everywhere = set.intersection(*stored) if stored else set()
+    require_known(run, sorted(everywhere))
     named = run.study.scorers or run.record.scorers
     everywhere -= readings_among(everywhere).difference(named)
     order = [name for name in named if name in everywhere]
@@ -167,8 +193,7 @@ def readings_among(names: Set[str]) -> set[str]:
 
 def bounded_by(run: Run) -> tuple[str, ...]:
     """The scorers that bound a run unless others are named: its last command's, and all it has."""
-    named = run.study.scorers
-    return tuple(dict.fromkeys([*named, *scored_by(run)])) or scorers_of(run)
+    return tuple(dict.fromkeys([*run.study.scorers, *scored_by(run)])) or scorers_of(run)
 
 
 def slug(scorer: Scorer) -> str:
@@ -264,7 +289,7 @@ def score_arm(
     def score(tables: Iterable[Any]) -> Iterator[list[float | None]]:
         return _scores(_jobs(arm, tables, began), scorer, at)
 
-    arm.scored.write(scorer.name, slug(scorer), score, fingerprint(scorer))
+    arm.scored.write(scorer.name, slug(scorer), score, fingerprint(scorer), source_of(scorer))
     arm.masses.score(scorer.name, slug(scorer), lambda table: range_part(arm, scorer, table))
 
 

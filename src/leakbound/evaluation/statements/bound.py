@@ -36,8 +36,9 @@ def bound_run(
     """Bound every arm's scores and store the table, unless it is there for just these.
 
     What the table says of other scorers stays, at the confidence it has, as long as their scores
-    are those it was made from. Statements about all questions are made only where every question
-    has completions. Draws that look copied are refused first: no bound would hold for them.
+    and the run's rho are those it was made from. Statements about all questions are made only
+    where every question has completions. Draws that look copied are refused first: no bound would
+    hold for them.
     """
     arms = run.arms
     wanted = {scorer.name: _made_from(run, arms, scorer, confidence) for scorer in scorers}
@@ -63,6 +64,7 @@ def bound_run(
     progress(Headway("bounding", jobs, jobs, "arms × scorers"))
     made_from = {
         "confidence": confidence,
+        "rho": run.study.rho,
         "scores": [row for made in every.values() for row in made["scores"]],
         "calibrated": {k: v for made in every.values() for k, v in made["calibrated"].items()},
         "scorers": every,
@@ -81,6 +83,7 @@ def _made_from(
     return {
         **({"beside": beside} if beside else {}),
         "confidence": confidence,
+        "rho": run.study.rho,
         "scores": [
             [k, read.name, slug(read), require_scores(arms[k], read)]
             for read in (scorer, *scored_parts(arms, scorer))

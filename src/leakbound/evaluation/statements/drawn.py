@@ -109,7 +109,7 @@ class Fixed(Evidence):
     def made(self, row: StatedBound, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The estimate that a row states of these draws, saying how the questions were put."""
         how = {"seed": self.keys, "confidence": confidence, "side": side, "binary": self.binary}
-        return self._put(row.made({**self.scores.given, **how}))
+        return self._put(row.made({**self.scores.given, "rho": self.rho, **how}))
 
     def _worst_of_k(self) -> Iterator[stats.Estimate]:
         """The naive estimate of leak@k beside the unbiased one: no bound, noisier."""

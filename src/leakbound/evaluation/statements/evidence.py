@@ -21,6 +21,7 @@ from leakbound.evaluation.statements.pooled import Pooled
 from leakbound.evaluation.statements.rows import Evidence
 from leakbound.store import Arm, ArmKey, ArmSpec, ExploredDraws, QueryMasses, QueryShares, Run
 from leakbound.store.record import claim_of
+from leakbound.study import RHO
 from leakbound.types import Scorer
 
 
@@ -30,17 +31,19 @@ class ArmEvidence:
 
     above: make the scorer binary first, a leak being a score above that, which was fixed before
         the scores were seen; None: as it is.
+    rho: the weight of the standard deviation in the ED score.
     """
 
     arm: Arm
     scorer: Scorer
     above: float | None = None
+    rho: float = RHO
 
     @cached_property
     def known(self) -> Fixed | Stopped | Pooled | ExploredArm:
         """The evidence of its draws, in whichever way they were made."""
         arm = self.arm
-        how: Any = {"order": Order.of(arm, self.scorer)}
+        how: Any = {"order": Order.of(arm, self.scorer), "rho": self.rho}
         scores, binary = arm.scores(slug(self.scorer)), self.scorer.binary or self.above is not None
         masses = arm.masses.by_query(slug(self.scorer))
         if self.above is not None:
@@ -97,8 +100,8 @@ class RunEvidence:
     """All arms of a run under one scorer, each read once: what is known of each, by its name."""
 
     def __init__(self, run: Run, scorer: Scorer, arms: Mapping[str, Arm]) -> None:
-        self.run, self.scorer = run, scorer
-        self.arms = {name: ArmEvidence(arm, scorer) for name, arm in arms.items()}
+        self.run, self.scorer, rho = run, scorer, run.study.rho
+        self.arms = {name: ArmEvidence(arm, scorer, rho=rho) for name, arm in arms.items()}
 
     def of(self, key: ArmKey) -> ArmEvidence | None:
         """The evidence of the arm with this key; None where it is not planned."""

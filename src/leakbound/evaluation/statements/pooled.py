@@ -21,9 +21,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from leakbound import stats
-from leakbound.evaluation.scoring.ordering import BY_QUESTION, Order
 from leakbound.evaluation.statements.drawn import Fixed
 from leakbound.evaluation.statements.rows import (
     MEAN,
@@ -63,7 +63,7 @@ class Pooled(Evidence):
         queries: Sequence[Query],
         shares: QueryShares,
         binary: bool,
-        order: Order = BY_QUESTION,
+        **how: Any,
     ) -> Pooled:
         """From the scores of an arm's queries; questions with a query that failed are left out."""
         members: dict[str, tuple[str, ...]] = {}
@@ -79,7 +79,7 @@ class Pooled(Evidence):
         rows = scores.of(question.keys())
         owned = replace(rows, query_ids=tuple(question[query_id] for query_id in rows.query_ids))
         own = ArmScores.joined([owned], tuple(whole))
-        return cls(own, binary, rows, whole, shares.design, order=order)
+        return cls(own, binary, rows, whole, shares.design, **how)
 
     @property
     def pools(self) -> tuple[int, ...]:
@@ -160,7 +160,7 @@ class Pooled(Evidence):
 
     def _single(self, scores: ArmScores) -> Fixed:
         """Rows that are each i.i.d. draws of one law."""
-        return Fixed(scores, self.binary, order=self.order)
+        return Fixed(scores, self.binary, order=self.order, rho=self.rho)
 
     @cached_property
     def _iid(self) -> Fixed | None:

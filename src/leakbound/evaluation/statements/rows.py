@@ -19,6 +19,7 @@ from leakbound import stats
 from leakbound.evaluation.scoring.ordering import BY_QUESTION, Order
 from leakbound.stats.about import Quantity, Scope
 from leakbound.store import ALL, ArmScores, EstimateRow
+from leakbound.study import RHO
 
 STANDARD_K = (1, 2, 4, 8, 16, 32, 64, 128)
 FAR_K = (256, 1024, 4096, 16384, 65536, 262144, 1048576)
@@ -27,7 +28,6 @@ TOGETHER_K = 32  # of the mean over the questions, which needs one k fixed befor
 FEWEST_BLOCKS = 8  # of k draws, over all questions: fewer say next to nothing of leak@k
 CURVE_X = tuple(round(0.05 * i, 2) for i in range(20))
 LEAK_X = (0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # how many questions leak more than x
-RHO = 2.0  # of the ED score
 LEAKAGE: tuple[Quantity, ...] = (
     "leak probability",
     "mean leakage",
@@ -110,7 +110,7 @@ class StatedBound:
     bound: its key in `stats.BOUNDS`.
     binary: of scores that are 0 or 1, or of any others in [0, 1]; None: of both.
     side: which of its ends are shown.
-    at: the x, k or rho at which it is taken, fixed beforehand.
+    at: the x or k at which it is taken, fixed beforehand.
     """
 
     bound: str
@@ -131,7 +131,7 @@ def _taken(bound: Callable[..., object]) -> frozenset[str]:
     return frozenset(signature(bound).parameters)
 
 
-AT_X, AT_K, AT_RHO = {"x": CURVE_X}, {"k": ALL_K}, {"rho": RHO}
+AT_X, AT_K = {"x": CURVE_X}, {"k": ALL_K}
 OF_QUESTION = (
     StatedBound("leak@k proportion", True, at=AT_K),
     StatedBound("tail", False, at=AT_X),
@@ -139,14 +139,14 @@ OF_QUESTION = (
 )
 SPREAD = (
     StatedBound("std proportion", True),
-    StatedBound("mean + sd proportion", True, "upper", AT_RHO),
+    StatedBound("mean + sd proportion", True, "upper"),
     StatedBound("std", False),
-    StatedBound("mean + sd", False, "upper", AT_RHO),
+    StatedBound("mean + sd", False, "upper"),
 )
 MEAN = (StatedBound("proportion over questions", True), StatedBound("mean over questions", False))
 MEAN_SPREAD = (
     StatedBound("std over questions", False),
-    StatedBound("mean + sd over questions", False, "upper", AT_RHO),
+    StatedBound("mean + sd over questions", False, "upper"),
 )
 STOPPED = (StatedBound("stopped proportion", True), StatedBound("stopped mean, betting", False))
 STOPPED_ALSO = (StatedBound("stopped leak@k proportion", True, at=AT_K),)
@@ -171,11 +171,13 @@ class Evidence(ABC):
     scores: the questions there are, and their draws' scores.
     binary: the scorer's declared range; every range then ends at 0 and 1.
     order: that in which bets meet the draws.
+    rho: the weight of the standard deviation in the ED score.
     """
 
     scores: ArmScores
     binary: bool
     order: Order = field(default=BY_QUESTION, kw_only=True)
+    rho: float = field(default=RHO, kw_only=True)
 
     LEAKAGE: ClassVar[Sequence[StatedBound]]
     """The bounds of the leakage of a question."""

@@ -266,7 +266,7 @@ def leaking_most(model: ArmView) -> dict[str, list[LeakingQuery]]:
         """The answers that score highest under the scorer with this index."""
         scored = [(text.scores[i] or 0.0, text.count, text) for text in texts[query.id]]
         scored = sorted(scored, key=lambda score: score[:2], reverse=True)[:EXAMPLES]
-        return tuple(withheld(text, model.redacted) for score, _, text in scored if score)
+        return tuple(withheld(text, bool(model.redacted)) for score, _, text in scored if score)
 
     return {
         name: [replace(shown, examples=examples(shown.query, i)) for shown in queries]

@@ -215,7 +215,7 @@ def where_it_leaks(model: ArmView, scorer: Scorer) -> str:
     else:
         says = f"not shown to {verb}{other} in the answer, in the thought, or in either"
     sure = percent(rows["either"].confidence)
-    return f"{says}{model.ledger.within} (all three readings simultaneously, {sure})"
+    return f"{says} (all three readings simultaneously, {sure})"
 
 
 def worst_stress(view: View, label: str, scorer: Scorer) -> str:
@@ -280,7 +280,7 @@ def proved(view: View, model: ArmView, scorer: Scorer) -> str:
         return ""
     than = ", more than is proved of the control" if model.control else ""
     text = (
-        f"proved{model.ledger.within}: {quantity(scorer)} ≥ {below(max(bounds))} at the worst "
+        f"proved: {quantity(scorer)} ≥ {below(max(bounds))} at the worst "
         f"question and ≥ {below(min(bounds))} at {len(bounds)} of "
         f"{len(model.questions(scorer))}{than}, {COMPUTED}"
     )
@@ -328,16 +328,18 @@ def measured(model: ArmView, scorer: Scorer, question: str) -> str:
         return ""
     rows = {
         "standard deviation": model.first(scorer, question, quantity="standard deviation"),
-        "ED (mean + 2 deviations, may exceed 1)": model.first(
-            scorer, question, quantity="expectation deviation"
-        ),
+        "ED": model.first(scorer, question, quantity="expectation deviation"),
         "corrected for the judge": model.first(
             scorer, question, quantity="corrected leak probability"
         ),
         "beyond the control": model.leakage(scorer, question, beyond="control"),
     }
     parts = [f"{scorer.name}: {quantity(scorer)} {interval(leakage)}"]
-    parts += [f"{name} {_shown(row)}" for name, row in rows.items() if row]
+    for name, row in rows.items():
+        if row is not None and name == "ED":
+            parts.append(f"ED ({row.about.name}, may exceed 1) {ceiling(row.value, row.upper)}")
+        elif row is not None:
+            parts.append(f"{name} {interval(row)}")
     clauses = [", ".join(parts)]
     if claim := model.first(scorer, question, quantity=CLAIMS):
         clauses.append(f"{claim.about.claimed}: {decision(claim)} after {many(claim.n, 'draw')}")
@@ -348,11 +350,6 @@ def measured(model: ArmView, scorer: Scorer, question: str) -> str:
     if scorer.binary:
         clauses.append(extraction(leakage, model.proof(scorer, question)))
     return "; ".join(filter(None, clauses))
-
-
-def _shown(row: EstimateRow) -> str:
-    upper_only = row.quantity == "expectation deviation"
-    return ceiling(row.value, row.upper) if upper_only else interval(row)
 
 
 def explored(model: ArmView, question: str) -> str:
@@ -379,12 +376,8 @@ def how_often(text: Text) -> str:
 
 def decodings(view: View) -> list[str]:
     """The decodings of the models that were sampled, each once."""
-    return list(
-        dict.fromkeys(
-            f"{described(model.arm.decoding, model.engine.confirmed)}{model.ledger.within}"
-            for model in view.models
-        )
-    )
+    shown = (described(model.arm.decoding, model.engine.confirmed) for model in view.models)
+    return list(dict.fromkeys(shown))
 
 
 def left_out(texts: Texts) -> str:
@@ -424,7 +417,7 @@ def lead(view: View, scorer: Scorer) -> str:
     """How far models leak beyond controls, and their departures if these differ, for a console."""
     lines = [f"{m.subject}, {_excess(m, scorer)}" for m in view.models if m.control]
     lines = lines or [NO_CONTROL]
-    lines += [f"{m.subject}, {more}" for m in view.models if (more := over_others(m, scorer))]
+    lines += [f"{m.label}, {more}" for m in view.models if (more := over_others(m, scorer))]
     differ = len({model.departures for model in view.every}) > 1
     return "\n".join([*lines, *(departing(view) if differ else ())])
 
@@ -445,8 +438,8 @@ def remarks(view: View, scorer: Scorer) -> str:
     figures = (
         f"intervals hold at {percent(view.confidence)} each{margin}; they are rounded "
         "outward, and ≤ is an upper end alone, of the worst deviation the largest of any question; "
-        "ED is the mean plus two standard deviations; what has no ends is an estimate, a mean over "
-        "the questions"
+        f"ED is the mean plus {view.rho:g} standard deviations; what has no ends is an estimate, a "
+        "mean over the questions"
     )
     of_models = [
         [*_counts(view, model, scorer), *_caveats(view, model, scorer)] for model in view.models
@@ -468,7 +461,7 @@ def _counts(view: View, model: ArmView, scorer: Scorer) -> Iterator[str]:
         text = f"{leaked} of {many(len(rows), 'question')} leaked in {many(n, 'draw')}"
         if share := model.first(scorer, quantity="leak@k", scope="mean", parameter=n):
             text += f"; the share that leaks in so many (leak@{n}, mean): {of_repeated(share)}"
-    yield text and f"{model.subject}: {text}"
+    yield text and f"{model.label}: {text}"
     text = proved(view, model, scorer)
     yield text and f"{model.label}: {text}"
     text = ""
@@ -476,7 +469,7 @@ def _counts(view: View, model: ArmView, scorer: Scorer) -> Iterator[str]:
         counts = Counter(decision(claim) for claim in claims)
         drawn, most = sum(claim.n for claim in claims), n * len(claims)
         text = (
-            f"{model.subject}, {claims[0].about.claimed}: holds for {counts['holds']}, refuted for "
+            f"{model.label}, {claims[0].about.claimed}: holds for {counts['holds']}, refuted for "
             f"{counts['refuted']}, open for {counts['open']} of {many(len(claims), 'question')}; "
             f"{many(drawn, 'draw')} instead of {most:,}"
         )
@@ -486,7 +479,7 @@ def _counts(view: View, model: ArmView, scorer: Scorer) -> Iterator[str]:
         settled = sorted(model.masses.settled.values())
         forwards = sum(forwards for _, forwards in model.masses.forwards.values())
         text = (
-            f"{model.subject}, explored ({plan.mode}): median known mass "
+            f"{model.label}, explored ({plan.mode}): median known mass "
             f"{number(settled[len(settled) // 2]) if settled else DASH}, "
             f"{many(sum(row.n for row in rows), 'draw')} of what is left, "
             f"{many(forwards, 'forward')}"
@@ -498,11 +491,11 @@ def _caveats(view: View, model: ArmView, scorer: Scorer) -> Iterator[str]:
     """A judge's errors, missing scores, short keywords, who drew for a model; each or empty."""
     rows = model.leakages(scorer)
     corrected = model.first(scorer, quantity="corrected leak probability", scope="mean")
-    judged = f"{model.subject}, mean corrected for the judge: {interval(corrected)}"
+    judged = f"{model.label}, mean corrected for the judge: {interval(corrected)}"
     yield f"{judged}, {corrected.method}" if corrected else ""
     missing, drawn = sum(row.missing for row in rows), sum(row.n for row in rows)
     undecided = (
-        f"{model.subject}: {missing:,} of {many(drawn, 'draw')} have no score; they count as "
+        f"{model.label}: {missing:,} of {many(drawn, 'draw')} have no score; they count as "
         "full leaks in upper bounds, as none in lower bounds"
     )
     yield undecided if missing else ""
@@ -527,7 +520,7 @@ def _short_keywords(view: View, model: ArmView, scorer: Scorer) -> str:
             rates.append(f"{', '.join(words)} ({question.id}) in {rate}")
     shown = "; ".join(rates[:_LISTED]) + (" and others" if len(rates) > _LISTED else "")
     return shown and (
-        f"{model.subject}: in scripts without blanks, short keywords also occur inside longer "
+        f"{model.label}: in scripts without blanks, short keywords also occur inside longer "
         f"words; leaks by draws of each: {shown}"
     )
 
@@ -548,6 +541,12 @@ def of_grid(grid: DecodingGrid) -> list[str]:
             says = f"which of {KNOBS[0]} and {KNOBS[1]} moves leakage more cannot be told: {both}"
         sentences.append(f"{says} (root mean square, {holds})")
     return sentences
+
+
+def of_protocols(view: View, scorer: Scorer) -> str:
+    """How the draws of a table of protocols are counted, and what ED is."""
+    ed = f"ED is the mean plus {view.rho:g} standard deviations, and may exceed 1"
+    return f"{counted_of(view.reworded)}\n{ed}"
 
 
 def of_stress(view: View, scorer: Scorer) -> str:

@@ -201,6 +201,8 @@ def _number(record: RunRecord) -> str:
 def _rewritten(inputs: InputsRecord, number: int) -> Iterator[str]:
     yield f"{number:,} rewritings, source {inputs.source}, design {inputs.design}"
     yield f"{inputs.queries:,} tried of each, seed {inputs.seed}"
+    if not inputs.filters:
+        yield "not filtered: a rewriting may lose a fact or give words of the answer"
     if inputs.ids:
         yield (
             "kept where the model answers as surely as to the question, by "

@@ -156,9 +156,12 @@ def _spread(
     quantity: Quantity, form: Callable[[EstimateRow], Cell], model: ArmView, scorer: Scorer
 ) -> Cell:
     """The mean of a quantity over the questions: a statement, or the mean of the estimates."""
-    if row := model.first(scorer, quantity=quantity, scope="mean"):
+    own = model.estimates.matching(arm=str(model.key), scorer=scorer.name)
+    if row := own.first(quantity=quantity, scope="mean"):
         return form(row)
-    return number_cell(mean_of(model.per_question(scorer, quantity=quantity)))
+    scope: Scope = "question" if own.first(scope="question") else "query"
+    rows, leakage = (own.plain(quantity=name, scope=scope) for name in (quantity, LEAKAGE))
+    return number_cell(mean_of(rows) if len(rows) == len(leakage) else None)
 
 
 def _largest_deviation(model: ArmView, scorer: Scorer) -> Cell:
@@ -174,6 +177,10 @@ def _largest_deviation(model: ArmView, scorer: Scorer) -> Cell:
 def ceiling_cell(row: EstimateRow) -> Cell:
     """An estimate with its upper bound only."""
     return Cell(ceiling(row.value, row.upper), row.value)
+
+
+DEVIATION = partial(_spread, "standard deviation", bound_cell)
+ED = partial(_spread, "expectation deviation", ceiling_cell)
 
 
 def typical_k(view: View, scorer: Scorer) -> int:
@@ -196,9 +203,9 @@ def _summary_columns(view: View, scorer: Scorer) -> Columns:
         "{greedy}": _greedy_cell,
         "{mean}": partial(_of_all, "mean"),
         "Worst question": partial(_of_all, "worst question"),
-        "Deviation, mean": partial(_spread, "standard deviation", bound_cell),
+        "Deviation, mean": DEVIATION,
         "Deviation, worst": _largest_deviation,
-        "ED, mean": partial(_spread, "expectation deviation", ceiling_cell),
+        "ED, mean": ED,
         **{f"leak@{k}": partial(_repeated, k) for k in sorted({*SHOWN_K, typical_k(view, scorer)})},
     }
 
@@ -219,12 +226,23 @@ PROTOCOLS = ArmTable(
         "Greedy": lambda model, scorer: number_cell(mean_of(model.greedy(scorer).values())),
         "Output": lambda model, scorer: stated(scope="mean")(model.in_own_words, scorer),
         "Full": stated(scope="mean"),
+        "Full: deviation, mean": DEVIATION,
+        "Full: ED, mean": ED,
         "Full: worst question": stated(scope="worst question"),
         "Full: worst query": stated(scope="worst question", inputs="worst query"),
         **BEYOND,
     },
-    lambda view, scorer: sentences.counted_of(view.reworded),
-    ("Model", "Greedy", "Output", "Full", "Full: worst question", "Full: worst query"),
+    sentences.of_protocols,
+    (
+        "Model",
+        "Greedy",
+        "Output",
+        "Full",
+        "Full: deviation, mean",
+        "Full: ED, mean",
+        "Full: worst question",
+        "Full: worst query",
+    ),
 )
 GAPS = ArmTable(
     "Scorer {scorer}: more than output",

@@ -207,8 +207,7 @@ def _verdict(view: View, model: ArmView, scorer: Scorer) -> Verdict:
     beyond = ", beyond the control" if row is not None and row.about.beyond else ""
     within = model.ledger.within
     where = f"{within} {where}" if kind == "uncontrolled" else f"{where}{within if row else ''}"
-    at = f"{sentences.quantity(scorer)} at the worst question{beyond}{within}"
-    others = sentences.over_others(model, scorer)
+    at = f"{sentences.quantity(scorer)} at the worst question{beyond}"
     seen = "" if kind == "uncontrolled" else _seen(model, scorer)
     departures = "; ".join(model.departures)
     return Verdict(
@@ -216,15 +215,15 @@ def _verdict(view: View, model: ArmView, scorer: Scorer) -> Verdict:
         kind="below" if below and kind in ("not shown", "uncontrolled") else kind,
         word=word,
         where=where.strip(),
-        limit=limit and f"{limit}{within}",
+        limit=limit,
         number=None if row is None else Interval(row.value, row.lower, row.upper),
         of="" if row is None else at,
-        seen=_with_greedy(model, scorer, seen and f"{seen}{within}"),
+        seen=_with_greedy(model, scorer, seen),
         proved=sentences.proved(view, model, scorer),
         example=_example(view, model, scorer, row),
         sure=_sure(view, model, scorer, row),
         stressed=sentences.worst_stress(view, model.label, scorer),
-        beside=others and f"{others}{within}",
+        beside=sentences.over_others(model, scorer),
         reads=sentences.where_it_leaks(model, scorer),
         departures=departures and f"departs from {view.benchmark['name']}'s defaults: {departures}",
         warning=sentences.inconsistent(model, scorer)
@@ -333,8 +332,7 @@ def _sure(view: View, model: ArmView, scorer: Scorer, row: Row) -> str:
     count = len(view.scorers)
     more = f" (the first of {count} scorers)" if count > 1 else ""
     says = f"a leak is what {scorer.name} says" if scorer.binary else f"scores are {scorer.name}'s"
-    how = f"{how_drawn(model.arm)}, at {model.arm.decoding.name}{model.ledger.within}"
-    of_what = f"{scope}, {how}; {says}{more}"
+    of_what = f"{scope}, {how_drawn(model.arm)}, at {model.arm.decoding.name}; {says}{more}"
     if row is None:
         return of_what
     together = "verdict and number together" if row.about.beyond else "the number"

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Unpack
 
 from leakbound.errors import InputError, MixError
+from leakbound.evaluation.scoring.score import require_known
 from leakbound.evaluation.statements.grid import Setting, axes_of, setting_of
 from leakbound.evaluation.statements.rows import EACH, LEAKAGE
 from leakbound.evaluation.views.specification import departures, facts_of
@@ -26,6 +27,7 @@ from leakbound.store import (
     AttackRecord,
     EstimateRow,
     Estimates,
+    Redaction,
     Run,
     read_accepted,
     read_values,
@@ -33,6 +35,7 @@ from leakbound.store import (
 from leakbound.store.estimates import Fields
 from leakbound.store.inputs import AttackQuery, read_attack_queries
 from leakbound.store.masses import Explored
+from leakbound.study import RHO
 from leakbound.text.counting import Ledger
 from leakbound.text.shown import many, some
 from leakbound.types import Fingerprint, Prompt, Scorer, object_of
@@ -54,7 +57,7 @@ class ArmView:
         key: the arm that the statements are about.
         is_control: whether it is the control of another model of the view.
         control: the label of its control; None: it has none.
-        redacted: whether texts are withheld.
+        redacted: which texts are withheld.
         texts_each: the number of texts per question that are shown for being frequent, and for
             their score; 0: none are read.
     """
@@ -65,7 +68,7 @@ class ArmView:
     key: ArmKey
     is_control: bool = False
     control: str | None = None
-    redacted: bool = False
+    redacted: Redaction = False
     texts_each: int = 0
     _bounded: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False, repr=False)
 
@@ -201,7 +204,8 @@ class ArmView:
         if not self.texts_each:
             return {}
         greedy, scorers = self.run.arm(self.key.greedy_answers), self.estimates.scorers
-        return dict(shown_texts(self.arm, greedy, scorers, self.texts_each, self.redacted))
+        redact = bool(self.redacted)
+        return dict(shown_texts(self.arm, greedy, scorers, self.texts_each, redact))
 
     @cached_property
     def sureness(self) -> Mapping[str, float]:
@@ -299,7 +303,7 @@ class View:
         models: the models that were sampled in the questions' own words.
         unsampled: those under a greedy decoding.
         labelled: whether models have the labels of their runs, else the names of their arms.
-        redacted: whether all texts but the questions are left out.
+        redacted: which texts are left out.
         texts_each: as of each of the models.
     """
 
@@ -307,7 +311,7 @@ class View:
     models: tuple[ArmView, ...]
     unsampled: tuple[ArmView, ...]
     labelled: bool = True
-    redacted: bool = False
+    redacted: Redaction = False
     texts_each: int = 0
 
     @property
@@ -323,12 +327,21 @@ class View:
 
     @cached_property
     def questions(self) -> tuple[Prompt, ...]:
-        """The questions in the order of the benchmark; answers and keywords if not redacted."""
+        """The questions in the order of the benchmark; answers and keywords if not redacted.
+
+        Raises InputError if questions are withheld that a page would name by their own words.
+        """
         prompts = {prompt.id: prompt for prompt in self.first.prompts}
+        withheld = self.redacted == "questions"
+        if withheld and (q := next((q.id for q in self.first.queries if q.text in q.id), None)):
+            raise InputError(
+                f"the id {q[:40]!r} holds the text of its question, and pages name questions by "
+                "id. Give the questions other ids to leave their texts out."
+            )
         return tuple(
             Prompt(
                 id=query.id,
-                question=query.text,
+                question="withheld" if withheld else query.text,
                 answer=None if self.redacted else prompts[query.prompt_id].answer,
                 keywords=() if self.redacted else prompts[query.prompt_id].keywords,
             )
@@ -344,6 +357,11 @@ class View:
     def confidence(self) -> float:
         """The confidence of each bound on leakage."""
         return _confidence(self.first.estimates)
+
+    @cached_property
+    def rho(self) -> float:
+        """The weight of the standard deviation in the ED score."""
+        return _rho(self.first)
 
     @property
     def every(self) -> tuple[ArmView, ...]:
@@ -428,23 +446,25 @@ class View:
 
 
 def read_view(
-    runs: Mapping[str, Run] | Run, *, redact: bool = False, texts: bool | None = None
+    runs: Mapping[str, Run] | Run, *, redact: Redaction = False, texts: bool | None = None
 ) -> View:
     """Return the view of runs by label, or of one run.
 
     Args:
         runs: runs by the labels that their models get, or a run, whose models are called as arms.
-        redact: leave out all but questions and figures.
+        redact: which texts are left out.
         texts: whether texts of completions are shown (None: for runs by label).
 
     Raises:
-        MixError: the runs asked other questions, or used other scorers or another confidence.
+        MixError: the runs asked other questions, or used other scorers, another confidence or rho.
         InputError: no runs, or one without estimates.
     """
     labelled = not isinstance(runs, Run)
     named = {runs.path.name: runs} if isinstance(runs, Run) else runs
     if labelled:
         _require_alike(named)
+    first = next(iter(named.values()))
+    require_known(first, first.estimates.scorers)
     sampled = sampled_targets(named)
     if not labelled:
         targets = (replace(model, label=str(model.key)) for model in sampled.values())
@@ -453,8 +473,7 @@ def read_view(
     drawn = [model for model in models if not model.arm.decoding.greedy]
     count = 0
     if labelled if texts is None else texts:
-        questions = len(next(iter(named.values())).questions)
-        count = 8 if questions * len(drawn) <= MANY else 4
+        count = 8 if len(first.questions) * len(drawn) <= MANY else 4
     return View(
         runs=named,
         models=tuple(replace(model, texts_each=count) for model in drawn),
@@ -481,11 +500,12 @@ def _require_alike(runs: Mapping[str, Run]) -> None:
         for kind, have, want in (
             ("scorers", mine.scorers, others.scorers),
             ("confidence", _confidence(mine), _confidence(others)),
+            ("rho", _rho(run), _rho(first)),
         ):
             if have != want:
                 raise MixError(
                     f"run {label!r} used the {kind} {have!r}, run {first_label!r} {want!r}. One "
-                    "report compares runs with the same questions, scorers and confidence; "
+                    "report compares runs with the same questions, scorers, confidence and rho; "
                     "evaluate, score and bound them alike."
                 )
 
@@ -494,6 +514,10 @@ def _confidence(estimates: Estimates) -> float:
     """Return the confidence of each bound on leakage; exact values are valid at 1."""
     bounded = estimates.plain(quantity=LEAKAGE, scope=(*EACH, "mean"))
     return min((row.confidence for row in bounded), default=1.0)
+
+
+def _rho(run: Run) -> float:
+    return float(run.estimates_made_from().get("rho", RHO))
 
 
 def sampled_targets(runs: Mapping[str, Run], stress: str = "") -> dict[str, ArmView]:

@@ -1,0 +1,88 @@
+"""What a training states about itself: a push that acts on no row, steps that rounding removed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from rows import FORGET, log, train, weights
+
+from leakbound.engines.loading import load_model
+from leakbound.engines.prompting import Prompting
+from leakbound.unlearning import Adapters, Trained, Watch, Weights
+from leakbound.unlearning.work_folder import DISTANCE, MOVED, PUSHED
+
+
+def watched(base: str, out: Path, *how: Any, **settings: Any) -> tuple[Trained, list[str]]:
+    """The training, and the notes that it gave on the way."""
+    notes: list[str] = []
+    done = train(base, out, *how, watch=Watch(note=notes.append), epochs=1, **settings)
+    assert done.notes == tuple(notes)
+    assert all(f"Note: {note}" in (out / "README.md").read_text() for note in notes)
+    return done, notes
+
+
+def apart(base: str, row: Any) -> float:
+    """The mean squared difference of layer 0's outputs at a question and at its centres."""
+    loaded = load_model(base)
+
+    def states(text: str) -> torch.Tensor:
+        ids, (start, end) = Prompting().locate(loaded.tokenizer, text)
+        found = loaded.model(torch.tensor([ids]), output_hidden_states=True)
+        return found.hidden_states[1][0, start:end].detach()
+
+    own = states(row.question)
+    far = [0.0]  # the question is the first centre
+    for words in row.paraphrases:
+        other = states(words)
+        place = torch.arange(len(own)).clamp(max=len(other) - 1)
+        far.append(float((own - other[place]).square().mean()))
+    return sum(far) / len(far)
+
+
+def test_a_push_that_acts_on_no_row_is_stated_with_the_distance(base: str, tmp_path: Path) -> None:
+    far = [apart(base, row) for row in FORGET]
+    mean, near = sum(far) / len(far), min(far)
+    done, (note,) = watched(base, tmp_path / "m", f"cel:layer=0,tau={near * 0.99}")
+    assert "acts on no row" in note
+    assert f"are {mean:.3g} from" in note
+    assert f"Set tau={2 * mean:.2g}" in note
+    first = log(done.path)[0]
+    assert (first[PUSHED], first["step"]) == (0, 0)
+    assert first[DISTANCE] == pytest.approx(mean, rel=1e-4)
+    again = train(base, tmp_path / "m", f"cel:layer=0,tau={near * 0.99}", epochs=1)
+    assert (again.reused, again.notes) == (True, (note,))
+    for name, setting, pushed in (
+        ("some", f"tau={near * 1.01}", 1 / 3),
+        ("all", f"tau={2 * mean:.2g}", 1.0),
+        ("off", "alpha=0", None),
+    ):
+        done, notes = watched(base, tmp_path / name, f"cel:layer=0,{setting}")
+        assert not notes
+        assert log(done.path)[0].get(PUSHED) == (pushed and pytest.approx(pushed))
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [Weights(), Weights(modules=("down_proj",)), Weights(adapters=Adapters(rank=2))],
+    ids=["all", "modules", "adapters"],
+)
+def test_training_in_16_bits_states_the_fraction_of_weights_that_moved(
+    base: str, tmp_path: Path, chosen: Weights
+) -> None:
+    load_model(base, dtype="bfloat16").model.save_pretrained(tmp_path / "half")
+    load_model(base).tokenizer.save_pretrained(tmp_path / "half")
+    how = {"weights": chosen, "dtype": "bfloat16", "learning_rate": 1e-4}
+    done, (note,) = watched(str(tmp_path / "half"), tmp_path / "m", "ga", **how)
+    before, after = weights(tmp_path / "half"), weights(done.path)
+    ends = ("down_proj.weight",) if chosen.modules else ("",)
+    ends = ("_proj.weight",) if chosen.adapters else ends
+    names = [name for name in before if name.endswith(ends)]
+    moved = sum(int((before[name] != after[name]).sum()) for name in names)
+    fraction = moved / sum(before[name].numel() for name in names)
+    assert 0 < fraction < 0.9
+    assert log(done.path)[-1][MOVED] == pytest.approx(fraction)
+    assert f"training moved {fraction:.2%} of the trained weights" in note
+    assert not watched(base, tmp_path / "n", "ga", **{**how, "dtype": "float32"})[1]
