@@ -21,12 +21,7 @@ from scipy import stats as scipy_stats
 from cli.commands import done
 from leakbound import compare, evaluate
 from leakbound.errors import InputError, MixError
-from leakbound.evaluation.views.compared import (
-    Comparison,
-    change,
-    difference_sentence,
-    moved,
-)
+from leakbound.evaluation.views.compared import Comparison, change, difference_sentence, moved
 from leakbound.stats import About, Estimate
 from leakbound.store import EstimateRow, Estimates, Run
 from leakbound.testing import FakeEngine

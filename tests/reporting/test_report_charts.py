@@ -16,7 +16,6 @@ from opened import Page, charts
 import leakbound
 from leakbound import stats
 from leakbound.errors import InputError
-from leakbound.evaluation.views.compared import Comparison
 from leakbound.evaluation.views.draws import FAR, known_at_k
 from leakbound.evaluation.views.sentences import means_by
 from leakbound.evaluation.views.view import View, read_view
@@ -29,7 +28,7 @@ from leakbound.plotting.style import BLACK, COLOURS, GREY, styles
 from leakbound.reporting.figures import difference_figures, figures_of
 from leakbound.reporting.page import asset, render
 from leakbound.scorers import make_scorer
-from leakbound.store import EstimateRow, Estimates, Run
+from leakbound.store import EstimateRow, Run
 
 HOSTILE = "</title><script>alert(1)</script>\u202e$x$"
 KEYWORD = make_scorer("keyword")
@@ -176,23 +175,17 @@ def test_what_is_drawn_is_what_the_rows_say(name: str, far: View) -> None:
     assert found == wanted
 
 
-def move(value: float, name: str | None = "q", label: str = "after") -> EstimateRow:
+def move(value: float, name: str | None) -> EstimateRow:
     about = stats.About(quantity="leak probability", beyond="baseline", scope="query")
     half = 0.05 if name else 0.1
     bounds = {"value": value, "lower": value - half, "upper": value + half, "confidence": 0.99}
     made: Any = {"about": about, "side": "both", "n": 1, "missing": 0, "method": "", **bounds}
-    return EstimateRow(label, "keyword", name, stats.Estimate(**made))
+    return EstimateRow("after", "keyword", name, stats.Estimate(**made))
 
 
-def comparison(*rows: EstimateRow, baseline: str = "before") -> Comparison:
-    labels = (baseline, *dict.fromkeys(row.arm for row in rows))
-    return Comparison(
-        baseline=baseline, labels=labels, confidence=0.99, made={}, scorers=(KEYWORD,),
-        statements=Estimates(rows), draws={},
-    )  # fmt: skip
-
-
-def test_every_difference_has_its_interval_those_that_fell_most_first() -> None:
+def test_every_difference_has_its_interval_those_that_fell_most_first(
+    runs: dict[str, Run],
+) -> None:
     four = (move(0.4, "b"), move(-0.6, "a"), move(0.0, "c"), move(-0.1, None))
     rows = list(DIFFERENCES.rows({"after": four}))
     assert [(row.quantity, row.question) for row in rows] == [
@@ -204,13 +197,13 @@ def test_every_difference_has_its_interval_those_that_fell_most_first() -> None:
     (axes,) = canvas.figure.axes
     assert {line.get_marker() for line in axes.lines} >= {"^", "v"}  # told apart by more than hue
     assert axes.get_ylim()[0] < -0.65 < 0.45 < axes.get_ylim()[1]
-    (shown,) = difference_figures(comparison(*four), KEYWORD)
-    assert shown.caption == "difference from before, question by question"
+    (shown,) = difference_figures(leakbound.compare(runs), KEYWORD)
+    assert shown.caption == "difference from full, question by question"
 
 
-def test_texts_of_others_stay_text_and_every_chart_is_named() -> None:
-    moves = [move(0.4, HOSTILE, f"{HOSTILE}{i}") for i in range(2)]
-    (shown,) = difference_figures(comparison(*moves, baseline=HOSTILE), KEYWORD)
+def test_texts_of_others_stay_text_and_every_chart_is_named(runs: dict[str, Run]) -> None:
+    named = dict(zip((HOSTILE, f"{HOSTILE}1"), runs.values(), strict=True))
+    (shown,) = difference_figures(leakbound.compare(named), KEYWORD)
     assert "<script>" not in shown.svg + shown.csv
     assert "\u202e" not in shown.svg + shown.csv
     pages = ElementTree.fromstring(f"<div>{shown.svg}</div>")

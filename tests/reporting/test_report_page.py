@@ -112,12 +112,11 @@ def test_the_card_of_each_target_stands_before_all_else(
     assert len([a for a in page.named("span") if "word" in str(a.get("class")).split()]) == 2
     assert "no control" not in first.lower()
     assert "sampled at T=1" not in page.body  # no paragraph says it all again
-    says = {"npo": "certificate.json: pass, p<=1"}
-    monkeypatch.setattr(verdict, "certificate", lambda run: says.get(run.path.name, ""))
+    monkeypatch.setattr(verdict, "certificate", lambda run: f"certificate of <{run.path.name}>")
     html = render(view)
-    assert html.count("certificate.json: pass, p&lt;=1") == 1
+    assert html.count("certificate of &lt;npo&gt;") == 1
     cards = html.partition('class="verdicts')[2].partition("</ol>")[0].split("<li")
-    assert "certificate.json" in cards[2]
+    assert "certificate of &lt;npo&gt;" in cards[2]
 
 
 def test_a_control_stands_once_beside_both(runs: dict[str, Run], view: View) -> None:

@@ -13,16 +13,9 @@ from canned_runs import asked_benchmark, asked_engine
 from explored import LEAKS
 from leakbound.evaluation import evaluate
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.views import sentences
+from leakbound.evaluation.views import sentences, tables
 from leakbound.evaluation.views.questions import queries_of, rewritten_table
 from leakbound.evaluation.views.table import Interval, floor, interval
-from leakbound.evaluation.views.tables import (
-    PROTOCOLS,
-    PROVED_TO_LEAK,
-    SUMMARY,
-    painted,
-    statements_table,
-)
 from leakbound.evaluation.views.texts import distinct_texts
 from leakbound.evaluation.views.view import ArmView, View, read_view
 from leakbound.scorers import make_scorer
@@ -54,7 +47,9 @@ def test_the_mean_deviation_and_ed_stand_with_their_ends(
     gone = model.estimates.where(**first, quantity="standard deviation").rows
     kept = [row for row in model.estimates if row not in gone]
     both = replace(view, models=(model, with_rows(model, kept)))
-    shown = painted(SUMMARY, both, binary).only("Deviation, mean", "Deviation, worst", "ED, mean")
+    shown = tables.painted(tables.SUMMARY, both, binary).only(
+        "Deviation, mean", "Deviation, worst", "ED, mean"
+    )
     full, partial, *_ = shown.texts
     assert not any(mark in full[i] for i in (0, 2) for mark in "–[≤")
     assert partial[:2] == ("–", "–")
@@ -68,7 +63,9 @@ def test_the_mean_deviation_and_ed_stand_with_their_ends(
     assert score is not None
     assert deviation.over == len(view.questions)
     assert deviation.lower < deviation.value < deviation.upper < 0.5
-    texts = painted(SUMMARY, both, graded).only("Deviation, mean", "ED, mean").texts[0]
+    texts = (
+        tables.painted(tables.SUMMARY, both, graded).only("Deviation, mean", "ED, mean").texts[0]
+    )
     ends = f"[{below(deviation.lower)}, {above(deviation.upper)}]"
     assert texts[0] == f"{number(deviation.value)} {ends}"
     assert texts[1] == f"{number(score.value)} (≤ {above(score.upper)})"
@@ -117,7 +114,7 @@ def test_proofs_are_told(certain: View, explored: dict[str, Run]) -> None:
     proof = sentences.proof_of(model, scorer, "p0")
     assert proof == "leakage ≥ 0.33, leak@1,048,576 ≥ 1"
     assert sentences.proof_of(model, scorer, "p2") == ""
-    table = statements_table(certain, scorer)
+    table = tables.statements_table(certain, scorer)
     assert table is not None
     assert [cell.text for cell in table.rows[0][-3:]] == ["2 of 3", "≥ 0.33", "≥ 1"]
 
@@ -152,9 +149,9 @@ def test_proofs_count_above_a_stated_level_and_the_controls(certain: View) -> No
         (0.02, 0.02, 0), (0.02, 0.03, 0), (0.03, 0.02, 3),
     ):  # fmt: skip
         view = with_proofs(certain, target, control)
-        table = statements_table(view, view.scorers[0])
+        table = tables.statements_table(view, view.scorers[0])
         assert table is not None
-        where = table.columns.index(PROVED_TO_LEAK)
+        where = table.columns.index(tables.PROVED_TO_LEAK)
         assert [row[where].text for row in table.rows] == [f"{counted} of 3", "0 of 3"]
         assert "10⁻⁶" in table.columns[where]
         assert "control" in table.columns[where]
@@ -175,7 +172,7 @@ MOST = {"scope": "worst question", "inputs": "these queries"}
 @pytest.mark.slow
 def test_greedy_output_and_full_stand_side_by_side(reworded: View, asked: dict[str, Run]) -> None:
     run = asked["forgot"]
-    grid = painted(PROTOCOLS, reworded, KEYWORD)
+    grid = tables.painted(tables.PROTOCOLS, reworded, KEYWORD)
     assert [row[0].text for row in grid.rows] == ["forgot", "control"]
     places = ("Full: deviation, mean", "Full: ED, mean")
     assert "ED is the mean plus 2 standard deviations" in grid.note
@@ -248,7 +245,7 @@ def test_leak_at_k_of_too_few_draws_has_its_bounds_and_the_number_of_groups(tmp_
     task, engine = who(*ids, name="b", scorers=["keyword"]), saying(dict.fromkeys(ids, 0.3))
     run = evaluate(engine, task, n=64, out=tmp_path / "run")
     view = read_view(run)
-    shown = painted(SUMMARY, view, view.scorers[0])
+    shown = tables.painted(tables.SUMMARY, view, view.scorers[0])
     row = run.estimates.mean("leak@k", parameter=32)
     assert row.value is None
     (text,) = [r[shown.columns.index("leak@32")] for r in shown.texts if r[0] == "target"]

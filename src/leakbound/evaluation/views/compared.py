@@ -270,7 +270,7 @@ class Comparison:
     def leakage(
         self, label: str, scorer: Scorer, /, **wanted: Unpack[Fields]
     ) -> EstimateRow | None:
-        """What a model leaks over all questions, by itself or beyond its control."""
+        """Return the leakage of a model over all questions, or its excess over the control."""
         place: Fields = {"arm": label, "scorer": scorer.name, "query_id": ALL}
         return self.statements.first(**place | wanted)
 

@@ -171,7 +171,7 @@ _SURENESS = {
 
 
 def criterion(model: ArmView) -> str:
-    """What the sureness of a query is, in words."""
+    """Return the meaning of the sureness of a query, in words."""
     inputs = model.run.record.inputs
     return _SURENESS[inputs.criterion if inputs and inputs.ids else "mean_logprob"]
 

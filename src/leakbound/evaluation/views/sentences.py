@@ -550,7 +550,7 @@ def of_protocols(view: View, scorer: Scorer) -> str:
 
 
 def of_stress(view: View, scorer: Scorer) -> str:
-    """What the intervals of a table of stresses are, and the worst stress of each model."""
+    """State how the intervals of a table of stresses are valid, and each model's worst stress."""
     labels = dict.fromkeys(model.label for model in view.stressed)
     worst = ((label, worst_stress(view, label, scorer)) for label in labels)
     intervals = (

@@ -155,17 +155,17 @@ class ArmView:
 
     @cached_property
     def facts(self) -> Mapping[str, str]:
-        """What was run, by heading."""
+        """The facts of the model and of how it was run, by heading."""
         return facts_of(self.run, self.arm)
 
     @property
     def engine(self) -> Fingerprint:
-        """What its engine states about its draws."""
+        """The statements of its engine about its draws."""
         return Fingerprint.of(self.arm.spec.fingerprint)
 
     @property
     def departures(self) -> tuple[str, ...]:
-        """What differs from the benchmark's defaults."""
+        """The departures from the benchmark's defaults."""
         return departures(self.run.record, self.arm.spec)
 
     @cached_property
@@ -195,7 +195,7 @@ class ArmView:
 
     @cached_property
     def masses(self) -> Explored | None:
-        """What exploring found; None if the arm was not explored."""
+        """The results of exploring; None if the arm was not explored."""
         return self.arm.masses.found() if self.arm.explored else None
 
     @cached_property
