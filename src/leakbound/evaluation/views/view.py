@@ -304,7 +304,6 @@ class View:
         unsampled: those under a greedy decoding.
         labelled: whether models have the labels of their runs, else the names of their arms.
         redacted: which texts are left out.
-        texts_each: as of each of the models.
     """
 
     runs: Mapping[str, Run]
@@ -312,7 +311,6 @@ class View:
     unsampled: tuple[ArmView, ...]
     labelled: bool = True
     redacted: Redaction = False
-    texts_each: int = 0
 
     @property
     def first(self) -> Run:
@@ -480,7 +478,6 @@ def read_view(
         unsampled=tuple(model for model in models if model.arm.decoding.greedy),
         labelled=labelled,
         redacted=redact,
-        texts_each=count,
     )
 
 
