@@ -320,7 +320,7 @@ def test_a_query_that_fails_while_selecting_is_told(tmp_path: Path) -> None:
 
 def correlations(run: Run) -> dict[str, float | None]:
     """Pearson's r of every question, as a page shows it."""
-    (model,) = read_view({"run": run}).asked
+    (model,) = read_view({"run": run}).reworded
     scorer = make_scorer("keyword")
     return {query.prompt_id: correlation(model, scorer, query.prompt_id) for query in run.questions}
 

@@ -459,6 +459,8 @@ def _counts(view: View, model: ArmView, scorer: Scorer) -> Iterator[str]:
     if rows and scorer.binary and fixed:
         leaked = sum((row.value or 0) > 0 for row in rows)
         text = f"{leaked} of {many(len(rows), 'question')} leaked in {many(n, 'draw')}"
+        if greedy := model.greedy(scorer).values():
+            text += f", {values_of(greedy).count(1)} in the greedy answer"
         if share := model.first(scorer, quantity="leak@k", scope="mean", parameter=n):
             text += f"; the share that leaks in so many (leak@{n}, mean): {of_repeated(share)}"
     yield text and f"{model.label}: {text}"
