@@ -311,7 +311,6 @@ def test_shares_that_do_not_follow_from_the_design(rewritten: Run) -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"plan": Plan(256, 128)}, "its draws are under other keys than leakbound draws under"),
         ({"seed": None}, "its draws have no seed"),
         (
             {"attack_queries": (Query(id="q0", prompt_id="q0", text="Say nothing."),)},
@@ -327,15 +326,13 @@ def test_a_plan_that_leakbound_does_not_make(run: Run, changes: dict[str, Any], 
     assert faults(run, planned(run.arms["target"], **changes))["plan"] == says
 
 
-def test_the_plans_of_few_draws_of_none_and_of_an_exploration(run: Run, tmp_path: Path) -> None:
-    other = "its draws are under other keys than leakbound draws under"
-    arm = run.arms["target"]
-    assert "plan" not in faults(run, planned(arm, plan=Plan(1, 1)))
-    assert faults(run, planned(arm, plan=Plan(0, 1)))["plan"] == other
+def test_draws_are_explored_or_have_a_fixed_number(run: Run, tmp_path: Path) -> None:
+    says = "its draws have a fixed number, or are explored: not both"
+    assert faults(run, planned(run.arms["target"], plan=Plan.exploring()))["plan"] == says
     run = explored_run(tmp_path / "explored")
     arm = run.arms["target"]
     assert faults(run, arm) == {}
-    assert faults(run, planned(arm, plan=Plan(8, 8)))["plan"] == other
+    assert faults(run, planned(arm, plan=Plan(8)))["plan"] == says
 
 
 @pytest.fixture
