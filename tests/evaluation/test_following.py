@@ -25,9 +25,9 @@ PARTS = Path("arms", "target", "completions")
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three questions of 2,048 draws each, in parts of their own."""
+    """Three questions of 9,000 draws each, in parts of their own."""
     out = tmp_path_factory.mktemp("followed") / "run"
-    evaluate(engine(), who(*"abc"), out=out, n=2048)
+    evaluate(engine(), who(*"abc"), out=out, n=9000)
     return out
 
 

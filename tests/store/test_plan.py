@@ -68,7 +68,7 @@ def test_a_part_has_as_many_whole_questions_as_fit(n: int, queries: int, parts: 
     assert (len(found[0].query_ids), len(found)) == (queries, parts)
 
 
-@pytest.mark.parametrize(("n", "parts"), [(3, 1), (64, 1), (1500, 36), (5000, 175)])
+@pytest.mark.parametrize(("n", "parts"), [(3, 1), (64, 1), (1500, 48), (5000, 350)])
 def test_draws_of_rewritings_are_made_once_and_questions_stand_whole(n: int, parts: int) -> None:
     queries = [Query(id=f"{q}~{i}", prompt_id=q, text="?") for q in IDS for i in range(3)]
     found = QueryShares("fixed", {query.id: n for query in queries}).parts(queries)

@@ -283,12 +283,12 @@ def test_failures_are_recorded_and_tried_again_and_have_no_scores(tmp_path: Path
 
 
 def test_draws_that_never_came_are_missing(arm: Arm) -> None:
-    lost = [Sample(query=QUERIES[0], decoding=arm.decoding, completions=(), missing=4)]
+    lost = [Sample(query=QUERIES[0], decoding=arm.decoding, completions=(), missing=16_384)]
     arm.write_part(arm.parts[0], drawn_part(arm.parts[0], lost))
     score(arm)
     scores = arm.scores("s")
-    assert scores.missing.tolist() == [4, 0, 0, 0, 0]
-    assert (scores.n == 6).all()
+    assert scores.missing.tolist() == [16_384, 0, 0, 0, 0]
+    assert (scores.n == N).all()
 
 
 def test_draws_of_several_arms_add_up_by_query_in_the_order_asked_for() -> None:
@@ -320,7 +320,7 @@ def test_scores_are_counted_over_parts_with_missing_ones_apart(arm: Arm) -> None
 
     before, scores = scored(), arm.scores("s")
     assert scores.query_ids == ("p0", "p1", "p2", "p3", "p4")
-    assert (scores.n == 6).all()
+    assert (scores.n == N).all()
     assert scores.missing.tolist() == [0, 2, 0, 0, 0]
     assert scores.hits.tolist() == [2, 0, 2, 2, 2]
     assert scored() == before  # not written again
