@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -26,6 +27,12 @@ from leakbound.types import Generate
 from tiny import tiny_model_folder
 
 SLICES = ("3/4", "1/4", "4/4", "2/4")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def parts_of_one_question() -> Iterator[None]:
+    with patch("leakbound.store.plan.PART", 100):
+        yield
 
 
 def engine(name: str = "own", **settings: Any) -> AskedEngine:
@@ -81,7 +88,7 @@ MODES: dict[str, dict[str, Any]] = {
     "rewritings": {"rewritings": Rewritings("rules", queries=3), "scorers": "rouge-l-recall"},
     "explored": {"by": ExploringEngine(), "task": laws(), "sampling": Explore("hybrid", 50)},
     "control questions": {"control_questions": "others.csv"},
-    "failed": {"by": engine(broken=lambda query: query.id == "e")},
+    "failed": {"by": engine(broken=lambda query: query.id == "d")},
 }
 
 

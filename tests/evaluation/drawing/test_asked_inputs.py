@@ -506,7 +506,7 @@ def test_a_design_has_a_draw_for_each_query() -> None:
         share(queries_of(1, 1, 1), "fresh", 4, 0)
 
 
-@pytest.mark.parametrize(("n", "parts"), [(1000, 1), (1800, 1), (8000, 18)])
+@pytest.mark.parametrize(("n", "parts"), [(1000, 1), (1800, 1), (8000, 10)])
 def test_parts_hold_whole_questions_and_every_draw_once(n: int, parts: int) -> None:
     nine = queries_of(*[5] * 9)
     sharing = share(nine, "allocated", n, 0)
