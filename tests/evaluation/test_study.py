@@ -311,7 +311,7 @@ def test_every_option_of_the_command_line_reaches_the_study() -> None:
     known = {parameter.name for parameter in from_shell.params}
     others = {"model", "engine", "out", "control", "study", "like", "offline", "dry_run", "as_json"}
     others |= {"ray", "ray_workers", "ray_gpus", "ray_threads", "report_to"}  # who, not what
-    others |= {"patience", "unlisted"}  # in the name of a served model
+    others |= {"patience", "unlisted", "questions"}  # in the name of a served model; a slice
     assert known - others == set(given)
     nothing: dict[str, Any] = {**dict.fromkeys(known), "benchmark": "fictitious:authors=6"}
     rewritten = {"inputs": "rules", "ids": True, "embedder": "f"}

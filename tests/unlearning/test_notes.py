@@ -11,6 +11,7 @@ from rows import FORGET, log, train, weights
 
 from leakbound.engines.loading import load_model
 from leakbound.engines.prompting import Prompting
+from leakbound.text.shown import share
 from leakbound.unlearning import Adapters, Trained, Watch, Weights
 from leakbound.unlearning.work_folder import DISTANCE, MOVED, PUSHED
 
@@ -84,5 +85,5 @@ def test_training_in_16_bits_states_the_fraction_of_weights_that_moved(
     fraction = moved / sum(before[name].numel() for name in names)
     assert 0 < fraction < 0.9
     assert log(done.path)[-1][MOVED] == pytest.approx(fraction)
-    assert f"training moved {fraction:.2%} of the trained weights" in note
+    assert f"training moved {share(fraction)} of the trained weights" in note
     assert not watched(base, tmp_path / "n", "ga", **{**how, "dtype": "float32"})[1]

@@ -148,6 +148,7 @@ writing = under(
 @watching
 @loading
 @writing
+@opt.removed("unlearn --scorer")
 def unlearn(model: str, out: Path, as_json: bool, **values: Any) -> None:
     """Make MODEL forget the forget set of a benchmark or running texts; write the model to --out.
 

@@ -15,6 +15,7 @@ from leakbound.errors import InputError, MixError
 from leakbound.store.files import make_folder, write_json, write_text
 from leakbound.store.lock import locked
 from leakbound.store.trained import LOG, RECIPE
+from leakbound.text.shown import share
 from leakbound.unlearning.recipe import Recipe
 
 PUSHED, DISTANCE, MOVED = "rows pushed", "distance to centres", "weights moved"
@@ -124,8 +125,8 @@ def notes_of(lines: Sequence[Mapping[str, float]]) -> tuple[str, ...]:
             )
         if MOVED in line:
             notes.append(
-                f"training moved {line[MOVED]:.2%} of the trained weights; the steps of the others "
-                "were 0 or too small for 16 bits. To keep small steps, hold the weights in "
+                f"training moved {share(line[MOVED])} of the trained weights; the steps of the "
+                "others were 0 or too small for 16 bits. To keep small steps, hold the weights in "
                 "float32 and only multiply in bfloat16: --dtype float32 --bf16."
             )
     return tuple(notes)

@@ -83,6 +83,7 @@ LEFT_OUT = {
     "record.attack": "steers which input is asked afresh, and no bound rests on how it was found",
     "record.tried": "as the search",
     "record.redacted": "of pages",
+    "record.slice": "a run that states nothing",
     "record.arms": "the others",
     "arm.decoding.max_thinking_tokens": "stands beside no `max_tokens`; said, below",
     "record.files": "digests; a certificate has those of all files",
