@@ -410,9 +410,9 @@ def test_draws_in_several_parts_and_chunks(tmp_path: Path) -> None:
         rewrite(file, lambda rows, chunk=chunk: rows[0].update(chunk=chunk))  # type: ignore[misc]
         assert faults(run) == {"outputs": "part 1 has an output of 'q0' that no plan asks for"}
     file.unlink()
-    rewrite(folder / "part-00003.parquet", of_last(lambda row: row.update(counted="cut")))
+    rewrite(folder / "part-00005.parquet", of_last(lambda row: row.update(counted="cut")))
     assert faults(run) == {
-        "outputs": "part 1 is missing; an output of 'q2' in part 3 is counted otherwise"
+        "outputs": "part 1 is missing; an output of 'q2' in part 5 is counted otherwise"
     }
 
 
