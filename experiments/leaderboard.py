@@ -366,7 +366,7 @@ def _table(lines: Sequence[Sequence[str]]) -> Iterator[str]:
 
 def _cell(standing: MethodStanding) -> str:
     """The range over the seeds, and the lower bound on the median from .001 on."""
-    shown, lower = _range(standing.known), float(standing.median.lower)
+    shown, lower = _range(standing.values), float(standing.median.lower)
     return f"**≥\N{NO-BREAK SPACE}{below(lower)}** ({shown})" if lower >= 1e-3 else shown
 
 

@@ -22,7 +22,8 @@ from leakbound.evaluation import stored_metrics
 from leakbound.evaluation.statements.drawn import Fixed
 from leakbound.evaluation.statements.evidence import ArmEvidence
 from leakbound.evaluation.statements.pooled import Pooled
-from leakbound.evaluation.views.read import read_view
+from leakbound.evaluation.views import questions
+from leakbound.evaluation.views.view import read_view
 from leakbound.scorers import make_scorer
 from leakbound.stats.estimate import Estimate, Side
 from leakbound.store import Arm, Run
@@ -273,13 +274,10 @@ def utility(stored: Stored, *, more: str, base: Sequence[str], way: str = PLAIN)
 
 def correlation(stored: Stored, *, model: str) -> Figure:
     """The median over the questions of r between an answer's log-probability and its leakage."""
-    (view,) = read_view({"run": stored.run(model, REWORDED)}).asked
-    found = [
-        each.correlation
-        for (name, _), each in view.questions.items()
-        if name == RECALL and each.correlation is not None
-    ]
-    return Figure.exact(float(np.median(found)))
+    (view,) = read_view({"run": stored.run(model, REWORDED)}).reworded
+    scorer = make_scorer(RECALL)
+    values = (questions.correlation(view, scorer, query.id) for query in view.run.questions)
+    return Figure.exact(float(np.median([r for r in values if r is not None])))
 
 
 def gap(stored: Stored, *, model: str, worst: bool = False) -> Figure:

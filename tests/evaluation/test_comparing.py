@@ -21,13 +21,9 @@ from scipy import stats as scipy_stats
 from cli.commands import done
 from leakbound import compare, evaluate
 from leakbound.errors import InputError, MixError
-from leakbound.evaluation.statements.comparisons import ArmDifference
-from leakbound.evaluation.views.compared import (
-    difference_verdict,
-    moved,
-)
+from leakbound.evaluation.views.compared import Comparison, change, difference_sentence, moved
 from leakbound.stats import About, Estimate
-from leakbound.store import Run
+from leakbound.store import EstimateRow, Estimates, Run
 from leakbound.testing import FakeEngine
 from leakbound.types import Decoding
 from shared import keep
@@ -88,6 +84,10 @@ def alike(unkeyed: Mapping[str, Run]) -> Iterator[Mapping[str, Run]]:
         yield unkeyed
 
 
+def differences(found: Comparison) -> dict[str, Estimates]:
+    return found.differences(found.scorers[0])
+
+
 def leaks(found: Run) -> np.ndarray:
     """(Q,) draws that leak, counted from the stored completions."""
     hits: Counter[str] = Counter()
@@ -100,11 +100,10 @@ def test_differences_are_those_of_the_counts_and_hold_at_once(alike: Mapping[str
     """Draws with the same keys: each model by itself, alpha halved four times over three."""
     pair = [alike["before"], alike["alike"]]
     found = compare(pair, confidence=0.98)
-    (scorer,) = found.scorers
-    (difference,) = scorer.differences.values()
-    assert not difference.apart
+    assert found.alike == ("alike",)
+    mean, *each = differences(found)["alike"]
     hits = [leaks(one) for one in pair]
-    np.testing.assert_allclose(difference.each.value, (hits[1] - hits[0]) / 200)
+    np.testing.assert_allclose([row.value for row in each], (hits[1] - hits[0]) / 200)
     share = 0.02 / 2 / 3 / 2 / 2  # mean and questions; questions; models; ends
     ends = [
         (scipy_stats.beta.ppf(share, k, 201 - k), scipy_stats.beta.ppf(1 - share, k + 1, 200 - k))
@@ -112,15 +111,15 @@ def test_differences_are_those_of_the_counts_and_hold_at_once(alike: Mapping[str
     ]
     lower = np.nan_to_num(ends[1][0]) - ends[0][1]
     upper = ends[1][1] - np.nan_to_num(ends[0][0])
-    np.testing.assert_allclose(difference.each.lower, lower, atol=1e-9)
-    np.testing.assert_allclose(difference.each.upper, upper, atol=1e-9)
-    assert (difference.rose, difference.fell) == (0, 2)
-    assert difference.mean is not None
-    assert difference.mean.value == pytest.approx(((hits[1] - hits[0]) / 200).mean())
-    assert difference.mean.lower < -11 / 30 < difference.mean.upper < 0
-    assert difference.mean.estimand == "difference in leak probability"
-    assert "beyond the baseline" in difference.each.target
-    assert difference.each.about.jointly
+    np.testing.assert_allclose([row.lower for row in each], lower, atol=1e-9)
+    np.testing.assert_allclose([row.upper for row in each], upper, atol=1e-9)
+    assert sorted(map(moved, each)) == ["fell", "fell", "not shown"]
+    assert mean.query_id is None
+    assert mean.value == pytest.approx(((hits[1] - hits[0]) / 200).mean())
+    assert mean.lower < -11 / 30 < mean.upper < 0
+    assert mean.estimand == "difference in leak probability"
+    assert "beyond the baseline" in each[0].target
+    assert each[0].about.jointly
 
 
 def test_two_models_share_no_random_numbers(runs: Mapping[str, Run]) -> None:
@@ -129,27 +128,27 @@ def test_two_models_share_no_random_numbers(runs: Mapping[str, Run]) -> None:
     hits = np.stack([leaks(one) for one in pair])
     assert hits[0][0] != hits[1][0]  # the same chance of the same words
     found = compare(pair)
-    assert found.scorers[0].differences["like"].apart
+    assert found.alike == ()
     assert "random numbers" not in str(found.tables())
 
 
 def test_other_seeds_are_bet_on_and_narrower(alike: Mapping[str, Run]) -> None:
     widths = []
     for name in ("alike", "apart"):
-        (found,) = compare([alike["before"], alike[name]]).scorers[0].differences.values()
-        assert found.mean is not None
-        assert found.apart == (name == "apart")
-        widths.append(float(found.mean.upper) - float(found.mean.lower))
+        found = compare([alike["before"], alike[name]])
+        mean, *_ = differences(found)[name]
+        assert bool(found.alike) == (name == "alike")
+        widths.append(mean.upper - mean.lower)
     assert widths[1] < widths[0]
 
 
 @pytest.mark.slow
 def test_each_of_several_models_has_its_share(questions: Path) -> None:
     runs = [made(questions, name, LIKE, seed=i) for i, name in enumerate("abc")]
-    two, three = (compare(some).scorers[0].differences["b"] for some in (runs[:2], runs))
-    assert two.each.confidence == pytest.approx(0.995)
-    assert three.each.confidence == pytest.approx(0.9975)
-    assert np.all(np.asarray(three.each.upper) > np.asarray(two.each.upper))
+    two, three = (differences(compare(some))["b"] for some in (runs[:2], runs))
+    assert two[1].confidence == pytest.approx(0.995)
+    assert three[1].confidence == pytest.approx(0.9975)
+    assert all(b.upper > a.upper for a, b in zip(two[1:], three[1:], strict=True))
 
 
 @pytest.mark.slow
@@ -164,12 +163,10 @@ def test_all_that_is_said_holds_as_often_as_is_said(questions: Path) -> None:
             made(questions, f"{number}/{name}", chances, n=32, seed=seed)
             for name, chances, seed in zip("abc", (BEFORE, AFTER, LIKE), seeds, strict=True)
         ]
-        found = compare(runs, confidence=0.5).scorers[0].differences
         missed[apart] += not all(
-            np.all((np.asarray(d.each.lower) <= truth[k]) & (truth[k] <= np.asarray(d.each.upper)))
-            and d.mean is not None
-            and d.mean.lower <= truth[k].mean() <= d.mean.upper
-            for k, d in found.items()
+            row.lower <= value <= row.upper
+            for label, rows in differences(compare(runs, confidence=0.5)).items()
+            for row, value in zip(rows, (truth[label].mean(), *truth[label]), strict=True)
         )
     for count in missed.values():
         assert scipy_stats.binomtest(count, 16, 0.5, alternative="greater").pvalue > 0.001
@@ -194,22 +191,22 @@ def test_decodings_of_one_run_are_compared(questions: Path) -> None:
 def test_the_leaderboard_is_of_the_excess_where_all_have_a_control(questions: Path) -> None:
     control = law((0.05, 0.05, 0.05))
     runs = [made(questions, n, p, control=control) for n, p in (("a", BEFORE), ("b", AFTER))]
-    (scorer,) = compare(runs).scorers
-    assert scorer.against_control
-    bounds = {one.label: scorer.certified(one) for one in scorer.standings}
+    found = compare(runs)
+    (scorer,) = found.scorers
+    assert found.against_control(scorer)
     for opened in runs:
         row = opened.estimates.mean("leak probability", beyond="control")
-        assert bounds[opened.path.name] == row.upper
+        assert found.certified(opened.path.name, scorer) == row.upper
     assert [t.rows[0][0].text for t in compare(runs).tables() if "leaderboard" in t.title] == ["b"]
     alone = made(questions, "alone", AFTER, seed=1)
-    assert not compare([*runs, alone]).scorers[0].against_control
+    assert not compare([*runs, alone]).against_control(scorer)
 
 
 def test_the_front_is_of_those_that_none_beats(runs: Mapping[str, Run]) -> None:
-    utility: Mapping[str, float] = {"before": 0.9, "after": 0.4, "like": 0.4}
-    (scorer,) = compare(runs).scorers
-    standings = tuple(replace(one, utility=utility[one.label]) for one in scorer.standings)
-    assert replace(scorer, standings=standings).front() == {"before", "after"}
+    useful = {"before": {"u": 0.9}, "after": {"u": 0.4}, "like": {"u": 0.4}}
+    found = replace(compare(runs), utility="u", useful=useful)
+    front = [row["model"] for row in found.leaderboard(found.scorers[0]) if row["front"]]
+    assert sorted(front) == ["after", "before"]
 
 
 def test_what_cannot_be_compared_is_refused(
@@ -281,28 +278,12 @@ Ends = tuple[float, float]
 FELL, ROSE, STILL = (-0.5, -0.3), (0.3, 0.5), (-0.1, 0.1)
 
 
-def estimate(lower: float | np.ndarray, upper: float | np.ndarray) -> Estimate:
-    value = (lower + upper) / 2
+def difference(question: str | None, ends: Ends) -> EstimateRow:
+    lower, upper = ends
     about = About(quantity="leak probability", beyond="baseline")
     how = {"confidence": 0.99, "side": "both", "n": 64, "missing": 0, "method": "by hand"}
-    return Estimate(about=about, value=value, lower=lower, upper=upper, **how)  # type: ignore[arg-type]
-
-
-def difference(mean: Ends | None, *each: Ends) -> ArmDifference:
-    lower, upper = np.transpose(each)
-    return ArmDifference(
-        query_ids=tuple(f"q{i}" for i in range(len(each))),
-        mean=None if mean is None else estimate(*mean),
-        each=estimate(lower, upper),
-        apart=True,
-    )
-
-
-def said(found: ArmDifference, *, binary: bool = True) -> tuple[str, str]:
-    one = difference_verdict("after", found, "keyword", binary, "before", 0.99)
-    assert (one.model, one.scorer, one.baseline) == ("after", "keyword", "before")
-    assert one.sentence.endswith(" (99 %, all at once).")
-    return one.kind, one.sentence.removesuffix(" (99 %, all at once).")
+    made = Estimate(about=about, value=sum(ends) / 2, lower=lower, upper=upper, **how)  # type: ignore[arg-type]
+    return EstimateRow("after", "keyword", question, made)
 
 
 BY, TINY = "by at least 0.30 on average", "by at least 0.00012 on average"
@@ -334,10 +315,13 @@ SAYS = {
 def test_a_verdict_says_what_is_shown_and_no_more(
     mean: Ends | None, each: list[Ends], kind: str, sentence: str
 ) -> None:
-    assert said(difference(mean, *each)) == (kind, f"{SAYS[kind]}: {sentence}")
+    rows = [difference(f"q{i}", ends) for i, ends in enumerate(each)]
+    rows += [] if mean is None else [difference(None, mean)]
+    assert change(rows) == kind
+    shown = difference_sentence("after", "before", rows, binary=True, confidence=0.99)
+    assert shown == f"{SAYS[kind]}: {sentence} (99 %, all at once)."
 
 
 def test_an_end_at_0_shows_nothing() -> None:
-    assert moved(difference(None, (-0.2, 0.0), (0.0, 0.2), FELL, ROSE).each) == (
-        "not shown", "not shown", "fell", "rose",
-    )  # fmt: skip
+    rows = (difference("q", ends) for ends in ((-0.2, 0.0), (0.0, 0.2), FELL, ROSE))
+    assert [*map(moved, rows)] == ["not shown", "not shown", "fell", "rose"]

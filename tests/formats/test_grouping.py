@@ -16,7 +16,7 @@ import pytest
 from contents import drawn
 from formats.reading import Read, grouped, read
 from leakbound.errors import IncompleteError, InputError
-from leakbound.evaluation.views.words import described
+from leakbound.evaluation.views.specification import described
 from leakbound.formats import grouping as module
 from leakbound.formats.grouping import Draw, Spool, group, join
 from leakbound.formats.rows import SampleFile, SampleRow

@@ -23,8 +23,6 @@ from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError
 from leakbound.evaluation import evaluate
 from leakbound.plotting import KINDS, figures_table
-from leakbound.plotting.material import ChartRow
-from leakbound.plotting.rows import front_of
 from leakbound.stats import mean_bound, proportion_bound
 from leakbound.store import DamagedError, Run
 from leakbound.types import Decoding, Prompt
@@ -208,14 +206,6 @@ def test_leak_at_k_has_a_joint_band_around_the_unbiased_estimate(made: Made, dra
         assert float(mine[k]["lower"]) < float(mine[k]["value"]) < float(mine[k]["upper"])
     single = run.estimates.mean("mean leakage", scorer=ROUGE)
     assert float(mine[1]["upper"]) > single.upper  # all k at once is more than the mean alone
-
-
-def test_the_front_holds_what_no_other_target_beats() -> None:
-    points = {"good": (0.9, 0.2), "worse": (0.8, 0.3), "leaks little": (0.7, 0.1)}
-    rows = [
-        ChartRow(name, "mean score", value, x=utility) for name, (utility, value) in points.items()
-    ]
-    assert [row.model for row in front_of(rows)] == ["leaks little", "good"]
 
 
 def test_a_training_is_drawn_without_the_weights_of_its_terms(drawn: Path) -> None:

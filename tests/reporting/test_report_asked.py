@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from html import unescape
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -14,18 +15,24 @@ from contents import rows
 from leakbound.errors import IncompleteError
 from leakbound.evaluation import evaluate
 from leakbound.evaluation.statements.grid import GRID
-from leakbound.evaluation.views.grids import decodings_grid, effects_grid
-from leakbound.evaluation.views.read import read_view
+from leakbound.evaluation.views.questions import (
+    LeakingQuery,
+    found_leakage,
+    how_asked,
+    leaking_most,
+)
 from leakbound.evaluation.views.table import interval
-from leakbound.evaluation.views.view import RewrittenModel, ScorerView, View
+from leakbound.evaluation.views.tables import decodings_table, effects_table
+from leakbound.evaluation.views.view import View, read_view
 from leakbound.reporting.page import render
+from leakbound.scorers import make_scorer
 from leakbound.store import Run
 from leakbound.store.inputs import read_attack_queries
 from leakbound.study import Rewritings
 from report_runs import bound
 
 pytestmark = pytest.mark.slow
-KEYWORD = ScorerView("keyword", True)
+KEYWORD = make_scorer("keyword")
 
 
 @pytest.fixture(scope="module")
@@ -39,25 +46,25 @@ def page(view: View) -> Page:
 
 
 @pytest.fixture(scope="module")
-def model(view: View) -> RewrittenModel:
-    """The model, without its control."""
-    return view.asked[0]
+def leaking(view: View) -> dict[str, list[LeakingQuery]]:
+    """The queries of the model that leak most, by scorer; not those of its control."""
+    return leaking_most(view.reworded[0])
 
 
 def test_the_queries_that_leak_most_come_with_what_leaked(
-    model: RewrittenModel, page: Page
+    leaking: dict[str, list[LeakingQuery]], page: Page
 ) -> None:
-    worst = model.worst["keyword"]
+    worst = leaking["keyword"]
     ends = [query.leakage.lower for query in worst]
     assert ends == sorted(ends, reverse=True)
-    assert {query.id for query in worst[:2]} == {"author-00~00", "author-01~00"}
-    for query in worst:
-        (leaked,) = query.examples  # the other answer does not leak
-        assert leaked.count == round((query.leakage.value or 0) * query.leakage.n)
+    assert {shown.query.id for shown in worst[:2]} == {"author-00~00", "author-01~00"}
+    for shown in worst:
+        (leaked,) = shown.examples  # the other answer does not leak
+        assert leaked.count == round((shown.leakage.value or 0) * shown.leakage.n)
         assert SECRET in str(leaked.text)
-    assert str(worst[0].text) in page.body
+    assert worst[0].query.text in page.body
     assert f"{worst[0].examples[0].text} ({worst[0].examples[0].count}×)" in page.body
-    both = model.worst["rouge-l-recall"][0].examples
+    both = leaking["rouge-l-recall"][0].examples
     assert [text.scores[1] for text in both] == sorted((t.scores[1] for t in both), reverse=True)
     assert len(both) == 2
 
@@ -68,19 +75,17 @@ def test_what_a_search_found_is_shown_with_its_fresh_bounds(
     run = asked["forgot"]
     stored = read_attack_queries(run.path)
     assert stored is not None
-    assert len(view.found) == len(stored) == 3
-    for one, found in zip(view.found, stored, strict=True):
-        question = found.query.prompt_id
-        fresh = bound(run, question, arm=str(found.arm))
-        assert one.leakage("keyword") == fresh
-        assert one.leakage("keyword", one.own) == bound(run, question, arm="target")
-        assert (one.lower, one.draws) == (found.lower, found.rounds[-1].draws)
-        assert str(one.text) in page.body
+    assert len(view.attacks) == len(stored) == 3
+    for row, found in zip(view.attacks, stored, strict=True):
+        fresh = bound(run, found.query.prompt_id, arm=str(found.arm))
+        assert found_leakage(row, KEYWORD) == fresh
+        assert row[1] == found
+        assert found.query.text in page.body
         assert interval(fresh) in page.body.replace("\N{NO-BREAK SPACE}", " ")
         changed = bool(found.query.prefix or found.shots or found.query.source != "original")
-        assert (one.asked == f"own words, {found.decoding.name}") == (not changed)
-        assert found.query.prefix in one.asked
-        assert one.asked in page.body
+        assert (how_asked(*row) == f"own words, {found.decoding.name}") == (not changed)
+        assert found.query.prefix in how_asked(*row)
+        assert how_asked(*row) in page.body
     assert any(found.query.prefix for found in stored)
 
 
@@ -91,7 +96,8 @@ def test_the_page_is_well_formed_and_hostile_rewritings_stay_text(page: Page, vi
     links = [a["href"] or "" for a in page.named("a")]
     assert all(link[1:] in ids for link in links if link.startswith("#"))
     assert not page.named("b")
-    assert any(HOSTILE in str(query.text) for query in view.asked[0].worst["keyword"])
+    leaking = leaking_most(view.reworded[0])["keyword"]
+    assert any(HOSTILE in shown.query.text for shown in leaking)
     assert HOSTILE in page.body
 
 
@@ -105,9 +111,8 @@ def test_redaction_covers_rewritings_what_was_found_and_explored_texts(
     assert "secretp0" not in render(read_view(explored, redact=True))
     assert not any(text.partition(" the novel")[0] in html for text in REWRITINGS)
     assert "So 1:" not in html
-    worst = [query for queries in view.asked[0].worst.values() for query in queries]
-    assert {text.text for query in worst for text in query.examples} == {None}
-    assert {found.text for found in view.found} == {None}
+    worst = [shown for queries in leaking_most(view.reworded[0]).values() for shown in queries]
+    assert {text.text for shown in worst for text in shown.examples} == {None}
     found = read_attack_queries(asked["forgot"].path) or ()
     openers = [one.query.prefix for one in found if one.query.prefix]
     assert openers
@@ -123,9 +128,10 @@ def test_a_query_that_failed_takes_its_question_out_and_is_told(tmp_path: Path) 
     with pytest.raises(IncompleteError):
         evaluate(engine, task, out=tmp_path / "run", n=64, rewritings=Rewritings("benchmark"))
     view = read_view({"half": Run.open(tmp_path / "run")})
-    (model,) = view.asked
-    assert {question for _, question in model.questions} == {"author-01", "author-02"}
-    assert model.rows.leakage("keyword", scope="mean") is None
+    (model,) = view.reworded
+    asked = {q.id for q in view.questions if model.leakage(KEYWORD, q.id, scope="question")}
+    assert asked == {"author-01", "author-02"}
+    assert model.leakage(KEYWORD, scope="mean") is None
     assert "half: queries that could not be sampled: 1." in Page(render(view)).body
 
 
@@ -148,11 +154,11 @@ def body(view: View) -> str:
 def test_every_cell_is_in_map_and_table(grids: View, decodings: dict[str, Run]) -> None:
     run = decodings["grid"]
     for scorer in grids.scorers:
-        ((label, grid),) = ((at, g) for at, g in grids.grids if g.scorer == scorer.name)
-        assert label == "grid"
-        assert (grid.temperatures, grid.top_ps, grid.k) == ((0.5, 1.0), (0.9, 1.0), 32)
+        (grid,) = (grid for grid in grids.grids if grid.scorer == scorer.name)
+        assert (grid.run_label, grid.k) == ("grid", 32)
+        assert set(grid.leakage) == set(product((0.5, 1.0), (0.9, 1.0)))
         cells = charts(render(grids))[f"temperature and top-p ({scorer.name})"]
-        shown = decodings_grid(grid)
+        shown = decodings_table(grid)
         joint = rows(run, scorer=scorer.name, scope="mean", jointly=True)
         assert len(joint) == 8
         for row in joint:
@@ -170,4 +176,4 @@ def test_every_cell_is_in_map_and_table(grids: View, decodings: dict[str, Run]) 
             ends = [float(cell[end]) for end in ("value", "lower", "upper")]
             assert ends == [row.value, row.lower, row.upper]
         effects = [row.value for row in rows(run, scorer=scorer.name, arm=GRID)]
-        assert [line[1].value for line in effects_grid(grid).rows] == effects
+        assert [line[1].value for line in effects_table(grid).rows] == effects

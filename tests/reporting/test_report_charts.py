@@ -16,12 +16,9 @@ from opened import Page, charts
 import leakbound
 from leakbound import stats
 from leakbound.errors import InputError
-from leakbound.evaluation.views.compared import ModelMoves, Move, Moved
-from leakbound.evaluation.views.draws import FAR, known_of_mean, known_of_worst
-from leakbound.evaluation.views.read import read_view
-from leakbound.evaluation.views.table import Interval
-from leakbound.evaluation.views.view import ScorerView, View
-from leakbound.evaluation.views.words import means_by
+from leakbound.evaluation.views.draws import FAR, known_at_k
+from leakbound.evaluation.views.sentences import means_by
+from leakbound.evaluation.views.view import View, read_view
 from leakbound.plotting import KINDS
 from leakbound.plotting.canvas import Canvas, settings
 from leakbound.plotting.drawing import DRAW
@@ -30,10 +27,11 @@ from leakbound.plotting.rows import DIFFERENCES, NAIVE
 from leakbound.plotting.style import BLACK, COLOURS, GREY, styles
 from leakbound.reporting.figures import difference_figures, figures_of
 from leakbound.reporting.page import asset, render
-from leakbound.store import Run
+from leakbound.scorers import make_scorer
+from leakbound.store import EstimateRow, Run
 
 HOSTILE = "</title><script>alert(1)</script>\u202e$x$"
-KEYWORD = ScorerView("keyword", True)
+KEYWORD = make_scorer("keyword")
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -74,15 +72,15 @@ def test_every_question_is_in_the_data_of_the_first_chart(view: View, html: str)
             mine = [r for r in shown if (r["model"], r["quantity"]) == (model.label, leakage)]
             assert mine == sorted(mine, key=lambda row: float(row["value"]))
             for question in view.questions:
-                cell, other = (m.at(question.id, scorer) for m in (model, control))
-                assert cell is not None
+                bound, other = (m.leakage(scorer, question.id) for m in (model, control))
+                assert bound is not None
                 assert other is not None
-                bound, row = cell.leakage, by_place[model.label, question.id, leakage]
+                row = by_place[model.label, question.id, leakage]
                 assert ends(row) == (bound.value, bound.lower, bound.upper)
                 row = by_place[model.label, question.id, "control"]
-                assert ends(row)[1:] == (other.leakage.lower, other.leakage.upper)
+                assert ends(row)[1:] == (other.lower, other.upper)
                 row = by_place[model.label, question.id, "greedy"]
-                assert ends(row) == (cell.greedy, None, None)
+                assert ends(row) == (model.greedy(scorer)[question.id].value, None, None)
 
 
 def test_curves_have_the_estimates_of_the_view(view: View, html: str) -> None:
@@ -92,16 +90,15 @@ def test_curves_have_the_estimates_of_the_view(view: View, html: str) -> None:
     for quantity, name in (("leak@k", "leak@k"), ("worst of k", NAIVE)):
         for model in view.models:
             mine = [r for r in shown if (r["model"], r["quantity"]) == (model.label, name)]
-            known = means_by(model.cells(scorer), quantity)
+            known = means_by(model, scorer, quantity)
             assert {float(row["k"]): float(row["value"]) for row in mine} == known
     shown = data[f"Pr[X > x] at the question that leaks most ({graded.name})"]
-    lower = {
-        q.id: view.targets[0].measured[graded.name, q.id].leakage.lower for q in view.questions
-    }
+    lower = {row.query_id: row.lower for row in view.targets[0].leakages(graded)}
     assert {row["question"] for row in shown} == {max(lower, key=lambda q: lower[q])}
     for row in shown:
         model = next(model for model in view.models if model.label == row["model"])
-        tail = model.measured[graded.name, row["question"]].by_parameter("tail")[float(row["x"])]
+        tails = model.by_parameter(graded, row["question"], quantity="tail")
+        tail = tails[float(row["x"])]
         assert ends(row) == (tail.value, tail.lower, tail.upper)
 
 
@@ -110,11 +107,9 @@ def test_the_page_has_far_charts_of_each_target(far: View) -> None:
     assert {row["model"] for row in shown} == {"full", "NPO"}
     assert float(shown[-1]["k"]) == 10**9
     for model in far.targets:
-        for group, points in (
-            ("worst question", known_of_worst(model, KEYWORD)),
-            ("mean over the questions", known_of_mean(model, KEYWORD)),
-        ):
-            known = {at.k: at for at in points}
+        points = known_at_k(model, KEYWORD)
+        for group, scope in (("worst question",) * 2, ("mean over the questions", "mean")):
+            known = {at.k: at for at in points[scope]}
             mine = [r for r in shown if (r["model"], r["over"]) == (model.label, group)]
             for row in mine:
                 at = known[int(row["k"])]
@@ -125,19 +120,20 @@ def test_the_page_has_far_charts_of_each_target(far: View) -> None:
 def test_the_worst_question_and_the_mean_have_bounds_of_their_own(far: View) -> None:
     """The largest proof and the worst's bound; the mean of the proofs and that of the counts."""
     for model in far.models:
-        for cell in model.measured.values():
-            known = cell.by_parameter("leak@k")
-            carried = stats.carried(cell.leakage.estimate, [int(k) for k in known])
+        for leakage in model.leakages(KEYWORD):
+            known = model.by_parameter(KEYWORD, leakage.query_id, quantity="leak@k")
+            carried = stats.carried(leakage.estimate, [int(k) for k in known])
             rows = list(known.values())
             assert list(carried.lower) == pytest.approx([row.lower for row in rows], rel=1e-9)
             assert list(carried.upper) == pytest.approx([row.upper for row in rows], rel=1e-9)
-        proofs = [cell.proved.lower for cell in model.measured.values() if cell.proved]
-        worst, mean = known_of_worst(model, KEYWORD), known_of_mean(model, KEYWORD)
-        row = model.rows.leakage("keyword", scope="worst question", beyond=None)
+        proofs = [row.lower for row in model.leakages(KEYWORD, proved=True)]
+        points = known_at_k(model, KEYWORD)
+        worst, mean = points["worst question"], points["mean"]
+        row = model.leakage(KEYWORD, scope="worst question")
         assert row is not None
         first = (worst[0].proved, worst[0].lower, worst[0].upper)
         assert first == pytest.approx((max(proofs, default=0.0), row.lower, row.upper))
-        assert mean[0].proved == pytest.approx(sum(proofs) / len(model.measured))
+        assert mean[0].proved == pytest.approx(sum(proofs) / len(model.questions(KEYWORD)))
         assert [at.k for at in worst] == [at.k for at in mean] == list(FAR)
         assert 0 < mean[0].lower < mean[0].upper < 1
         assert mean[-1].lower <= worst[-1].upper
@@ -147,7 +143,7 @@ def test_the_worst_question_and_the_mean_have_bounds_of_their_own(far: View) -> 
 def test_scores_between_0_and_1_have_no_closed_form(view: View) -> None:
     (graded,) = (scorer for scorer in view.scorers if not scorer.binary)
     assert figures_of(view, "far", "", graded) == []
-    assert known_of_mean(view.models[0], graded) == []
+    assert known_at_k(view.models[0], graded) == {}
 
 
 def drawn(name: str, rows: Any, labels: Any) -> Canvas:
@@ -167,7 +163,7 @@ def heights(canvas: Canvas) -> list[float]:
 @pytest.mark.parametrize("name", ["questions", "naive", "far", "spread"])
 def test_what_is_drawn_is_what_the_rows_say(name: str, far: View) -> None:
     """Each number of the rows is drawn, and no other: estimates, bounds and greedy answers."""
-    material = Material(given=far)
+    material = Material(far)
     rows = KINDS[name].made(material)
     found = {y for y in heights(drawn(name, rows, material.labels)) if y == y}
     wanted = {
@@ -179,15 +175,19 @@ def test_what_is_drawn_is_what_the_rows_say(name: str, far: View) -> None:
     assert found == wanted
 
 
-def move(value: float, half: float = 0.05, name: str = "q") -> Move:
-    how: Moved = "rose" if value > half else "fell" if value < -half else "not shown"
-    return Move(name, Interval(value, value - half, value + half), how)
+def move(value: float, name: str | None) -> EstimateRow:
+    about = stats.About(quantity="leak probability", beyond="baseline", scope="query")
+    half = 0.05 if name else 0.1
+    bounds = {"value": value, "lower": value - half, "upper": value + half, "confidence": 0.99}
+    made: Any = {"about": about, "side": "both", "n": 1, "missing": 0, "method": "", **bounds}
+    return EstimateRow("after", "keyword", name, stats.Estimate(**made))
 
 
-def test_every_difference_has_its_interval_those_that_fell_most_first() -> None:
-    three = (move(0.4, name="b"), move(-0.6, name="a"), move(0.0, name="c"))
-    moves = [ModelMoves(label="after", mean=Interval(-0.1, -0.2, 0), each=three)]
-    rows = list(DIFFERENCES.rows(moves))
+def test_every_difference_has_its_interval_those_that_fell_most_first(
+    runs: dict[str, Run],
+) -> None:
+    four = (move(0.4, "b"), move(-0.6, "a"), move(0.0, "c"), move(-0.1, None))
+    rows = list(DIFFERENCES.rows({"after": four}))
     assert [(row.quantity, row.question) for row in rows] == [
         ("fell", "a"), ("not shown", "c"), ("rose", "b"), ("mean", "")
     ]  # fmt: skip
@@ -197,14 +197,13 @@ def test_every_difference_has_its_interval_those_that_fell_most_first() -> None:
     (axes,) = canvas.figure.axes
     assert {line.get_marker() for line in axes.lines} >= {"^", "v"}  # told apart by more than hue
     assert axes.get_ylim()[0] < -0.65 < 0.45 < axes.get_ylim()[1]
-    (shown,) = difference_figures(moves, "before")
-    assert shown.caption == "difference from before, question by question"
-    assert difference_figures([], "before") == []
+    (shown,) = difference_figures(leakbound.compare(runs), KEYWORD)
+    assert shown.caption == "difference from full, question by question"
 
 
-def test_texts_of_others_stay_text_and_every_chart_is_named() -> None:
-    moves = [ModelMoves(label=HOSTILE, mean=None, each=(move(0.4, name=HOSTILE),))] * 2
-    (shown,) = difference_figures(moves, HOSTILE)
+def test_texts_of_others_stay_text_and_every_chart_is_named(runs: dict[str, Run]) -> None:
+    named = dict(zip((HOSTILE, f"{HOSTILE}1"), runs.values(), strict=True))
+    (shown,) = difference_figures(leakbound.compare(named), KEYWORD)
     assert "<script>" not in shown.svg + shown.csv
     assert "\u202e" not in shown.svg + shown.csv
     pages = ElementTree.fromstring(f"<div>{shown.svg}</div>")

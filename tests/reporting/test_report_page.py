@@ -24,11 +24,11 @@ from canned_runs import (
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import evaluate
 from leakbound.evaluation.statements.rows import LEAKAGE
-from leakbound.evaluation.views.read import read_view
+from leakbound.evaluation.views import verdict
+from leakbound.evaluation.views.sentences import MOST_ASKED, MOST_CHARACTERS
 from leakbound.evaluation.views.table import Table, interval
 from leakbound.evaluation.views.verdict import verdicts
-from leakbound.evaluation.views.view import View
-from leakbound.evaluation.views.words import MOST_ASKED, MOST_CHARACTERS
+from leakbound.evaluation.views.view import View, read_view
 from leakbound.reporting import picture, write_report
 from leakbound.reporting.details import unpacked
 from leakbound.reporting.page import render
@@ -99,7 +99,9 @@ def test_the_numbers_are_the_estimates(page: Page, runs: dict[str, Run]) -> None
                 assert row.value in shown, row
 
 
-def test_the_card_of_each_target_stands_before_all_else(page: Page, view: View) -> None:
+def test_the_card_of_each_target_stands_before_all_else(
+    page: Page, view: View, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = page.body.partition("every question (keyword)")[0].replace("\N{NO-BREAK SPACE}", " ")
     for found in verdicts(view):
         assert found.number is not None
@@ -110,10 +112,11 @@ def test_the_card_of_each_target_stands_before_all_else(page: Page, view: View) 
     assert len([a for a in page.named("span") if "word" in str(a.get("class")).split()]) == 2
     assert "no control" not in first.lower()
     assert "sampled at T=1" not in page.body  # no paragraph says it all again
-    html = render(view, certificates={"NPO": "certificate.json: pass, p<=1"})
-    assert html.count("certificate.json: pass, p&lt;=1") == 1
+    monkeypatch.setattr(verdict, "certificate", lambda run: f"certificate of <{run.path.name}>")
+    html = render(view)
+    assert html.count("certificate of &lt;npo&gt;") == 1
     cards = html.partition('class="verdicts')[2].partition("</ol>")[0].split("<li")
-    assert "certificate.json" in cards[2]
+    assert "certificate of &lt;npo&gt;" in cards[2]
 
 
 def test_a_control_stands_once_beside_both(runs: dict[str, Run], view: View) -> None:
@@ -204,8 +207,7 @@ def test_each_is_shown_or_cut_with_its_length_said(swollen: str, hostile: dict[s
 def test_a_question_opens_to_every_bound_and_its_words_that_leak(view: View, html: str) -> None:
     said = question(html, 2).body.replace("\N{NO-BREAK SPACE}", " ")
     for scorer in view.scorers:
-        cell = view.models[0].measured[scorer.name, "author-01"]
-        for row in cell.rows.plain(quantity=("leak@k", "tail")):
+        for row in view.models[0].where(scorer, "author-01", quantity=("leak@k", "tail")):
             name = "leak@{:,.0f}" if row.quantity == "leak@k" else "Pr[X > {:g}]"
             assert f"{name.format(row.parameter)} {interval(row)}" in said
     marks = re.findall("<mark>([^<]*)</mark>", unpacked(html).split('<div class="detail">')[1])

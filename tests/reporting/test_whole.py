@@ -18,7 +18,7 @@ from canned_runs import asked_benchmark, asked_engine, benchmark, make_run
 from cli.commands import done
 from leakbound.evaluation import evaluate, summary
 from leakbound.evaluation.statements.rows import CLAIMS, LEAKAGE
-from leakbound.evaluation.views.read import read_view
+from leakbound.evaluation.views.view import read_view
 from leakbound.plotting import figures
 from leakbound.reporting.page import render
 from leakbound.stats import About

@@ -39,7 +39,12 @@ from leakbound.evaluation.planning.plan import require_confidence
 from leakbound.evaluation.scoring.score import in_reading_of, readings_among, score_run, slug
 from leakbound.evaluation.statements.claims import Tail, sampled_arm, tail_of
 from leakbound.evaluation.statements.proof import proved_tail
-from leakbound.evaluation.views.specification import departures, public_id, short_limit, told_of
+from leakbound.evaluation.views.specification import (
+    departures,
+    public_id,
+    short_limit,
+    specification_of,
+)
 from leakbound.scorers import (
     Of,
     digest,
@@ -203,7 +208,7 @@ def _about(run: Run, arm: Arm, claim: LeakClaim) -> dict[str, str]:
     }
     return {
         **{heading: text for heading, text in only.items() if text},
-        **told_of(run, arm),
+        **specification_of(run, arm),
         "Scores": f"{scorer.name} ({digest(scorer)}), rule {RULE}",
     }
 

@@ -27,8 +27,8 @@ from leakbound.engines import Prompting, open_engine
 from leakbound.evaluation import Table, evaluate
 from leakbound.evaluation.drawing.readings import retain_recall
 from leakbound.evaluation.scoring.score import slug
+from leakbound.evaluation.views.sentences import mean_of
 from leakbound.evaluation.views.table import interval
-from leakbound.evaluation.views.words import mean_of
 from leakbound.reporting import write_report
 from leakbound.scorers import make_scorer
 from leakbound.stats import percent, proportion_bound

@@ -7,26 +7,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from leakbound.errors import InputError, MixError
-from leakbound.evaluation.statements.comparisons import differences, mean_of, median_of, standing
-from leakbound.evaluation.views.compared import (
-    UTILITY,
-    Comparison,
-    ModelStanding,
-    ScorerComparison,
-    differing,
+from leakbound.evaluation.statements.comparisons import (
+    difference_rows,
+    mean_of,
+    median_of,
+    share_nothing,
+    standing_rows,
 )
+from leakbound.evaluation.views.compared import UTILITY, Comparison, differing
 from leakbound.evaluation.views.methods import MethodComparison, MethodStanding
-from leakbound.evaluation.views.read import (
-    drawn_as,
-    facts_of,
-    require_same_questions,
-    sampled_targets,
-)
 from leakbound.evaluation.views.summary import metrics_of
+from leakbound.evaluation.views.view import ArmView, require_same_questions, sampled_targets
 from leakbound.scorers import make_scorer
-from leakbound.store import Arm, Run
+from leakbound.store import Arm, EstimateRow, Estimates, Run
 from leakbound.store.identity import which_model
 from leakbound.stress import named_stress
+from leakbound.types import Scorer
 
 _NUMBERED = re.compile(r"[-_. ]*(?:seed[-_. ]*)?\d+$")  # what tells the seeds of a method apart
 _ITS_OWN = {"model", "drawn as", "weights", "run", "outputs"}  # facts that no two models share
@@ -74,39 +70,34 @@ def compare(
     scorers = _common(named)
     chosen = _utility(named, utility)
     _require_apart(targets)
-    (baseline, (_, first)), *others = targets.items()
-    first_run = next(iter(named.values()))
+    baseline, *others = targets
+    first, first_run = targets[baseline].arm, next(iter(named.values()))
     withheld = any(run.redacted for run in named.values())
-    facts = {label: facts_of(named[run], arm) for label, (run, arm) in targets.items()}
-    made = differing(targets, {
-        label: {k: v for k, v in own.items() if k not in _ITS_OWN} for label, own in facts.items()
-    })  # fmt: skip
+    made = {label: model.facts for label, model in targets.items()}
+    rows: list[EstimateRow] = []
+    for scorer in scorers:
+        rows += difference_rows(
+            {label: targets[label].arm for label in others},
+            first,
+            scorer,
+            questions=len(first_run.questions),
+            confidence=confidence,
+        )
+        for label, model in targets.items():
+            rows += standing_rows(label, model.run, model.arm, scorer, confidence)
     return Comparison(
         baseline=baseline,
         labels=tuple(targets),
         confidence=confidence,
-        made=made,
+        made=differing(made, leave_out=_ITS_OWN),
+        scorers=scorers,
+        statements=Estimates(tuple(rows)),
+        alike=tuple(la for la in others if not share_nothing([targets[la].arm], [first])),
+        draws={label: model.arm.usage.draws for label, model in targets.items()},
         utility=chosen,
-        ledgers={label: arm.ledger for label, (_, arm) in targets.items()},
+        useful={label: metrics_of(model.run, "target") for label, model in targets.items()},
+        ledgers={label: model.ledger for label, model in targets.items()},
         questions={} if withheld else {query.id: query.text for query in first_run.questions},
-        scorers=tuple(
-            ScorerComparison(
-                scorer=name,
-                binary=make_scorer(name).binary,
-                differences=differences(
-                    {label: arm for label, (_, arm) in others},
-                    first,
-                    make_scorer(name),
-                    questions=len(first_run.questions),
-                    confidence=confidence,
-                ),
-                standings=tuple(
-                    _standing(label, named[run], arm, name, chosen, confidence)
-                    for label, (run, arm) in targets.items()
-                ),
-            )
-            for name in scorers
-        ),
     )
 
 
@@ -148,17 +139,15 @@ def compare_methods(
     for label in named:
         methods.setdefault(_NUMBERED.sub("", label) or label, []).append(label)
     for method, labels in methods.items():
-        _require_trained_apart(method, {label: targets[label][1] for label in labels})
-    controls = {label: named[label].arm(arm.key.control) for label, (_, arm) in targets.items()}
+        _require_trained_apart(method, {label: targets[label].arm for label in labels})
+    controls = {label: m.run.arm(m.key.control) for label, m in targets.items()}
     lacking = [label for label, control in controls.items() if control is None]
     if lacking and len(lacking) < len(controls):
         raise MixError(f"of these runs {_listed(lacking)} have no control. Give each one, or none.")
 
-    def standing(method: str, scorer: str) -> MethodStanding:
+    def standing(method: str, scorer: Scorer) -> MethodStanding:
         labels = methods[method]
-        bounds = [
-            mean_of(targets[label][1], controls[label], make_scorer(scorer)) for label in labels
-        ]
+        bounds = [mean_of(targets[label].arm, controls[label], scorer) for label in labels]
         median = median_of(bounds, confidence)
         means = [bound(confidence=confidence, side="both").value for bound in bounds]
         values = [None if value != value else float(value) for value in means]
@@ -167,11 +156,11 @@ def compare_methods(
         )
 
     return MethodComparison(
-        standings={name: tuple(standing(m, name) for m in methods) for name in scorers},
+        standings={s.name: tuple(standing(m, s) for m in methods) for s in scorers},
         excess=not lacking,
         under=stress,
         confidence=confidence,
-        ledgers={label: arm.ledger for label, (_, arm) in targets.items()},
+        ledgers={label: model.ledger for label, model in targets.items()},
     )
 
 
@@ -201,7 +190,7 @@ def _named(runs: Sequence[Run | str | Path] | Mapping[str, Run]) -> dict[str, Ru
     return named
 
 
-def _common(runs: Mapping[str, Run]) -> tuple[str, ...]:
+def _common(runs: Mapping[str, Run]) -> tuple[Scorer, ...]:
     """The scorers that all runs were bounded under, once they are known to have asked the same."""
     first_label, first = next(iter(runs.items()))
     for label, run in runs.items():
@@ -216,27 +205,16 @@ def _common(runs: Mapping[str, Run]) -> tuple[str, ...]:
             f"these runs have estimates under no scorer in common ({lists}). Score and bound them "
             "alike: leakbound score RUN --scorer NAME, then leakbound bound RUN."
         )
-    return common
+    return tuple(map(make_scorer, common))
 
 
-def _require_apart(targets: Mapping[str, tuple[str, Arm]]) -> None:
+def _require_apart(targets: Mapping[str, ArmView]) -> None:
     """Refuse the same draws twice: their difference is 0 by construction."""
     label_of: dict[str, str] = {}
-    for label, (_, arm) in targets.items():
-        other = label_of.setdefault(drawn_as(arm), label)
+    for label, model in targets.items():
+        other = label_of.setdefault(model.drawn_as, label)
         if other != label:
             raise MixError(f"{other!r} and {label!r} hold the same draws. Name each run once.")
-
-
-def _standing(
-    label: str, run: Run, arm: Arm, scorer: str, utility: str | None, confidence: float
-) -> ModelStanding:
-    return ModelStanding(
-        label=label,
-        n=arm.usage.draws,
-        bounds=standing(run, arm, make_scorer(scorer), confidence=confidence),
-        utility=None if utility is None else metrics_of(run, "target")[utility],
-    )
 
 
 def _utility(runs: Mapping[str, Run], wanted: str | None) -> str | None:

@@ -18,8 +18,8 @@ from leakbound.errors import LeakboundError
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import in_reading_of, score_part, scorers_of, slug
 from leakbound.evaluation.statements.drawn import Stopped
+from leakbound.evaluation.views.sentences import between
 from leakbound.evaluation.views.table import Table
-from leakbound.evaluation.views.words import between
 from leakbound.scorers import make_scorer, models_of
 from leakbound.store import Arm, ArmScores, FixedDraws, Holder, Run, StoppedDraws, holder_of
 from leakbound.text.counting import Ledger
@@ -96,8 +96,7 @@ class ArmSoFar:
 
     Attributes:
         arm: its name.
-        scorer: the scorer's name.
-        binary: whether the bounds are on a leak probability, or else on a mean score.
+        scorer: the scorer.
         questions: the number of questions of the arm.
         query_ids: the questions that have draws so far.
         bounds: an interval for each of them, valid simultaneously; None if there is none yet.
@@ -106,8 +105,7 @@ class ArmSoFar:
     """
 
     arm: str
-    scorer: str
-    binary: bool = True
+    scorer: Scorer
     questions: int = 0
     query_ids: tuple[str, ...] = ()
     bounds: stats.Estimate | None = None
@@ -118,19 +116,19 @@ class ArmSoFar:
     def sentence(self) -> str:
         """The state of knowledge in one sentence, by the worst question."""
         if self.bounds is None:
-            return f"{self.arm}, {self.scorer}: {self.why_not.rstrip('.')}."
+            return f"{self.arm}, {self.scorer.name}: {self.why_not.rstrip('.')}."
         worst, drawn = stats.worst_watched(self.bounds), len(self.query_ids)
         of = f"all {drawn:,}" if drawn == self.questions else f"{drawn:,} of {self.questions:,}"
-        ends = between(self, float(worst.lower), float(worst.upper))
+        ends = between(self.scorer, float(worst.lower), float(worst.upper))
         return (
-            f"{self.arm}, {self.scorer}: {of} questions are begun, the worst of them {ends}"
+            f"{self.arm}, {self.scorer.name}: {of} questions are begun, the worst of them {ends}"
             f"{self.ledger.within}. Of all stored {self.ledger.sentence}."
         )
 
     def to_dict(self) -> JsonObject:
         """Return the sentence, the questions and the estimate of each, for JSON."""
         estimate = self.bounds and self.bounds.to_dict()
-        names = {"arm": self.arm, "scorer": self.scorer, "says": self.sentence}
+        names = {"arm": self.arm, "scorer": self.scorer.name, "says": self.sentence}
         return object_of({**names, "questions": self.query_ids, "estimate": estimate})
 
 
@@ -232,12 +230,12 @@ def _so_far_of(run: Run) -> Iterator[ArmSoFar]:
             try:
                 yield _so_far(arm, scorer, run.study.confidence)
             except LeakboundError as error:
-                yield ArmSoFar(arm=arm.name, scorer=scorer.name, why_not=str(error))
+                yield ArmSoFar(arm=arm.name, scorer=scorer, why_not=str(error))
 
 
 def _so_far(arm: Arm, scorer: Scorer, confidence: float) -> ArmSoFar:
     """Bound the first draws of an arm, or say why there is no bound yet."""
-    lacking = ArmSoFar(arm=arm.name, scorer=scorer.name)
+    lacking = ArmSoFar(arm=arm.name, scorer=scorer)
     if not isinstance(arm.spec.draws, FixedDraws | StoppedDraws):
         return replace(lacking, why_not="bounds follow when the run is finished")
     if not models_of(scorer):
@@ -251,8 +249,7 @@ def _so_far(arm: Arm, scorer: Scorer, confidence: float) -> ArmSoFar:
     evidence = Stopped(scores, scorer.binary, arm.plan.n, order=Order.of(arm, scorer))
     return ArmSoFar(
         arm=arm.name,
-        scorer=scorer.name,
-        binary=scorer.binary,
+        scorer=scorer,
         questions=len(arm.queries),
         query_ids=scores.query_ids,
         bounds=stats.watched_questions(

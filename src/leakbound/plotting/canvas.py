@@ -28,7 +28,7 @@ from matplotlib.lines import Line2D
 from matplotlib.textpath import text_to_path
 from matplotlib.ticker import MaxNLocator
 
-from leakbound.evaluation.views.words import MOST_NAME, clipped
+from leakbound.evaluation.views.sentences import MOST_NAME, clipped
 from leakbound.plotting.material import ChartRow
 from leakbound.plotting.style import BAND, BLACK, GREY, METADATA, SETTINGS, Format, Stroke
 from leakbound.stats import percent

@@ -10,15 +10,15 @@ from typing import Any
 
 from leakbound.errors import InputError, LeakboundError
 from leakbound.evaluation.views.draws import DrawnScores, ScoredDraws
-from leakbound.evaluation.views.read import read_view
+from leakbound.evaluation.views.sentences import quantity
 from leakbound.evaluation.views.summary import metrics_of
 from leakbound.evaluation.views.table import Bound
-from leakbound.evaluation.views.view import Model, ScorerView, View
-from leakbound.evaluation.views.words import quantity
+from leakbound.evaluation.views.view import ArmView, View
 from leakbound.registry import suggestion
-from leakbound.store import EstimateRow, Run
+from leakbound.store import EstimateRow
 from leakbound.store.trained import TrainedFolder
 from leakbound.text.rows import csv_of
+from leakbound.types import Scorer
 
 
 class LackingError(LeakboundError):
@@ -100,34 +100,30 @@ class Chart:
 
 @dataclass(frozen=True)
 class Material:
-    """Runs and trained models by label, with the scorer and the question to show.
+    """A view of runs and trained models, with the scorer and the question to show.
 
     Attributes:
-        runs: runs with estimates of the same questions, scorers and confidence.
+        runs: the view; None: no run was given.
         trained: folders of models with the log of their training.
         wanted_scorer: the scorer's name; None: the runs' first.
         wanted_question: the question's id; None: the one of the first target with the largest
             lower bound.
-        given: a view that was already read; without `runs` it gives the charts that need no draws.
     """
 
-    runs: Mapping[str, Run] = field(default_factory=dict)
+    runs: View | None = None
     trained: Mapping[str, TrainedFolder] = field(default_factory=dict)
     wanted_scorer: str | None = None
     wanted_question: str | None = None
-    given: View | None = None
 
-    @cached_property
+    @property
     def view(self) -> View:
-        """The estimates side by side; LackingError without a run."""
-        if self.given is not None:
-            return self.given
-        if not self.runs:
+        """The view; LackingError without a run."""
+        if self.runs is None:
             raise LackingError("no run was given")
-        return read_view(self.runs)
+        return self.runs
 
     @cached_property
-    def scorer(self) -> ScorerView:
+    def scorer(self) -> Scorer:
         """The scorer to show; InputError for one that the runs do not have."""
         by_name = {scorer.name: scorer for scorer in self.view.scorers}
         if self.wanted_scorer is not None and self.wanted_scorer not in by_name:
@@ -157,30 +153,28 @@ class Material:
                 )
             return self.wanted_question
         for model in (*self.view.targets, *self.view.models):
-            lower = {q: cell.leakage.lower for q in ids if (cell := model.at(q, self.scorer))}
-            if lower:
-                return max(lower, key=lambda q: lower[q])
+            rows = {q: row for q in ids if (row := model.leakage(self.scorer, q))}
+            if rows:
+                return max(rows, key=lambda q: rows[q].lower)
         raise LackingError("no question could be sampled")
 
-    def draws(self, model: Model) -> ScoredDraws:
-        """Return a model's draws as the scorer scores them; LackingError without its run."""
-        if model.run not in self.runs or (arm := self.runs[model.run].arm(model.key)) is None:
-            raise LackingError(f"the draws of {model.label} were not given")
-        return ScoredDraws(arm, self.scorer.name)
+    def draws(self, model: ArmView) -> ScoredDraws:
+        """Return a model's draws as the scorer scores them."""
+        return ScoredDraws(model.arm, self.scorer)
 
     @cached_property
     def scores(self) -> Mapping[str, Mapping[str, DrawnScores]]:
         """The scores of every model's draws, by label and question."""
         return {model.label: self.draws(model).of_questions() for model in self.view.models}
 
-    def metrics(self, model: Model) -> Mapping[str, float]:
-        """Return utility and memorisation of a model, where they were measured."""
-        return metrics_of(self.runs[model.run], model.key.model)
+    def metrics(self, model: ArmView) -> Mapping[str, float]:
+        """Return utility and memorisation of a model, if they were measured."""
+        return metrics_of(model.run, model.key.model)
 
     @cached_property
     def labels(self) -> list[tuple[str, bool]]:
         """Every model and whether it is a control; trained models without a run come last."""
-        models = self.view.models if self.runs or self.given else ()
+        models = self.runs.models if self.runs else ()
         shown = [(model.label, model.is_control) for model in models]
         labels = {label for label, _ in shown}
         return [*shown, *((name, False) for name in self.names.values() if name not in labels)]
@@ -189,7 +183,7 @@ class Material:
     def names(self) -> Mapping[str, str]:
         """The name of each trained model: the label of its run, where exactly one run has it."""
         by_path: dict[Path, list[str]] = {}
-        for model in self.view.models if self.runs else ():
+        for model in self.runs.models if self.runs else ():
             by_path.setdefault(Path(model.facts.get("model", "")).resolve(), []).append(model.label)
         names = {}
         for label, trained in self.trained.items():

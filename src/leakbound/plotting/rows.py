@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from leakbound.evaluation.statements.rows import STANDARD_K
-from leakbound.evaluation.views.compared import ModelMoves
-from leakbound.evaluation.views.draws import known_of_mean, known_of_worst
+from leakbound.evaluation.views.compared import front, moved
+from leakbound.evaluation.views.draws import known_at_k
+from leakbound.evaluation.views.sentences import mean_of, means_by, values_of
 from leakbound.evaluation.views.table import Interval
-from leakbound.evaluation.views.view import Measured, Model
-from leakbound.evaluation.views.words import known, mean_of, means_by
+from leakbound.evaluation.views.view import ArmView
 from leakbound.plotting.material import Chart, ChartRow, Material, stated
 from leakbound.stats.about import Quantity
-from leakbound.store import EstimateRow
+from leakbound.store import ALL, EstimateRow
+from leakbound.store.estimates import Fields
 
 KINDS: dict[str, Chart] = {}
 """Every chart of runs, by its name."""
@@ -50,6 +51,13 @@ def chart(name: str, paper: str, needs: str, columns: str) -> Callable[[Rows], R
     return register
 
 
+def greedy_scores(model: ArmView, material: Material) -> dict[str, float]:
+    """Return the scores of the greedy answers to the questions that were sampled."""
+    rows = model.greedy(material.scorer)
+    scores = {question: rows.get(question) for question in model.questions(material.scorer)}
+    return {q: row.value for q, row in scores.items() if row and row.value is not None}
+
+
 @chart(
     "questions",
     "Scholten et al. Fig. 3a; Fig. 6 right",
@@ -59,17 +67,17 @@ def chart(name: str, paper: str, needs: str, columns: str) -> Callable[[Rows], R
 def _questions(material: Material) -> Iterator[ChartRow]:
     """Every question's leakage with its bounds, sorted, with its greedy answer."""
     for model in material.view.targets:
-        control = material.view.control_of(model)
+        control, greedy = material.view.control_of(model), greedy_scores(model, material)
         mine = []
         for question in material.view.questions:
-            cell = model.at(question.id, material.scorer)
-            if cell is None:
+            leakage = model.leakage(material.scorer, question.id)
+            if leakage is None:
                 continue
-            rows = [ChartRow(model.label, material.quantity, *stated(cell.leakage), question.id)]
-            if control and (other := control.at(question.id, material.scorer)):
-                rows.append(ChartRow(model.label, CONTROL, *stated(other.leakage), question.id))
-            if cell.greedy is not None:
-                rows.append(ChartRow(model.label, GREEDY, cell.greedy, question=question.id))
+            rows = [ChartRow(model.label, material.quantity, *stated(leakage), question.id)]
+            if control and (other := control.leakage(material.scorer, question.id)):
+                rows.append(ChartRow(model.label, CONTROL, *stated(other), question.id))
+            if (score := greedy.get(question.id)) is not None:
+                rows.append(ChartRow(model.label, GREEDY, score, question=question.id))
             mine.append(rows)
         for rows in sorted(mine, key=lambda rows: (rows[0].value or 0.0, rows[0].upper)):
             yield from rows
@@ -90,16 +98,16 @@ def _histogram(material: Material) -> Iterator[ChartRow]:
             for left, share in zip(edges, drawn.histogram(edges), strict=False):
                 yield ChartRow(model.label, "draws", share, question=at, x=left)
             yield ChartRow(model.label, "mean", drawn.mean, question=at)
-            if (cell := model.at(at, material.scorer)) and cell.greedy is not None:
-                yield ChartRow(model.label, GREEDY, cell.greedy, question=at)
+            if at in (greedy := greedy_scores(model, material)):
+                yield ChartRow(model.label, GREEDY, greedy[at], question=at)
 
 
 @chart("tail", "Scholten et al. Fig. 3d", _SCORES, f"model question x {_BOUNDS}")
 def _tail(material: Material) -> Iterator[ChartRow]:
     """Pr[X > x] of one question by model, with a band that is valid at all x."""
     for model in material.view.models:
-        cell = model.at(material.question, material.scorer)
-        for x, row in sorted(cell.by_parameter("tail").items()) if cell else ():
+        rows = model.by_parameter(material.scorer, material.question, quantity="tail")
+        for x, row in sorted(rows.items()):
             yield ChartRow(model.label, "Pr[X > x]", *stated(row), material.question, x=x)
 
 
@@ -107,15 +115,14 @@ def _tail(material: Material) -> Iterator[ChartRow]:
 def _answers(material: Material) -> Iterator[ChartRow]:
     """Every question's draws as quantiles, with its greedy answer."""
     for model in material.view.targets if not material.scorer.binary else ():
-        drawn = material.scores[model.label]
+        drawn, greedy = material.scores[model.label], greedy_scores(model, material)
         for question in sorted(drawn, key=lambda q: (drawn[q].mean, q)):
             p5, p25, median, p75, p95 = drawn[question].quantiles(QUANTILES)
             yield ChartRow(model.label, MOST, median, p5, p95, question=question)
             yield ChartRow(model.label, HALF, median, p25, p75, question=question)
             yield ChartRow(model.label, "mean", drawn[question].mean, question=question)
-            cell = model.at(question, material.scorer)
-            if cell and cell.greedy is not None:
-                yield ChartRow(model.label, GREEDY, cell.greedy, question=question)
+            if question in greedy:
+                yield ChartRow(model.label, GREEDY, greedy[question], question=question)
 
 
 @chart(
@@ -131,19 +138,19 @@ def _moments(material: Material) -> Iterator[ChartRow]:
     """
     ed = f"mean + {material.view.rho:g} sd (ED)"
     for model in material.view.models:
-        cells, rows = model.cells(material.scorer), model.rows.of(material.scorer.name)
-        greedy = [cell.greedy for cell in cells if cell.greedy is not None]
-        spread = [row for row in _each(cells, ED) if row is not None]
-        values = known(spread)
-        if mean := model.rows.leakage(material.scorer.name, scope="mean"):
+        scorer, number = material.scorer, len(model.questions(material.scorer))
+        greedy = [*greedy_scores(model, material).values()]
+        spread = [row for row in model.per_question(scorer, quantity=ED) if row is not None]
+        values = values_of(spread)
+        if mean := model.leakage(scorer, scope="mean"):
             yield ChartRow(model.label, material.quantity, *stated(mean), group=MEAN)
-        if greedy and len(greedy) == len(cells):
+        if greedy and len(greedy) == number:
             yield ChartRow(model.label, GREEDY, sum(greedy) / len(greedy), group=MEAN)
-        if row := rows.first(quantity=ED, scope="mean"):
+        if row := model.first(scorer, quantity=ED, scope="mean"):
             yield ChartRow(model.label, ed, row.value, None, row.upper, row.confidence, group=MEAN)
-        elif values and len(values) == len(cells):
+        elif values and len(values) == number:
             yield ChartRow(model.label, ed, sum(values) / len(values), group=MEAN)
-        if worst := model.rows.leakage(material.scorer.name, scope="worst question"):
+        if worst := model.leakage(scorer, scope="worst question"):
             yield ChartRow(model.label, material.quantity, *stated(worst), group=WORST)
         if greedy:
             yield ChartRow(model.label, GREEDY, max(greedy), group=WORST)
@@ -160,8 +167,7 @@ def _spread(material: Material) -> Iterator[ChartRow]:
     for model in material.view.models:
         rows = []
         for question in material.view.questions:
-            cell = model.at(question.id, material.scorer)
-            if cell and (row := cell.rows.first(quantity=DEVIATION)):
+            if row := model.first(material.scorer, question.id, quantity=DEVIATION):
                 rows.append(ChartRow(model.label, DEVIATION, *stated(row), question.id))
         yield from sorted(rows, key=lambda row: (row.value or 0.0, row.upper))
 
@@ -181,7 +187,7 @@ def _utility(material: Material) -> list[ChartRow]:
     rows, targets = [], []
     for metric in (telling or common)[:1]:
         for model in material.view.models:
-            mean = model.rows.leakage(material.scorer.name, scope="mean")
+            mean = model.leakage(material.scorer, scope="mean")
             if model.label in measured and mean is not None:
                 at = measured[model.label][metric]
                 row = ChartRow(model.label, material.quantity, *stated(mean), group=metric, x=at)
@@ -192,16 +198,10 @@ def _utility(material: Material) -> list[ChartRow]:
 
 def front_of(rows: Sequence[ChartRow]) -> list[ChartRow]:
     """Return the points that no other is better than in both, by the estimates."""
-    points = {(row.x or 0.0, row.value) for row in rows if row.value is not None}
-
-    def beaten(utility: float, value: float) -> bool:
-        return any(u >= utility and v <= value and (u, v) != (utility, value) for u, v in points)
-
-    return [
-        ChartRow(row.model, FRONT, row.value, group=row.group, x=row.x)
-        for row in sorted(rows, key=lambda row: (row.x or 0.0, row.value or 0.0))
-        if row.value is not None and not beaten(row.x or 0.0, row.value)
-    ]
+    best = front({row.model: (row.value, row.x) for row in rows})
+    points = (row for row in rows if row.model in best)
+    ordered = sorted(points, key=lambda row: (row.x or 0.0, row.value or 0.0))
+    return [ChartRow(row.model, FRONT, row.value, group=row.group, x=row.x) for row in ordered]
 
 
 @chart(
@@ -233,12 +233,13 @@ def _leak_at_k(material: Material) -> Iterator[ChartRow]:
     """
     sure = material.view.confidence
     for model in material.view.models:
-        cells = model.cells(material.scorer)
-        whole = len(cells) == len(material.view.questions)
+        scorer, number = material.scorer, len(model.questions(material.scorer))
+        whole = number == len(material.view.questions)
         bounds = material.draws(model).repeated(sure) if whole else {}
         for k in STANDARD_K:
-            rows = [row for cell in cells if (row := cell.by_parameter("leak@k").get(k))]
-            value = mean_of(rows) if len(rows) == len(cells) else None
+            at: Fields = {"quantity": "leak@k", "parameter": k}
+            rows = [row for row in model.per_question(scorer, **at) if row]
+            value = mean_of(rows) if len(rows) == number else None
             bound = bounds.get(k)
             if bound is None and rows and all(row.confidence == 1 for row in rows):
                 ends = [
@@ -252,21 +253,19 @@ def _leak_at_k(material: Material) -> Iterator[ChartRow]:
             elif value is not None:
                 yield ChartRow(model.label, "leak@k", value, group=MEAN, x=k)
             proofs = [
-                cell.rows.where(quantity="leak@k", proved=True, parameter=k).rows for cell in cells
+                row.lower for row in model.per_question(scorer, **at | Fields(proved=True)) if row
             ]
-            if any(proofs) and (value, bound) != (None, None):
-                most = [max((row.lower for row in of), default=0.0) for of in proofs]
-                yield ChartRow(model.label, PROVED, lower=sum(most) / len(cells), group=MEAN, x=k)
+            if proofs and (value, bound) != (None, None):
+                yield ChartRow(model.label, PROVED, lower=sum(proofs) / number, group=MEAN, x=k)
 
 
 @chart("naive", "Leak@k, naive estimate", "a run of fixed n", "model quantity k=x value")
 def _naive(material: Material) -> Iterator[ChartRow]:
     """The unbiased estimate of leak@k, mean over the questions, and the naive worst of k."""
     for model in material.view.models:
-        cells = model.cells(material.scorer)
         for quantity, values in (
-            ("leak@k", means_by(cells, "leak@k")),
-            (NAIVE, means_by(cells, "worst of k")),
+            ("leak@k", means_by(model, material.scorer, "leak@k")),
+            (NAIVE, means_by(model, material.scorer, "worst of k")),
         ):
             for k in sorted(values):
                 yield ChartRow(model.label, quantity, values[k], group=MEAN, x=int(k))
@@ -281,8 +280,8 @@ def _naive(material: Material) -> Iterator[ChartRow]:
 def _far(material: Material) -> Iterator[ChartRow]:
     """Bounds on leak@k to a thousand million answers, and proofs."""
     for model in material.view.targets:
-        worst, mean = (of(model, material.scorer) for of in (known_of_worst, known_of_mean))
-        for group, points in ((WORST, worst), (MEAN, mean)):
+        for scope, points in known_at_k(model, material.scorer).items():
+            group = MEAN if scope == "mean" else WORST
             for at in points[::-3][::-1]:  # the last among them
                 bounds = None, at.lower, at.upper, material.view.confidence
                 yield ChartRow(model.label, "leak@k", *bounds, group=group, x=at.k)
@@ -298,13 +297,13 @@ def _far(material: Material) -> Iterator[ChartRow]:
 )
 def _grid(material: Material) -> Iterator[ChartRow]:
     """A heat map of temperature and top-p: mean leakage and leak@k, with joint bounds."""
-    for label, grid in material.view.grids:
+    for grid in material.view.grids:
         if grid.scorer == material.scorer.name:
             maps = {material.quantity: grid.leakage, f"leak@{grid.k}": grid.leak_at_k}
             for name, cells in maps.items():
                 for (t, p), row in cells.items():
-                    bounds = *stated(row)[:3], grid.confidence
-                    yield ChartRow(label, name, *bounds, group=f"{t:g}", x=p)
+                    bounds = *stated(row)[:3], grid.most.confidence
+                    yield ChartRow(grid.run_label, name, *bounds, group=f"{t:g}", x=p)
 
 
 @chart(
@@ -315,32 +314,32 @@ def _grid(material: Material) -> Iterator[ChartRow]:
 )
 def _temperature(material: Material) -> list[ChartRow]:
     """Mean leakage and deviation against the softmax temperature."""
-    lines: dict[tuple[str, str], list[Model]] = {}
+    lines: dict[tuple[str, str], list[ArmView]] = {}
     for model in material.view.models:
-        decoding = model.decoding
+        decoding = model.arm.decoding
         if decoding.adaptive_temperature is None and "temperature" not in decoding.unknown:
             cut = f"top-p {decoding.top_p:g}" + (f", k {decoding.top_k}" if decoding.top_k else "")
-            name = f"{model.run} control" if model.key.is_control else model.run
+            name = f"{model.run_label} control" if model.key.is_control else model.run_label
             lines.setdefault((name, cut), []).append(model)
     lines = {
         at: models
         for at, models in lines.items()
-        if len({model.decoding.temperature for model in models}) > 1
+        if len({model.arm.decoding.temperature for model in models}) > 1
     }
     several = len({name for name, _ in lines}) > 1
     rows = []
     for (name, cut), models in lines.items():
         line = f"{name}, {cut}" if several else cut
         for model in models:
-            at = model.decoding.temperature
-            if mean := model.rows.leakage(material.scorer.name, scope="mean"):
+            at = model.arm.decoding.temperature
+            if mean := model.leakage(material.scorer, scope="mean"):
                 rows.append(
                     ChartRow(line, material.quantity, *stated(mean), "", material.quantity, at)
                 )
-            spread = model.rows.of(material.scorer.name).first(quantity=DEVIATION, scope="mean")
+            spread = model.first(material.scorer, quantity=DEVIATION, scope="mean")
             if spread is not None and spread.value is not None:
                 rows.append(ChartRow(line, DEVIATION, *stated(spread), "", DEVIATION, at))
-            elif value := mean_of(_each(model.cells(material.scorer), DEVIATION)):
+            elif value := mean_of(model.per_question(material.scorer, quantity=DEVIATION)):
                 rows.append(ChartRow(line, DEVIATION, value, group=DEVIATION, x=at))
     return sorted(rows, key=lambda row: (row.group == DEVIATION, row.model, row.x))
 
@@ -366,14 +365,12 @@ def _confidence(material: Material) -> Iterator[ChartRow]:
                 yield ChartRow(name, "probability", math.exp(-value), group=split, x=step)
 
 
-def _differences(models: Sequence[ModelMoves]) -> Iterator[ChartRow]:
+def _differences(differences: Mapping[str, Iterable[EstimateRow]]) -> Iterator[ChartRow]:
     """How far every question moved from the baseline, with bounds, those that fell most first."""
-    for model in models:
-        for move in sorted(model.each, key=lambda move: move.bound.value or 0.0):
-            bound = move.bound.value, move.bound.lower, move.bound.upper
-            yield ChartRow(model.label, move.moved, *bound, question=move.question)
-        if (mean := model.mean) is not None:
-            yield ChartRow(model.label, "mean", mean.value, mean.lower, mean.upper)
+    for label, rows in differences.items():
+        for row in sorted(rows, key=lambda row: (row.query_id is ALL, row.value or 0.0)):
+            name = "mean" if row.query_id is ALL else moved(row)
+            yield ChartRow(label, name, *stated(row)[:3], question=row.query_id or "")
 
 
 DIFFERENCES = Chart(
@@ -384,7 +381,3 @@ DIFFERENCES = Chart(
     "model question moved=quantity value lower upper",
     _differences,
 )
-
-
-def _each(cells: Sequence[Measured], quantity: Quantity) -> list[EstimateRow | None]:
-    return [cell.rows.first(quantity=quantity) for cell in cells]

@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 from leakbound.errors import InputError, needing
 from leakbound.evaluation.views.table import Table
+from leakbound.evaluation.views.view import read_view
 from leakbound.plotting.material import Chart, ChartRow, LackingError, Material
 from leakbound.plotting.rows import KINDS
 from leakbound.plotting.style import Format, styles
@@ -156,7 +157,7 @@ def _rows(
     """The rows that each figure is drawn from, and why some cannot be."""
     made: dict[str, Sequence[ChartRow]] = {}
     lacking: dict[str, str] = {}
-    if material.runs:
+    if material.runs is not None:
         _ = material.scorer, material.question  # refused, if wrong, before anything is drawn
     for name, kind in kinds.items():
         try:
@@ -184,4 +185,4 @@ def _material(
             trained[name] = read_trained(path)
         else:
             runs[name] = source if isinstance(source, Run) else Run.open(path)
-    return Material(runs, trained, scorer, question)
+    return Material(read_view(runs) if runs else None, trained, scorer, question)

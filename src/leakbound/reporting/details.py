@@ -9,12 +9,16 @@ from __future__ import annotations
 import base64
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from leakbound.evaluation.views import words
-from leakbound.evaluation.views.texts import excerpt, pieces
-from leakbound.evaluation.views.view import Measured, ScorerView, Text
-from leakbound.text.shown import between
+from leakbound.evaluation.views.sentences import MOST_CHARACTERS, clipped
+from leakbound.evaluation.views.table import interval
+from leakbound.evaluation.views.texts import Text, excerpt, pieces
+from leakbound.evaluation.views.view import ArmView
+from leakbound.stats.about import Quantity
+from leakbound.types import Scorer
+
+REPEATED: Mapping[Quantity, str] = {"leak@k": "leak@{:,.0f}", "tail": "Pr[X > {:g}]"}
 
 
 def packed(html: str) -> str:
@@ -28,16 +32,12 @@ def unpacked(page: str) -> str:
     return zlib.decompress(base64.b64decode(match[1])).decode() if match else ""
 
 
-def repeated(cell: Measured, scorer: ScorerView) -> Iterator[str]:
+def repeated(model: ArmView, scorer: Scorer, question: str) -> Iterator[str]:
     """Yield the bounds on one question for every k and every x, in one sentence each."""
-    said: dict[str, list[str]] = {"leak@k": [], "tail": []}
-    for row in cell.rows.plain():
-        if row.quantity in said and row.parameter is not None:
-            name = "leak@{:,.0f}" if row.quantity == "leak@k" else "Pr[X > {:g}]"
-            bounds = between(row.value, row.lower, row.upper)
-            said[row.quantity].append(f"{name.format(row.parameter)} {bounds}")
-    for parts in filter(None, said.values()):
-        yield f"{scorer.name}: {', '.join(parts)}; all of these simultaneously"
+    for quantity, name in REPEATED.items():
+        rows = model.by_parameter(scorer, question, quantity=quantity)
+        if parts := [f"{name.format(at)} {interval(row)}" for at, row in rows.items()]:
+            yield f"{scorer.name}: {', '.join(parts)}; all of these simultaneously"
 
 
 def marked(leaking: re.Pattern[str] | None, text: Text) -> list[list[str]]:
@@ -46,6 +46,6 @@ def marked(leaking: re.Pattern[str] | None, text: Text) -> list[list[str]]:
     Every second piece matches `leaking`, the words that give the question's answer away.
     """
     if text.parts is None:
-        return [pieces(leaking, words.clipped(text.text or ""))]
-    thought = excerpt(leaking, text.parts[0], words.MOST_CHARACTERS)
-    return [pieces(leaking, words.clipped(part)) for part in (thought, text.parts[1])]
+        return [pieces(leaking, clipped(text.text or ""))]
+    thought = excerpt(leaking, text.parts[0], MOST_CHARACTERS)
+    return [pieces(leaking, clipped(part)) for part in (thought, text.parts[1])]

@@ -6,18 +6,19 @@ A chart is inline SVG, with its rows as CSV in a link.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from markupsafe import Markup
 
 from leakbound.errors import InputError, needing
-from leakbound.evaluation.views.compared import ModelMoves
-from leakbound.evaluation.views.view import ScorerView, View
-from leakbound.evaluation.views.words import clipped
+from leakbound.evaluation.views.compared import Comparison
+from leakbound.evaluation.views.sentences import clipped
+from leakbound.evaluation.views.view import View
 from leakbound.plotting.style import Stroke, class_of, styles
 from leakbound.text.shown import visible
+from leakbound.types import Scorer
 
 if TYPE_CHECKING:
     from leakbound.plotting.material import Chart, ChartRow
@@ -55,14 +56,8 @@ def pen_classes(view: View) -> Mapping[str, str]:
     return {label: class_of(pen) for label, pen in styles(labels).items()}
 
 
-def first_figures(view: View, scorer: ScorerView) -> list[Figure]:
-    """Return the chart of every question's leakage, for screens and for phones."""
-    wide = ALONE if len(view.targets) == 1 else WIDE
-    return figures_of(view, "questions", "every question", scorer, wide, NARROW)
-
-
 def figures_of(
-    view: View, name: str, caption: str, scorer: ScorerView, *sizes: tuple[float, float]
+    view: View, name: str, caption: str, scorer: Scorer, *sizes: tuple[float, float]
 ) -> list[Figure]:
     """Return one kind of chart under a caption; nothing where it cannot be drawn."""
     if lacking():
@@ -70,7 +65,7 @@ def figures_of(
     from leakbound.plotting import KINDS
     from leakbound.plotting.material import LackingError, Material
 
-    material = Material(given=view, wanted_scorer=scorer.name)
+    material = Material(view, wanted_scorer=scorer.name)
     try:
         rows = KINDS[name].made(material)
     except LackingError:
@@ -79,14 +74,18 @@ def figures_of(
     return [_figure(KINDS[name], rows, styles(material.labels), caption, sizes or (COLUMN,))]
 
 
-def difference_figures(models: Sequence[ModelMoves], baseline: str) -> list[Figure]:
+def difference_figures(comparison: Comparison, scorer: Scorer) -> list[Figure]:
     """Return the chart of how far every question moved from the baseline, a panel per model."""
-    if lacking() or not any(model.each for model in models):
+    if lacking():
         return []
     from leakbound.plotting.rows import DIFFERENCES
 
-    caption = f"difference from {baseline}, question by question"
-    return [_figure(DIFFERENCES, tuple(DIFFERENCES.rows(models)), {}, caption, (WIDE, NARROW))]
+    rows = tuple(
+        replace(row, question=row.question and comparison.named(row.question))
+        for row in DIFFERENCES.rows(comparison.differences(scorer))
+    )
+    caption = f"difference from {comparison.baseline}, question by question"
+    return [_figure(DIFFERENCES, rows, {}, caption, (WIDE, NARROW))]
 
 
 def _figure(

@@ -15,9 +15,10 @@ from typing import Literal
 
 from leakbound.errors import IncompleteError, InputError, LeakboundError
 from leakbound.evaluation.following import RunSoFar
-from leakbound.evaluation.views.read import how_drawn, read_view
-from leakbound.evaluation.views.verdict import Verdict, certificate, verdicts
-from leakbound.evaluation.views.words import loaded_name
+from leakbound.evaluation.views.sentences import loaded_name
+from leakbound.evaluation.views.specification import how_drawn
+from leakbound.evaluation.views.verdict import Verdict, verdicts
+from leakbound.evaluation.views.view import read_view
 from leakbound.reporting.page import PAGE, REDACTED_PAGE
 from leakbound.store import LOCK, SOFT_LOCK, DamagedError, OtherVersionError, Run, holder_of
 from leakbound.store.record import FILE
@@ -170,5 +171,4 @@ def _described(run: Run, row: ListedRun) -> ListedRun:
     shown = verdicts(view) if view else ()
     if view is None or not shown:
         return replace(row, note="no question was sampled, or only greedy answers were drawn")
-    verdict = replace(shown[0], certificate=certificate(run))
-    return replace(row, verdict=verdict, confidence=view.confidence)
+    return replace(row, verdict=shown[0], confidence=view.confidence)

@@ -14,12 +14,10 @@ from markupsafe import Markup
 import leakbound
 from leakbound.errors import InputError
 from leakbound.evaluation.comparing import compare
-from leakbound.evaluation.views.read import drawn_as, sampled_targets
-from leakbound.evaluation.views.table import Cell, Table, bound_cell, interval
-from leakbound.reporting import figures
+from leakbound.evaluation.views.table import Cell, Table, bound_cell
+from leakbound.evaluation.views.view import sampled_targets
 from leakbound.reporting.folder import ListedRun, listed_run, message_of, name_of, runs_in
-from leakbound.reporting.page import PAGE, REDACTED_PAGE, asset, content_policy, report, templates
-from leakbound.stats import percent
+from leakbound.reporting.page import PAGE, REDACTED_PAGE, rendered, report
 from leakbound.store import Redaction, write_text
 from leakbound.types import JsonObject, Progress, counted, object_of, silent
 
@@ -166,7 +164,7 @@ def _same_questions(runs: Sequence[ListedRun], notes: list[str]) -> list[list[Li
     for run, held in sorted(opened, key=lambda pair: (pair[1].record.created, pair[0].name)):
         questions = (held.record.benchmark.sha256, *(query.id for query in held.questions))
         targets = sampled_targets({run.name: held}).values()
-        draws = frozenset(drawn_as(arm) for _, arm in targets)
+        draws = frozenset(target.drawn_as for target in targets)
         first = groups.setdefault(questions, {}).setdefault(draws, run)
         if first is not run:
             notes.append(f"`{run.name}` holds the same draws as `{first.name}`: not compared.")
@@ -194,21 +192,8 @@ def _compared(
 
 
 def _rendered(template: str, **shown: object) -> str:
-    """Return a page with our styles and our script in it, and nothing else that loads or runs."""
-    styles = (asset("charts.css"), asset("page.css") + asset("index.css"))
-    script = asset("tables.js")
-    return templates("reporting").get_template(template).render(
-        charts=Markup(styles[0]),  # the package's own files, not data
-        css=Markup(styles[1]),
-        js=Markup(script),
-        version=leakbound.__version__,
-        policy=f"{content_policy(styles, script)}; form-action 'none'",
-        figures=figures,
-        percent=percent,
-        interval=interval,
-        link=_link,
-        **shown,
-    )  # fmt: skip
+    styles, scripts = ("page.css", "index.css"), ("tables.js",)
+    return rendered(template, styles=styles, scripts=scripts, link=_link, **shown)
 
 
 def _link(path: Path, root: Path) -> Markup:

@@ -5,25 +5,25 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import leakbound
 from leakbound.errors import InputError
-from leakbound.evaluation.views import asked, grids, remarks, stressed, words
-from leakbound.evaluation.views.read import read_view
+from leakbound.evaluation.views import questions, sentences, tables
+from leakbound.evaluation.views.sentences import MOST_ASKED, clipped
 from leakbound.evaluation.views.summary import metrics_table
 from leakbound.evaluation.views.table import Table, interval
 from leakbound.evaluation.views.texts import leaking_words
-from leakbound.evaluation.views.verdict import Verdict, certificate, verdicts
-from leakbound.evaluation.views.view import View
+from leakbound.evaluation.views.verdict import verdicts
+from leakbound.evaluation.views.view import View, read_view
 from leakbound.reporting import details, figures
 from leakbound.stats import percent
 from leakbound.store import Redaction, Run, write_text
@@ -150,14 +150,7 @@ def report_html(
     """Make the HTML that `write_report` writes, with the same arguments; nothing is written."""
     kept = (run.redacted for run in runs.values())
     amount = max(kept, key=_AMOUNTS.index, default=False) if redact is None else redact
-    metrics = [
-        replace(table, title=f"{table.title}, {label}")
-        for label, run in runs.items()
-        if (table := metrics_table(run))
-    ]
-    view = read_view(runs, redact=amount)
-    certificates = {label: certificate(run) for label, run in runs.items()}
-    return render(view, title=title, more=more, metrics=metrics, certificates=certificates)
+    return render(read_view(runs, redact=amount), title=title, more=more)
 
 
 def page_of(run: Run) -> Path:
@@ -165,71 +158,49 @@ def page_of(run: Run) -> Path:
     return run.path / (REDACTED_PAGE if run.redacted else PAGE)
 
 
-def render(
-    view: View,
-    *,
-    title: str | None = None,
-    more: Sequence[Table] = (),
-    metrics: Sequence[Table] = (),
-    certificates: Mapping[str, str] | None = None,
-) -> str:
-    """The page as HTML; every text of a model or a benchmark is escaped.
-
-    `certificates` says what that of a run does, by the run's label.
-    """
-    style, script = _parts()
-    environment, pens = _environment(), figures.pen_classes(view)
-    opened = environment.get_template("details.html").render(view=view, pens=pens)
-    return environment.get_template("page.html").render(
-        title=words.title(view) if title is None else title,
+def render(view: View, *, title: str | None = None, more: Sequence[Table] = ()) -> str:
+    """The page as HTML; every text of a model or a benchmark is escaped."""
+    pens = figures.pen_classes(view)
+    cards: dict[str, str] = {}  # the pen of the first target of each run, which has its verdict
+    for model in view.targets:
+        cards.setdefault(model.run_label, pens[model.label])
+    metrics = ((label, metrics_table(run)) for label, run in view.runs.items())
+    opened = _environment().get_template("details.html").render(view=view, pens=pens)
+    return rendered(
+        "page.html",
+        styles=("page.css",),
+        scripts=("tables.js", "page.js"),
+        title=sentences.title(view) if title is None else title,
         view=view,
         more=more,
-        metrics=metrics,
-        verdicts=list(_verdicts(view, certificates or {}, pens)),
-        version=leakbound.__version__,
+        metrics=[replace(t, title=f"{t.title}, {label}") for label, t in metrics if t],
+        verdicts=list(zip(cards.values(), verdicts(view), strict=True)),
         pens=pens,
         packed=Markup(details.packed(visible(opened))),  # letters and digits
-        charts=Markup(style[0]),  # the package's own files, not data
-        css=Markup(style[1]),
-        js=Markup(script),
-        policy=report_policy(),
     )
 
 
-def _verdicts(
-    view: View, certificates: Mapping[str, str], pens: Mapping[str, str]
-) -> Iterator[tuple[str, Verdict]]:
-    """Yield each verdict with the pen of its model, which is the first target of its run."""
-    classes: dict[str, str] = {}
-    for model in view.targets:
-        classes.setdefault(model.run, pens[model.label])
-    for (run, pen), verdict in zip(classes.items(), verdicts(view), strict=True):
-        yield pen, replace(verdict, certificate=certificates.get(run, ""))
+def rendered(template: str, *, styles: Sequence[str], scripts: Sequence[str], **shown: Any) -> str:
+    """A page that contains these files of ours, and loads or runs nothing else.
+
+    Texts of others are escaped, and steer nothing.
+    """
+    charts, css, script = asset("charts.css"), *("".join(map(asset, f)) for f in (styles, scripts))
+    sources = f"style-src {_source(charts)} {_source(css)}; script-src {_source(script)}"
+    return _environment().get_template(template).render(
+        charts=Markup(charts),  # the package's own files, not data
+        css=Markup(css),
+        js=Markup(script),
+        version=leakbound.__version__,
+        policy=f"default-src 'none'; {sources}; base-uri 'none'; form-action 'none'",
+        **shown,
+    )  # fmt: skip
 
 
 @cache
-def report_policy() -> str:
-    """The content policy that a report states: what it holds itself, and nothing else."""
-    style, script = _parts()
-    return f"{content_policy(style, script)}; form-action 'none'"
-
-
-def content_policy(style: Sequence[str], script: str) -> str:
-    """That a page loads and runs nothing but these styles and this script, which stand in it."""
-    styles = " ".join(map(_source, style))
-    return f"default-src 'none'; style-src {styles}; script-src {_source(script)}; base-uri 'none'"
-
-
-@cache
-def _parts() -> tuple[tuple[str, str], str]:
-    """The styles of the charts and of the page, and its script."""
-    return (asset("charts.css"), asset("page.css")), asset("tables.js") + asset("page.js")
-
-
-def templates(*folders: str) -> Environment:
-    """Templates in these folders of the package: texts of others are escaped, and steer nothing."""
+def _environment() -> Environment:
     environment = Environment(
-        loader=ChoiceLoader([PackageLoader("leakbound", folder) for folder in folders]),
+        loader=PackageLoader("leakbound", "reporting"),
         autoescape=True,
         finalize=_steered,
         undefined=StrictUndefined,
@@ -237,17 +208,10 @@ def templates(*folders: str) -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["tied"] = tied
-    environment.globals.update(terms_of=terms_of)
-    return environment
-
-
-@cache
-def _environment() -> Environment:
-    environment = templates("reporting")
     environment.globals.update(
-        words=words, remarks=remarks, grids=grids, asked_grids=asked, stressed=stressed,
-        figures=figures, details=details, leaking_words=leaking_words, percent=percent,
-        interval=interval, many=many, number=number,
+        words=sentences, tables=tables, by_question=questions, figures=figures, details=details,
+        leaking_words=leaking_words, percent=percent, interval=interval, many=many, number=number,
+        terms_of=terms_of,
     )  # fmt: skip
     return environment
 
@@ -259,12 +223,13 @@ def _steered(value: Any) -> Any:
     """
     if isinstance(value, Markup):
         return Markup(visible(value))  # markup of ours, around texts that were escaped
-    return visible(words.clipped(value, words.MOST_ASKED)) if isinstance(value, str) else value
+    return visible(clipped(value, MOST_ASKED)) if isinstance(value, str) else value
 
 
-def asset(name: str, folder: str = "reporting") -> str:
-    """A file of a page's own, of this folder of the package."""
-    return files(f"leakbound.{folder}").joinpath(name).read_text(encoding="utf-8")
+@cache
+def asset(name: str) -> str:
+    """A file of a page's own."""
+    return files("leakbound.reporting").joinpath(name).read_text(encoding="utf-8")
 
 
 def _source(content: str) -> str:

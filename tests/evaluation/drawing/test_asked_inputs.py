@@ -20,8 +20,10 @@ from leakbound.benchmarks import Benchmark
 from leakbound.errors import IncompleteError, InputError, MixError, ModelError
 from leakbound.evaluation import evaluate, sample, summary
 from leakbound.evaluation.drawing.queries import share
-from leakbound.evaluation.views.read import read_view
+from leakbound.evaluation.views.questions import correlation
+from leakbound.evaluation.views.view import read_view
 from leakbound.inputs import SELECTION
+from leakbound.scorers import make_scorer
 from leakbound.store import Arm, Run, read_accepted, read_values, write_sealed
 from leakbound.study import Rewritings
 from leakbound.text.shown import below
@@ -317,9 +319,9 @@ def test_a_query_that_fails_while_selecting_is_told(tmp_path: Path) -> None:
 
 def correlations(run: Run) -> dict[str, float | None]:
     """Pearson's r of every question, as a page shows it."""
-    (asked,) = read_view({"run": run}).asked
-    found = asked.questions.items()
-    return {question: one.correlation for (name, question), one in found if name == "keyword"}
+    (model,) = read_view({"run": run}).reworded
+    scorer = make_scorer("keyword")
+    return {query.prompt_id: correlation(model, scorer, query.prompt_id) for query in run.questions}
 
 
 def test_surer_queries_leak_more_or_less(whole: Run, tmp_path: Path) -> None:

@@ -192,11 +192,10 @@ def test_claims_and_comparisons_are_about_a_stress_where_that_is_said(
     other = stressed(tmp_path / "other", never, seed=1, stress="opener:2")
     plain = compare({"m": made, "other": other}, confidence=0.99)
     under = compare({"m": made, "other": other}, under="opener:2")
-    ends = [each.scorers[0].differences["other"].mean for each in (plain, under)]
-    assert ends[0] is not None
-    assert ends[1] is not None
-    assert -0.1 < float(ends[0].upper) < 0
-    assert float(ends[1].upper) < -0.4
+    how: Any = {"arm": "other", "beyond": "baseline"}
+    means = [found.statements.mean("leak probability", **how) for found in (plain, under)]
+    assert -0.1 < means[0].upper < 0
+    assert means[1].upper < -0.4
     with pytest.raises(MixError, match=r"not put through the stress 'prune:0.3'. It was through: "):
         compare({"m": made, "other": other}, under="prune:0.3")
 

@@ -137,7 +137,7 @@ def test_where_thoughts_are_hidden_the_answer_is_read(tmp_path: Path) -> None:
     verdict = leakbound.show(run)
     assert verdict.reads == "this is about the answer only, as 100 draws had a hidden thought"
     (so_far, *_) = follow(run).so_far
-    assert so_far.scorer == "keyword:of=answer"
+    assert so_far.scorer.name == "keyword:of=answer"
     for verb in (score, bound):
         with pytest.raises(InputError, match=r"hidden thought, so 'keyword:of=either' cannot"):
             verb(run, "keyword:of=either")
@@ -215,7 +215,7 @@ def test_runs_are_compared_in_one_reading(tmp_path: Path) -> None:
         ))
     }  # fmt: skip
     (made,) = compare(runs).scorers
-    assert made.scorer == "keyword:of=thought"
+    assert made.name == "keyword:of=thought"
     hidden = given_run(tmp_path / "hidden", {"a": [(HIDDEN, 64)], "b": [(CLEAN, 64)]}, 64,
                        task=TASK)  # fmt: skip
     with pytest.raises(MixError, match=r"no scorer in common.*'keyword:of=answer'"):

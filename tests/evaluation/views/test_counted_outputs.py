@@ -15,8 +15,8 @@ import leakbound
 from leakbound.evaluation import bound, evaluate, run_verdicts, summary
 from leakbound.evaluation.comparing import compare, compare_methods
 from leakbound.evaluation.following import follow
-from leakbound.evaluation.views.read import read_view
-from leakbound.evaluation.views.remarks import remarks
+from leakbound.evaluation.views.sentences import remarks
+from leakbound.evaluation.views.view import read_view
 from leakbound.reporting.details import unpacked
 from leakbound.reporting.page import report_html
 from leakbound.store import Run

@@ -22,9 +22,9 @@ from leakbound.evaluation.scoring.score import score_arm, slug
 from leakbound.evaluation.statements.drawn import ExploredArm, Stopped
 from leakbound.evaluation.statements.evidence import RunEvidence
 from leakbound.evaluation.statements.grid import GRID, grid_rows
-from leakbound.evaluation.views.grids import decodings_grid
-from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.table import Table, interval
+from leakbound.evaluation.views.tables import decodings_table
+from leakbound.evaluation.views.view import read_view
 from leakbound.scorers import make_scorer
 from leakbound.store import EstimateRow, Run
 from leakbound.study import Until
@@ -174,8 +174,8 @@ def test_a_person_reads_cells_and_the_larger_effect(
     run: Run, cells_of_run: list[EstimateRow]
 ) -> None:
     table = grid_table(run)
-    _, grid = read_view(run).grids[0]
-    assert table.rows == decodings_grid(grid).only(*table.columns).rows  # as on a page
+    (grid, *_) = read_view(run).grids
+    assert table.rows == decodings_table(grid).only(*table.columns).rows  # as on a page
     assert table.columns == ("Decoding", "Mean over the questions", "leak@32")
     names = [f"T={t}, top-p={p}" for t in ("0.5", "1", "1.5") for p in ("0.8", "1")]
     assert sorted(row[0] for row in table.texts) == names

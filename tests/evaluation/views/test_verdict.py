@@ -13,9 +13,9 @@ from canned import CannedEngine
 from leakbound.certificate import certify
 from leakbound.errors import InputError, UnansweredError
 from leakbound.evaluation import evaluate, run_verdicts
-from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.table import interval
 from leakbound.evaluation.views.verdict import verdicts
+from leakbound.evaluation.views.view import read_view
 from leakbound.store import Run
 from leakbound.study import FixedN, Until
 from leakbound.types import Decoding

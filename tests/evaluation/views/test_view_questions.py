@@ -15,25 +15,25 @@ import pytest
 from canned_runs import SCORERS, CannedEngine, benchmark, laws, make_run
 from leakbound import stats
 from leakbound.errors import InputError
-from leakbound.evaluation import clean_table, evaluate, sample, score_run, scorers_for
+from leakbound.evaluation import clean_table, evaluate, sample, score_run, scorers_for, summary
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.claims import clean_questions
 from leakbound.evaluation.views.draws import in_order
-from leakbound.evaluation.views.grids import by_question
-from leakbound.evaluation.views.read import read_view
+from leakbound.evaluation.views.questions import by_question
 from leakbound.evaluation.views.texts import (
     Tally,
+    Text,
     chosen_texts,
     distinct_texts,
     leaking_words,
     pieces,
 )
-from leakbound.evaluation.views.view import Question, Text, View
+from leakbound.evaluation.views.view import View, read_view
 from leakbound.scorers import make_scorer
 from leakbound.store import ArmScores, Run, tables
 from leakbound.study import Until
-from leakbound.types import Scorer
+from leakbound.types import Prompt, Scorer
 from report_runs import saying, who
 
 
@@ -45,32 +45,39 @@ def view(runs: dict[str, Run]) -> View:
 @pytest.mark.slow
 def test_what_leaks_most_of_any_target_comes_first_and_is_chosen_by_what_holds(view: View) -> None:
     for scorer in view.scorers:
-        shown, most = by_question(view, scorer), []
-        assert sorted(row.number for row in shown.rows) == [1, 2, 3]
-        for row in shown.rows:
-            key = (scorer.name, view.questions[row.number - 1].id)
-            cells = [model.measured[key] for model in view.targets]
-            most.append(max(cell.leakage.value or 0 for cell in cells))
-            beyond = any(cell.surely_beyond and cell.surely_beyond.lower > 0 for cell in cells)
-            assert not beyond or any(cell.beyond and cell.beyond.lower > 0 for cell in cells)
+        (columns, shown), most = by_question(view, scorer), []
+        assert sorted(row.number for row in shown) == [1, 2, 3]
+        for row in shown:
+            question = view.questions[row.number - 1].id
+            leakage = [model.leakage(scorer, question) for model in view.targets]
+            most.append(max(bound.value or 0 for bound in leakage if bound))
+            excess, surely = (
+                [m.leakage(scorer, question, beyond="control", jointly=j) for m in view.targets]
+                for j in (False, True)
+            )
+            beyond = any(bound and bound.lower > 0 for bound in surely)
+            assert not beyond or any(bound and bound.lower > 0 for bound in excess)
             assert ("beyond" in row.traits) == beyond
-            above = any(c.greedy is not None and c.leakage.lower > c.greedy for c in cells)
+            greedy = [model.greedy(scorer)[question].value for model in view.targets]
+            pairs = zip(leakage, greedy, strict=True)
+            above = any(score is not None and bound.lower > score for bound, score in pairs)
             assert ("hidden" in row.traits) == above
             assert "unsampled" not in row.traits
-            assert len(row.cells) == len(shown.columns)
+            assert len(row.cells) == len(columns) - 1
         assert most == sorted(most, reverse=True)
-        assert any("beyond" in row.traits for row in shown.rows) or not scorer.binary
+        assert any("beyond" in row.traits for row in shown) or not scorer.binary
 
 
 @pytest.mark.slow
 def test_marks_are_keywords_or_what_the_answer_adds() -> None:
-    plain = Question("q", "Who wrote the novel?", "The novel is by Ann Lee, in spring.", ())
+    answer = "The novel is by Ann Lee, in spring."
+    plain = Prompt(id="q", question="Who wrote the novel?", answer=answer)
     said = pieces(leaking_words(plain), "ANN LEE wrote it; Annabel did not, by spring's end")
     assert "".join(said) == "ANN LEE wrote it; Annabel did not, by spring's end"
     assert said[1::2] == ["ANN LEE", "spring"]
-    keyed = Question("q", "Who?", "By Ann Lee.", ("Lee (the elder)",))
+    keyed = replace(plain, question="Who?", answer="By Ann Lee.", keywords=("Lee (the elder)",))
     assert pieces(leaking_words(keyed), "It is lee  (the elder).")[1::2] == ["lee  (the elder)"]
-    nobody = Question("q", "Who?", None, ())
+    nobody = replace(plain, question="Who?", answer=None)
     assert pieces(leaking_words(nobody), "anything") == ["anything"]
 
 
@@ -84,7 +91,7 @@ def test_what_made_a_part_is_read_as_often_whatever_is_asked(
     found = []
     for run in runs:
         asked.clear()
-        read_view(run)
+        summary(run)
         found.append(len(asked))
     assert found[0] == found[1] > 0
 
@@ -98,15 +105,16 @@ def text(name: str, count: int, *scores: float | None) -> Text:
 
 def tally(texts: Sequence[Text]) -> Tally:
     """A question's texts, the likeliest first, as they are read."""
-    scores = [[np.nan if s is None else s for s in one.scores] for one in texts]
-    return Tally(
-        texts=pa.array([one.text for one in texts]),
-        counts=np.array([one.count for one in texts]),
-        masses=np.array([one.mass for one in texts]),
-        logprobs=np.full(len(texts), np.nan),
-        scores=np.array(scores).T,
-        drawn=100,
-    )
+    columns: dict[str, Any] = {
+        "query_id": ["q"] * len(texts),
+        "text": [one.text for one in texts],
+        "count": [one.count for one in texts],
+        "mass": [one.mass for one in texts],
+        "logprob": pa.nulls(len(texts), pa.float64()),
+    }
+    scores = zip(*(one.scores for one in texts), strict=True)
+    columns |= {f"score {i}": pa.array(s, pa.float64()) for i, s in enumerate(scores)}
+    return Tally(pa.table(columns), drawn=100)
 
 
 def test_frequent_first_then_the_highest_scores() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,21 +13,14 @@ from canned_runs import asked_benchmark, asked_engine
 from explored import LEAKS
 from leakbound.evaluation import evaluate
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.views import words
-from leakbound.evaluation.views.asked import protocols_grid, rewritten_grid
-from leakbound.evaluation.views.grids import (
-    PROVED_TO_LEAK,
-    statements_grid,
-    summary_grid,
-)
-from leakbound.evaluation.views.read import read_view
-from leakbound.evaluation.views.table import Interval, interval
+from leakbound.evaluation.views import sentences, tables
+from leakbound.evaluation.views.questions import queries_of, rewritten_table
+from leakbound.evaluation.views.table import Interval, floor, interval
 from leakbound.evaluation.views.texts import distinct_texts
-from leakbound.evaluation.views.view import Model, ScorerView, View
-from leakbound.evaluation.views.words import floor, proof
+from leakbound.evaluation.views.view import ArmView, View, read_view
 from leakbound.scorers import make_scorer
 from leakbound.stats import About
-from leakbound.store import Estimates, Run
+from leakbound.store import EstimateRow, Estimates, Run
 from leakbound.study import Rewritings
 from leakbound.text.shown import above, below, number
 from report_runs import bound, saying, who
@@ -49,16 +43,14 @@ def test_the_mean_deviation_and_ed_stand_with_their_ends(
     """Of a scorer that is not binary; of a binary one the estimates, where every question has."""
     binary, graded = sorted(view.scorers, key=lambda scorer: not scorer.binary)
     model = next(m for m in view.models if m.label == "grid, T=0.5")
-    key = (binary.name, view.questions[0].id)
-    kept = [row for row in model.measured[key].rows if row.quantity != "standard deviation"]
-    less = {**model.measured, key: replace(model.measured[key], rows=Estimates(tuple(kept)))}
-    lost = (key[1], "standard deviation")
-    others = [r for r in model.rows.estimates if (r.query_id, r.quantity) != lost]
-    rows = replace(model.rows, estimates=Estimates(tuple(others)))
-    both = replace(view, models=(model, replace(model, measured=less, rows=rows)))
-    full, partial = (
-        summary_grid(both, binary).only("Deviation, mean", "Deviation, worst", "ED, mean").texts
+    first = {"scorer": binary.name, "query_id": view.questions[0].id}
+    gone = model.estimates.where(**first, quantity="standard deviation").rows
+    kept = [row for row in model.estimates if row not in gone]
+    both = replace(view, models=(model, with_rows(model, kept)))
+    shown = tables.painted(tables.SUMMARY, both, binary).only(
+        "Deviation, mean", "Deviation, worst", "ED, mean"
     )
+    full, partial, *_ = shown.texts
     assert not any(mark in full[i] for i in (0, 2) for mark in "–[≤")
     assert partial[:2] == ("–", "–")
     stored = decodings["grid"].estimates.where(arm="target T=0.5", scope="mean")
@@ -71,7 +63,9 @@ def test_the_mean_deviation_and_ed_stand_with_their_ends(
     assert score is not None
     assert deviation.over == len(view.questions)
     assert deviation.lower < deviation.value < deviation.upper < 0.5
-    texts = summary_grid(both, graded).only("Deviation, mean", "ED, mean").texts[0]
+    texts = (
+        tables.painted(tables.SUMMARY, both, graded).only("Deviation, mean", "ED, mean").texts[0]
+    )
     ends = f"[{below(deviation.lower)}, {above(deviation.upper)}]"
     assert texts[0] == f"{number(deviation.value)} {ends}"
     assert texts[1] == f"{number(score.value)} (≤ {above(score.upper)})"
@@ -114,31 +108,37 @@ def test_proofs_are_told(certain: View, explored: dict[str, Run]) -> None:
     (row,) = explored["explored"].estimates.where(
         arm="target T=0.5", query_id="p0", quantity="leak probability", proved=True
     )
-    cell = certain.models[0].measured["contains", "p0"]
-    assert cell.proved == row
+    model, scorer = certain.models[0], certain.scorers[0]
+    assert model.leakage(scorer, "p0", proved=True) == row
     assert row.lower > 0.3
-    assert proof(cell) == "leakage ≥ 0.33, leak@1,048,576 ≥ 1"
-    assert proof(certain.models[0].measured["contains", "p2"]) == ""
-    table = statements_grid(certain, certain.scorers[0])
+    proof = sentences.proof_of(model, scorer, "p0")
+    assert proof == "leakage ≥ 0.33, leak@1,048,576 ≥ 1"
+    assert sentences.proof_of(model, scorer, "p2") == ""
+    table = tables.statements_table(certain, scorer)
     assert table is not None
     assert [cell.text for cell in table.rows[0][-3:]] == ["2 of 3", "≥ 0.33", "≥ 1"]
+
+
+def with_rows(model: ArmView, rows: Sequence[EstimateRow]) -> ArmView:
+    """The same model, about which these rows state all there is."""
+    made = replace(model)
+    vars(made)["estimates"] = Estimates(tuple(rows))
+    return made
 
 
 def with_proofs(view: View, target: float, control: float) -> View:
     """The same page, where so much is proved of every question, and so much of a control."""
     first = view.models[0]
 
-    def proved(model: Model, leakage: float) -> Model:
+    def proved(model: ArmView, leakage: float) -> ArmView:
         about = About(quantity="leak probability", proved=True)
-        cells = {}
-        for key, cell in model.measured.items():
-            ends = replace(cell.leakage.estimate, about=about, lower=leakage)
-            proof = replace(cell.leakage, estimate=ends)
-            cells[key] = replace(cell, rows=Estimates((proof,)))
-        return replace(model, measured=cells)
+        rows = model.leakages(view.scorers[0])
+        bounds = (replace(row.estimate, about=about, lower=leakage) for row in rows)
+        proofs = (replace(row, estimate=e) for row, e in zip(rows, bounds, strict=True))
+        return with_rows(model, [*rows, *proofs])
 
-    beside = replace(proved(first, control), label="control", is_control=True)
-    return replace(view, models=(proved(first, target), beside))
+    other = proved(replace(first, label="control", is_control=True), control)
+    return replace(view, models=(proved(first, target), other))
 
 
 @pytest.mark.slow
@@ -149,15 +149,15 @@ def test_proofs_count_above_a_stated_level_and_the_controls(certain: View) -> No
         (0.02, 0.02, 0), (0.02, 0.03, 0), (0.03, 0.02, 3),
     ):  # fmt: skip
         view = with_proofs(certain, target, control)
-        table = statements_grid(view, view.scorers[0])
+        table = tables.statements_table(view, view.scorers[0])
         assert table is not None
-        where = table.columns.index(PROVED_TO_LEAK)
+        where = table.columns.index(tables.PROVED_TO_LEAK)
         assert [row[where].text for row in table.rows] == [f"{counted} of 3", "0 of 3"]
         assert "10⁻⁶" in table.columns[where]
         assert "control" in table.columns[where]
 
 
-KEYWORD = ScorerView("keyword", True)
+KEYWORD = make_scorer("keyword")
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +172,7 @@ MOST = {"scope": "worst question", "inputs": "these queries"}
 @pytest.mark.slow
 def test_greedy_output_and_full_stand_side_by_side(reworded: View, asked: dict[str, Run]) -> None:
     run = asked["forgot"]
-    grid = protocols_grid(reworded, KEYWORD)
+    grid = tables.painted(tables.PROTOCOLS, reworded, KEYWORD)
     assert [row[0].text for row in grid.rows] == ["forgot", "control"]
     places = ("Full: deviation, mean", "Full: ED, mean")
     assert "ED is the mean plus 2 standard deviations" in grid.note
@@ -203,8 +203,8 @@ def test_greedy_output_and_full_stand_side_by_side(reworded: View, asked: dict[s
 def test_every_question_has_both_ways_and_the_worst_query(
     reworded: View, asked: dict[str, Run]
 ) -> None:
-    run, model = asked["forgot"], reworded.asked[0]
-    rows = rewritten_grid(reworded, model, KEYWORD).rows
+    run, model = asked["forgot"], reworded.reworded[0]
+    rows = rewritten_table(reworded, model, KEYWORD).rows
     assert [row[0].anchor for row in rows] == ["q-1", "q-2", "q-3"]
     _, output, full, gap, worst, worst_gap, number, r = rows[0]
     assert output.text == interval(bound(run, "author-00", arm="target"))
@@ -216,8 +216,8 @@ def test_every_question_has_both_ways_and_the_worst_query(
     assert number.text == "3"
     assert r.value == pytest.approx(-0.99, abs=0.01)  # the surest answers never leak
     assert [row[-1].text for row in rows][2] == "–"
-    own, *_ = model.questions["keyword", "author-00"].queries
-    assert (own.id, own.source) == ("author-00", "original")
+    own, *_ = queries_of(model, KEYWORD, "author-00")
+    assert (own.query.id, own.query.source) == ("author-00", "original")
     assert own.leakage == bound(run, "author-00", scope="query")
 
 
@@ -225,11 +225,13 @@ def test_every_question_has_both_ways_and_the_worst_query(
 def test_a_query_without_outputs_is_no_point(tmp_path: Path) -> None:
     how = {"n": 2, "scorers": ["keyword"], "rewritings": Rewritings("benchmark")}
     run = evaluate(asked_engine("few", 0.5), asked_benchmark(), out=tmp_path / "run", **how)
-    (model,) = read_view({"few": run}).asked
-    found = model.questions["keyword", "author-01"]
-    assert found.number == 4
-    assert 1 <= len(found.queries) <= 2
-    assert all(query.leakage.n for query in found.queries)
+    view = read_view({"few": run})
+    (model,) = view.reworded
+    table = rewritten_table(view, model, KEYWORD).only("Question", "Queries")
+    assert [count for name, count in table.texts if name.startswith("author-01")] == ["4"]
+    drawn = queries_of(model, KEYWORD, "author-01")
+    assert 1 <= len(drawn) <= 2
+    assert all(query.leakage.n for query in drawn)
 
 
 def test_an_estimate_outside_its_interval_is_shown_at_its_end() -> None:
@@ -243,7 +245,7 @@ def test_leak_at_k_of_too_few_draws_has_its_bounds_and_the_number_of_groups(tmp_
     task, engine = who(*ids, name="b", scorers=["keyword"]), saying(dict.fromkeys(ids, 0.3))
     run = evaluate(engine, task, n=64, out=tmp_path / "run")
     view = read_view(run)
-    shown = summary_grid(view, view.scorers[0])
+    shown = tables.painted(tables.SUMMARY, view, view.scorers[0])
     row = run.estimates.mean("leak@k", parameter=32)
     assert row.value is None
     (text,) = [r[shown.columns.index("leak@32")] for r in shown.texts if r[0] == "target"]
@@ -259,6 +261,6 @@ def test_leak_at_k_of_too_few_draws_has_its_bounds_and_the_number_of_groups(tmp_
 
 def test_someone_who_needs_one_try_asks_once(certain: View) -> None:
     view = with_proofs(certain, 0.6, 0.0)
-    said = words.proved(view, view.models[0], view.scorers[0])
-    assert "who asks once gets the former" in said
-    assert "1 times" not in said
+    sentence = sentences.proved(view, view.models[0], view.scorers[0])
+    assert "who asks once gets the former" in sentence
+    assert "1 times" not in sentence

@@ -34,8 +34,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-import numpy as np
-
 from leakbound import stats
 from leakbound.errors import InputError, MixError
 from leakbound.evaluation.scoring.ordering import Order
@@ -255,40 +253,15 @@ def _difference(
     return replace(made, about=about)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArmDifference:
-    """How much more an arm leaks than the baseline, jointly with what is said of other arms.
-
-    mean: over the questions; None where some have no completions.
-    each: one entry a question of `query_ids`.
-    apart: whether the draws of both are known to share no random numbers.
-    """
-
-    query_ids: tuple[str, ...]
-    mean: stats.Estimate | None
-    each: stats.Estimate
-    apart: bool
-
-    @property
-    def rose(self) -> int:
-        """How many questions are shown to leak more than under the baseline."""
-        return int(np.count_nonzero(np.asarray(self.each.lower) > 0))
-
-    @property
-    def fell(self) -> int:
-        """How many are shown to leak less."""
-        return int(np.count_nonzero(np.asarray(self.each.upper) < 0))
-
-
-def differences(
+def difference_rows(
     arms: Mapping[str, Arm], baseline: Arm, scorer: Scorer, *, questions: int, confidence: float
-) -> dict[str, ArmDifference]:
-    """Each arm beside the baseline, by the same labels; all that is said holds at once.
+) -> Iterator[EstimateRow]:
+    """Rows of the difference of each arm from the baseline, by label; all valid simultaneously.
 
-    `questions`: how many were asked. Raises MixError where two have completions of other questions.
+    The mean if all `questions` have completions, and every question's. Raises MixError if two arms
+    have completions of other questions.
     """
     base = ArmEvidence(baseline, scorer).known
-    by_label = {}
     for label, arm in arms.items():
         mine = ArmEvidence(arm, scorer).known
         query_ids = mine.scores.query_ids
@@ -302,43 +275,30 @@ def differences(
             models=len(arms),
             confidence=confidence,
         )
-        by_label[label] = ArmDifference(
-            query_ids=tuple(query_ids), mean=bounds.mean, each=bounds.each, apart=apart
-        )
-    return by_label
+        if bounds.mean is not None:
+            yield from rows_of(label, scorer.name, ALL, bounds.mean)
+        yield from rows_of(label, scorer.name, query_ids, bounds.each)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArmBounds:
-    """Bounds of what an arm leaks, each by itself: the mean, the worst question, beyond a control.
+def standing_rows(
+    label: str, run: Run, arm: Arm, scorer: Scorer, confidence: float
+) -> Iterator[EstimateRow]:
+    """Rows of an arm's leakage, bounded at this confidence, whatever its run was bounded at.
 
-    None of the first two where not all questions have completions, of the others without a control
+    The mean and the worst question if all questions have completions, and both beyond a control
     that was asked the same.
     """
-
-    mean: stats.Estimate | None = None
-    worst: stats.Estimate | None = None
-    excess: stats.Estimate | None = None
-    worst_excess: stats.Estimate | None = None
-
-
-def standing(run: Run, arm: Arm, scorer: Scorer, *, confidence: float) -> ArmBounds:
-    """An arm bounded anew at this confidence, whatever its run was bounded at."""
     target, number = ArmEvidence(arm, scorer), len(run.questions)
     draws, control = target.known, run.arm(arm.key.control)
     if len(target.query_ids) < number:
-        return ArmBounds()
-    bounds = ArmBounds(
-        mean=draws.mean(confidence=confidence, side="both"),
-        worst=stats.worst_question(draws.leakage, number, confidence=confidence, side="both"),
-    )
-    if control is None:
-        return bounds
-    other = ArmEvidence(control, scorer)
-    if other.query_ids != target.query_ids:
-        return bounds
-    over = BeyondControl.of(target, other).over_questions(confidence)
-    return replace(bounds, excess=over.mean, worst_excess=over.worst)
+        return
+    mean = draws.mean(confidence=confidence, side="both")
+    worst = stats.worst_question(draws.leakage, number, confidence=confidence, side="both")
+    yield from rows_of(label, scorer.name, ALL, mean, worst)
+    other = None if control is None else ArmEvidence(control, scorer)
+    if other is not None and other.query_ids == target.query_ids:
+        over = BeyondControl.of(target, other).over_questions(confidence)
+        yield from rows_of(label, scorer.name, ALL, over.mean, over.worst)
 
 
 def mean_of(arm: Arm, control: Arm | None, scorer: Scorer) -> stats.BoundFunction:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Unpack
 
-import numpy as np
-
-from leakbound.evaluation.statements.comparisons import ArmBounds, ArmDifference
+from leakbound.evaluation.views.sentences import MOST_NAME, clipped, counted, quantity
 from leakbound.evaluation.views.table import (
     Cell,
-    Interval,
     Table,
     bound_cell,
     count_cell,
@@ -20,27 +17,32 @@ from leakbound.evaluation.views.table import (
     table_of,
     written,
 )
-from leakbound.evaluation.views.words import MOST_NAME, clipped, counted, quantity
-from leakbound.stats import Estimate, percent
+from leakbound.stats import percent
+from leakbound.store import ALL, EstimateRow, Estimates
+from leakbound.store.estimates import Fields
 from leakbound.text.counting import Ledger
 from leakbound.text.shown import DASH, above, as_html, as_lines, below
-from leakbound.types import Json, to_json
+from leakbound.types import Json, Scorer, to_json
 
 Change = Literal["less", "more", "mixed", "not shown"]
 Moved = Literal["rose", "fell", "not shown"]
 Form = Literal["markdown", "latex", "csv"]
+SHOWN = 10  # questions on a console
+_SHOWN = 8  # verdicts in a shell or a notebook
+_FIGURES = ("quantity", "value", "lower", "upper", "confidence", "jointly", "n", "method")
+UTILITY = ("model_utility", "retain_rouge_l_recall", "choice_accuracy")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DifferenceVerdict:
-    """The verdict on a model beside the baseline, under one scorer.
+    """The verdict on a model next to the baseline, under one scorer.
 
     Attributes:
         scorer: by its name.
         model, baseline: their labels.
-        kind: less or more, where nothing that is shown speaks against it; mixed, where something
-            does; not shown, where nothing is.
-        sentence: that in words, with the mean, the questions that moved, and how sure all of it is.
+        kind: less or more, if nothing that is shown contradicts it; mixed, if something does; not
+            shown, if nothing is.
+        sentence: that in words, with the mean, the questions that moved, and the confidence.
     """
 
     scorer: str
@@ -50,204 +52,87 @@ class DifferenceVerdict:
     sentence: str
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
-    """A question, how much more it leaks than under the baseline, and what is shown of that.
+def moved(row: EstimateRow) -> Moved:
+    """Whether a question is shown to leak more, or less, than under the baseline."""
+    return "rose" if row.lower > 0 else "fell" if row.upper < 0 else "not shown"
 
-    Attributes:
-        question: as a page names it.
-        bound: on the difference.
-        moved: rose or fell, where that is shown.
+
+def change(rows: Sequence[EstimateRow]) -> Change:
+    """Whether a model leaks more or less, by its mean and its questions."""
+    directions = set(map(moved, rows))
+    if {"rose", "fell"} <= directions:
+        return "mixed"
+    return "more" if "rose" in directions else "less" if "fell" in directions else "not shown"
+
+
+def difference_sentence(
+    model: str, baseline: str, rows: Sequence[EstimateRow], binary: bool, confidence: float
+) -> str:
+    """The verdict in words, valid with all statements about this scorer at the confidence.
+
+    Args:
+        model: the model with which the sentence begins.
+        baseline: the model that it is compared with.
+        rows: its differences: the mean, if it is known, and every question's.
+        binary: whether scores are 0 or 1.
+        confidence: of all statements together.
     """
-
-    question: str
-    bound: Interval
-    moved: Moved
-
-    @property
-    def shown(self) -> float:
-        """The end that is nearer to no difference: how far it moved at least, with its sign."""
-        return self.bound.upper if self.moved == "fell" else self.bound.lower
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelMoves:
-    """How far the questions of a model moved.
-
-    Attributes:
-        label: the model's.
-        mean: how far they moved on average; None where it is not known.
-        each: how far each of them moved.
-    """
-
-    label: str
-    mean: Interval | None
-    each: tuple[Move, ...]
-
-    def furthest(self, which: Moved) -> Cell:
-        """The question that is shown to have moved most, by its bound; a dash where none is."""
-        shown = [move for move in self.each if move.moved == which]
-        if not shown:
-            return Cell(DASH)
-        most = max(shown, key=lambda move: abs(move.shown))
-        return Cell(f"{interval(most.bound)} {most.question}", most.shown, prose=True)
-
-
-def difference_verdict(
-    model: str, difference: ArmDifference, scorer: str, binary: bool, baseline: str, sure: float
-) -> DifferenceVerdict:
-    """The verdict on `model`; `binary`: whether the scores are leaks or none.
-
-    It holds together with all that is said of this scorer, at the confidence `sure`.
-    """
-    kind = _kind(difference)
+    kind, verb = change(rows), "leaks" if binary else "scores"
     more, less = ("more", "less") if binary else ("higher", "lower")
-    verb = "leaks" if binary else "scores"
     says = {
         "more": f"{model} {verb} {more.upper()} than {baseline}",
         "less": f"{model} {verb} {less.upper()} than {baseline}",
         "mixed": f"{model} beside {baseline} is MIXED",
         "not shown": f"NO DIFFERENCE is shown between {model} and {baseline}",
     }
-    mean, counts = _mean(difference, kind, more, less), _counts(difference)
-    return DifferenceVerdict(
-        scorer=scorer,
-        model=model,
-        baseline=baseline,
-        kind=kind,
-        sentence=f"{says[kind]}: {mean}; {counts} ({percent(sure)}, all at once).",
-    )
+    mean = next((row for row in rows if row.query_id is ALL), None)
+    if mean is None:
+        extent = "on average not known, as questions lack completions"
+    elif moved(mean) == "not shown":
+        none = "" if kind == "not shown" else "no difference is shown, "
+        extent = f"on average {none}{below(mean.lower)} to {above(mean.upper)}"
+    else:
+        which, least = (more, mean.lower) if mean.lower > 0 else (less, -mean.upper)
+        direction = f"{which} " if kind == "mixed" else ""
+        extent = f"{direction}by at least {below(least)} on average"
+    counts = _counts([moved(row) for row in rows if row.query_id is not ALL])
+    return f"{says[kind]}: {extent}; {counts} ({percent(confidence)}, all at once)."
 
 
-def moved(bounds: Estimate) -> tuple[Moved, ...]:
-    """Whether each question is shown to leak more, or less, than under the baseline."""
-    ends = zip(np.asarray(bounds.lower), np.asarray(bounds.upper), strict=True)
-    return tuple("rose" if low > 0 else "fell" if high < 0 else "not shown" for low, high in ends)
-
-
-def _kind(difference: ArmDifference) -> Change:
-    mean = difference.mean
-    more = difference.rose > 0 or (mean is not None and mean.lower > 0)
-    less = difference.fell > 0 or (mean is not None and mean.upper < 0)
-    if more and less:
-        return "mixed"
-    return "more" if more else "less" if less else "not shown"
-
-
-def _mean(difference: ArmDifference, kind: Change, more: str, less: str) -> str:
-    """The mean as far as it is known; its direction where the verdict has not said it."""
-    if difference.mean is None:
-        return "on average not known, as questions lack completions"
-    lower, upper = float(difference.mean.lower), float(difference.mean.upper)
-    if lower <= 0 <= upper:
-        shown = "" if kind == "not shown" else "no difference is shown, "
-        return f"on average {shown}{below(lower)} to {above(upper)}"
-    which, least = (more, lower) if lower > 0 else (less, -upper)
-    extent = f"by at least {below(least)} on average"
-    return f"{which} {extent}" if kind == "mixed" else extent
-
-
-def _counts(difference: ArmDifference) -> str:
+def _counts(directions: Sequence[Moved]) -> str:
     """How many questions are shown to have moved; the rest may have, unseen."""
-    rose, fell, total = difference.rose, difference.fell, len(difference.query_ids)
-    both = {"rose": rose, "fell": fell}
-    if total in (rose, fell):
-        every = {1: "the one question", 2: "both questions"}.get(total, f"all {total:,} questions")
-        return f"{every} {'rose' if rose else 'fell'}"
-    if not rose and not fell:
+    total = len(directions)
+    counts = {which: directions.count(which) for which in ("rose", "fell")}
+    shown = [f"{count:,} {which}" for which, count in counts.items() if count]
+    for which, count in counts.items():
+        if count == total:
+            every = {1: "the one question", 2: "both questions"}
+            return f"{every.get(total, f'all {total:,} questions')} {which}"
+    if not shown:
         none = "the one question is not" if total == 1 else f"none of {total:,} questions is"
         return f"{none} shown to rise or fall"
-    first, *other = (f"{count:,} {which}" for which, count in both.items() if count)
-    still = "rise" if not rose else "fall"
-    second = other[0] if other else f"none is shown to {still}"
-    return f"of {total:,} questions {first}, {second}"
-
-
-SHOWN = 10  # questions on a console
-_SHOWN = 8  # verdicts in a shell or a notebook
-_FIGURES = ("quantity", "value", "lower", "upper", "confidence", "jointly", "n", "method")
-UTILITY = ("model_utility", "retain_rouge_l_recall", "choice_accuracy")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelStanding:
-    """A model under one scorer.
-
-    Attributes:
-        label: the model's.
-        n: the draws that its bounds rest on, of all questions.
-        bounds: what it leaks, at the comparison's confidence.
-        utility: what it is still good for; None where it was not measured.
-    """
-
-    label: str
-    n: int
-    bounds: ArmBounds
-    utility: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScorerComparison:
-    """Models under one scorer: each beside the baseline, and each by itself.
-
-    Attributes:
-        scorer: by its name.
-        binary: whether it declares the range {0, 1}.
-        differences: by label, of every model but the baseline; all hold at once.
-        standings: of every model.
-    """
-
-    scorer: str
-    binary: bool
-    differences: Mapping[str, ArmDifference]
-    standings: tuple[ModelStanding, ...]
-
-    @property
-    def against_control(self) -> bool:
-        """Whether every model stands beside a control, so that what is certified is the excess."""
-        return all(standing.bounds.excess is not None for standing in self.standings)
-
-    def certified(self, standing: ModelStanding, *, worst: bool = False) -> float | None:
-        """The most that a model leaks, beyond its control where all have one.
-
-        On average, or at its `worst` question.
-        """
-        bounds = standing.bounds
-        if self.against_control:
-            bound = bounds.worst_excess if worst else bounds.excess
-        else:
-            bound = bounds.worst if worst else bounds.mean
-        return None if bound is None else float(bound.upper)
-
-    def front(self) -> frozenset[str]:
-        """The labels of models that none beats in certified leakage and in utility."""
-        points = {
-            standing.label: (upper, standing.utility)
-            for standing in self.standings
-            if (upper := self.certified(standing)) is not None and standing.utility is not None
-        }
-        return frozenset(
-            label
-            for label, (leak, utility) in points.items()
-            if not any(
-                other <= leak and more >= utility and (other, more) != (leak, utility)
-                for other, more in points.values()
-            )
-        )
+    if len(shown) == 1:
+        shown.append(f"none is shown to {'fall' if counts['rose'] else 'rise'}")
+    return f"of {total:,} questions {', '.join(shown)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Comparison:
-    """Models of runs that asked the same questions, beside the first of them.
+    """Models of runs that asked the same questions, and the first of them, the baseline.
 
     Attributes:
         baseline: the label of the first.
         labels: of all, the baseline first.
-        confidence: at which all differences of a scorer hold at once.
-        questions: their words, by id; empty where they are withheld.
-        made: what was made otherwise: by what it is, what each label has.
-        scorers: what is said under each scorer.
-        utility: the metric that stands for it; None where none was measured in all runs.
+        confidence: at which all differences of a scorer are valid simultaneously.
+        made: what was made otherwise: by fact, what each label has.
+        scorers: the scorers that all runs were bounded by.
+        statements: rows by label in place of an arm: the differences of every model but the
+            baseline, and what each leaks, at this confidence.
+        alike: the labels whose draws may share random numbers with the baseline's.
+        draws: by label, the draws of all questions.
+        utility: the metric that represents it; None: none was measured in all runs.
+        useful: by label, the metrics of the model.
+        questions: their words, by id; empty if they are withheld.
         ledgers: by label, how the draws are counted.
     """
 
@@ -255,8 +140,12 @@ class Comparison:
     labels: tuple[str, ...]
     confidence: float
     made: Mapping[str, Mapping[str, str]]
-    scorers: tuple[ScorerComparison, ...]
+    scorers: tuple[Scorer, ...]
+    statements: Estimates
+    alike: tuple[str, ...] = ()
+    draws: Mapping[str, int]
     utility: str | None = None
+    useful: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     questions: Mapping[str, str] = field(default_factory=dict)
     ledgers: Mapping[str, Ledger] = field(default_factory=dict)
 
@@ -273,57 +162,54 @@ class Comparison:
         if len(lines) > _SHOWN:
             yield (f"and {len(lines) - _SHOWN:,} more, see verdicts",)
 
+    def differences(self, scorer: Scorer) -> dict[str, Estimates]:
+        """By label, how much more each other model leaks: on average and at every question."""
+        return {
+            label: self.statements.matching(arm=label, scorer=scorer.name, beyond="baseline")
+            for label in self.labels[1:]
+        }
+
     @property
     def verdicts(self) -> tuple[DifferenceVerdict, ...]:
-        """One of every model beside the baseline, under each scorer."""
+        """One of every model next to the baseline, under each scorer."""
         return tuple(verdict for scorer in self.scorers for verdict in self.under(scorer))
 
-    def under(self, scorer: ScorerComparison) -> tuple[DifferenceVerdict, ...]:
+    def under(self, scorer: Scorer) -> tuple[DifferenceVerdict, ...]:
         """The verdicts under one scorer."""
         subject = {label: f"{label}{self.ledgers[label].within}" for label in self.labels}
-        shared = scorer.scorer, scorer.binary, subject[self.baseline], self.confidence
-        made = {
-            label: difference_verdict(subject[label], diff, *shared)
-            for label, diff in scorer.differences.items()
-        }
         return tuple(
-            replace(verdict, model=label, baseline=self.baseline) for label, verdict in made.items()
+            DifferenceVerdict(
+                scorer=scorer.name,
+                model=label,
+                baseline=self.baseline,
+                kind=change(rows),
+                sentence=difference_sentence(
+                    subject[label], subject[self.baseline], rows, scorer.binary, self.confidence
+                ),
+            )
+            for label, rows in self.differences(scorer).items()
         )
 
     @property
     def opening(self) -> str:
-        """The lines that come first: one a verdict, of several scorers under the name of each."""
+        """The lines that come first: one per verdict, of several scorers under the name of each."""
         several = len(self.scorers) > 1
         return "\n".join(
             f"{v.scorer}: {v.sentence}" if several else v.sentence for v in self.verdicts
         )
 
-    def moves(self, scorer: ScorerComparison) -> tuple[ModelMoves, ...]:
-        """How far the questions of every model but the baseline moved."""
-        return tuple(
-            ModelMoves(
-                label=label,
-                mean=None if diff.mean is None else Interval.of(diff.mean),
-                each=tuple(
-                    Move(self.asked(query_id), Interval.of(diff.each, i), direction)
-                    for i, (query_id, direction) in enumerate(
-                        zip(diff.query_ids, moved(diff.each), strict=True)
-                    )
-                ),
-            )
-            for label, diff in scorer.differences.items()
-        )
-
-    def asked(self, query_id: str) -> str:
-        """A question by its id and, where they may be shown, its words."""
+    def named(self, query_id: str) -> str:
+        """A question by its id and, if they may be shown, its words."""
         return clipped(f"{query_id} {self.questions.get(query_id, '')}".strip(), MOST_NAME)
 
     def tables(self, *, questions: int | None = None) -> list[Table]:
         """Tables of what was made otherwise, then for each scorer what leaks, then a leaderboard.
 
-        `questions`: how many are shown one by one, those that differ most first (None: all).
+        `questions`: the number that is shown, those that differ most first (None: all).
         """
-        tables = [self._made()] if self.made else []
+        made = [(key, *(facts[la] for la in self.labels)) for key, facts in self.made.items()]
+        columns = ("What", *self.labels)
+        tables = [Table.plain("Made otherwise", columns, made, prose=True)] if made else []
         for scorer in self.scorers:
             tables += [self._differences(scorer), self._questions(scorer, questions)]
         return [*tables, *map(self._leaderboard, self.scorers)]
@@ -332,18 +218,19 @@ class Comparison:
         """Every difference as one flat row, for other tools."""
         for scorer in self.scorers:
             verdicts = {verdict.model: verdict.sentence for verdict in self.under(scorer)}
-            for label, diff in scorer.differences.items():
-                fixed = {"scorer": scorer.scorer, "model": label, "baseline": self.baseline}
+            for label, rows in self.differences(scorer).items():
+                fixed = {"scorer": scorer.name, "model": label, "baseline": self.baseline}
+                mean = next((row for row in rows if row.query_id is ALL), None)
                 whole = {**fixed, "scope": "mean", "question": None, "asked": None}
-                yield {**whole, "verdict": verdicts[label], **_row(diff.mean, None)}
-                moves = zip(diff.query_ids, moved(diff.each), strict=True)
-                for i, (query_id, direction) in enumerate(moves):
-                    text = self.questions.get(query_id)
-                    row = {**fixed, "scope": "question", "question": query_id, "asked": text}
-                    yield {**row, "verdict": direction, **_row(diff.each, i)}
+                yield {**whole, "verdict": verdicts[label], **_figures(mean)}
+                for row in rows:
+                    if (query_id := row.query_id) is not ALL:
+                        text = self.questions.get(query_id)
+                        of = {**fixed, "scope": "question", "question": query_id, "asked": text}
+                        yield {**of, "verdict": moved(row), **_figures(row)}
 
     def written(self, form: Form) -> str:
-        """Every difference as CSV; or the tables in another form, under what is said first."""
+        """Every difference as CSV; or the tables in another form, after the opening."""
         return written(form, self.tables(), self.rows(), self.opening)
 
     def to_dict(self) -> dict[str, Json]:
@@ -356,118 +243,155 @@ class Comparison:
             "ledgers": {label: own.to_dict() for label, own in self.ledgers.items()},
             "made otherwise": {key: dict(facts) for key, facts in self.made.items()},
             "differences": [*self.rows()],
-            "leaderboard": [
-                {
-                    "scorer": scorer.scorer,
-                    "model": standing.label,
-                    "certified": scorer.certified(standing),
-                    "confidence": self.confidence,
-                    "draws": standing.n,
-                    "of": "excess" if scorer.against_control else "leakage",
-                    "utility": self.utility,
-                    "value": standing.utility,
-                    "front": standing.label in scorer.front(),
-                }
-                for scorer in self.scorers
-                for standing in self._ranked(scorer)
-            ],
+            "leaderboard": [row for scorer in self.scorers for row in self.leaderboard(scorer)],
         }
 
-    def _made(self) -> Table:
-        rows = [(key, *(facts[label] for label in self.labels)) for key, facts in self.made.items()]
-        return Table.plain("Made otherwise", ("What", *self.labels), rows, prose=True)
-
-    def _differences(self, scorer: ScorerComparison) -> Table:
-        columns = {
-            "Model": lambda model: Cell(model.label),
-            "Difference, mean": lambda model: bound_cell(model.mean),
-            "Rose": lambda model: count_cell(scorer.differences[model.label].rose),
-            "Fell": lambda model: count_cell(scorer.differences[model.label].fell),
-            "Largest rise": lambda model: model.furthest("rose"),
-            "Largest fall": lambda model: model.furthest("fell"),
-        }
-        title = f"{scorer.scorer}: {quantity(scorer)} beside {self.baseline}"
-        return table_of(title, columns, self.moves(scorer), self._caveat(scorer))
-
-    def _caveat(self, scorer: ScorerComparison) -> str:
-        """Whose bounds are wider than they need be; empty where none is."""
-        alike = [label for label, diff in scorer.differences.items() if not diff.apart]
-        if not alike:
-            return ""
-        return (
-            f"{', '.join(alike)}: not known to have random numbers of their own, so bounded each "
-            "by itself, some 1.4 times as wide; another --seed helps."
-        )
-
-    def _questions(self, scorer: ScorerComparison, shown: int | None) -> Table:
-        """A row a question, whatever differs most between any two first."""
-        arms = [
-            {query_id: Interval.of(diff.each, i) for i, query_id in enumerate(diff.query_ids)}
-            for diff in scorer.differences.values()
-        ]
-        order = sorted(arms[0], key=lambda q: -max(abs(bounds[q].value or 0.0) for bounds in arms))
-        rows = tuple(
-            (Cell(self.asked(q)), *(bound_cell(bounds[q]) for bounds in arms))
-            for q in order[:shown]
-        )
-        more = len(order) - len(rows)
-        title = f"{scorer.scorer}: each question beside {self.baseline}"
-        note = f"{more:,} more differ less: --format csv has all" if more else ""
-        return Table(title, ("Question", *scorer.differences), rows, note)
-
-    def _ranked(self, scorer: ScorerComparison) -> list[ModelStanding]:
-        def least(standing: ModelStanding) -> float:
-            upper = scorer.certified(standing)
-            return float("inf") if upper is None else upper
-
-        return sorted(scorer.standings, key=least)
-
-    def _leaderboard(self, scorer: ScorerComparison) -> Table:
-        kind = "excess" if scorer.against_control else "leakage"
-        front = scorer.front()
-        columns = {
-            "Model": lambda standing: Cell(standing.label),
-            f"Certified {kind}, mean": lambda standing: _ceiling(scorer.certified(standing)),
-            "Worst question": lambda standing: _ceiling(scorer.certified(standing, worst=True)),
-            "Leakage, mean": lambda standing: bound_cell(
-                standing.bounds.mean and Interval.of(standing.bounds.mean)
-            ),
-            "Draws": lambda standing: count_cell(standing.n),
-        }
-        if self.utility is not None:
-            columns |= {
-                self.utility: lambda standing: number_cell(standing.utility),
-                "Front": lambda standing: Cell("yes" if standing.label in front else ""),
+    def leaderboard(self, scorer: Scorer) -> list[dict[str, Any]]:
+        """A row per model, by certified leakage; on the front none beats it and its utility."""
+        upper = {label: self.certified(label, scorer) for label in self.labels}
+        useful = {la: self.useful[la][self.utility] if self.utility else None for la in self.labels}
+        best = front({label: (upper[label], useful[label]) for label in self.labels})
+        rows = [
+            {
+                "scorer": scorer.name,
+                "model": label,
+                "certified": upper[label],
+                "confidence": self.confidence,
+                "draws": self.draws[label],
+                "of": "excess" if self.against_control(scorer) else "leakage",
+                "utility": self.utility,
+                "value": useful[label],
+                "front": label in best,
             }
+            for label in self.labels
+        ]
+        return sorted(rows, key=lambda row: (row["certified"] is None, row["certified"] or 0.0))
+
+    def leakage(
+        self, label: str, scorer: Scorer, /, **wanted: Unpack[Fields]
+    ) -> EstimateRow | None:
+        """Return the leakage of a model over all questions, or its excess over the control."""
+        place: Fields = {"arm": label, "scorer": scorer.name, "query_id": ALL}
+        return self.statements.first(**place | wanted)
+
+    def against_control(self, scorer: Scorer) -> bool:
+        """Whether every model has a control, so that what is certified is the excess."""
+        excess: Fields = {"scope": "mean", "beyond": "control"}
+        return all(self.leakage(label, scorer, **excess) for label in self.labels)
+
+    def certified(self, label: str, scorer: Scorer, *, worst: bool = False) -> float | None:
+        """The most that a model leaks, beyond its control if all have one.
+
+        On average, or at its `worst` question.
+        """
+        row = self.leakage(
+            label,
+            scorer,
+            scope="worst question" if worst else "mean",
+            beyond="control" if self.against_control(scorer) else None,
+        )
+        return None if row is None else row.upper
+
+    def _differences(self, scorer: Scorer) -> Table:
+        def furthest(rows: Estimates, which: Moved) -> Cell:
+            """The question that is shown to have moved most, by its bound; a dash for none."""
+            shown = [r for r in rows if r.query_id is not ALL and moved(r) == which]
+            if not shown:
+                return Cell(DASH)
+            bound = {"rose": "lower", "fell": "upper"}[which]
+            most = max(shown, key=lambda row: abs(getattr(row, bound)))
+            text = f"{interval(most)} {self.named(str(most.query_id))}"
+            return Cell(text, getattr(most, bound), prose=True)
+
+        def count(rows: Estimates, which: Moved) -> Cell:
+            return count_cell(sum(moved(r) == which for r in rows if r.query_id is not ALL))
+
+        Item = tuple[str, Estimates]
+        columns: dict[str, Callable[[Item], Cell]] = {
+            "Model": lambda item: Cell(item[0]),
+            "Difference, mean": lambda item: bound_cell(*item[1].matching(query_id=ALL) or [None]),
+            "Rose": lambda item: count(item[1], "rose"),
+            "Fell": lambda item: count(item[1], "fell"),
+            "Largest rise": lambda item: furthest(item[1], "rose"),
+            "Largest fall": lambda item: furthest(item[1], "fell"),
+        }
+        title = f"{scorer.name}: {quantity(scorer)} beside {self.baseline}"
+        alike = ", ".join(self.alike)
+        caveat = (
+            f"{alike}: not known to have random numbers of their own, so bounded each by itself, "
+            "some 1.4 times as wide; another --seed helps."
+        )
+        return table_of(title, columns, self.differences(scorer).items(), alike and caveat)
+
+    def _questions(self, scorer: Scorer, shown: int | None) -> Table:
+        """A row per question, the largest difference between any two first."""
+        models = [
+            {row.query_id: row for row in rows if row.query_id is not ALL}
+            for rows in self.differences(scorer).values()
+        ]
+        order = sorted(models[0], key=lambda q: -max(abs(rows[q].value or 0.0) for rows in models))
+        cells = tuple(
+            (Cell(self.named(q)), *(bound_cell(rows[q]) for rows in models)) for q in order[:shown]
+        )
+        more = len(order) - len(cells)
+        title = f"{scorer.name}: each question beside {self.baseline}"
+        note = f"{more:,} more differ less: --format csv has all" if more else ""
+        return Table(title, ("Question", *self.labels[1:]), cells, note)
+
+    def _leaderboard(self, scorer: Scorer) -> Table:
+        def at_most(upper: float | None) -> Cell:
+            return Cell(DASH) if upper is None else Cell(f"≤ {above(upper)}", upper)
+
+        kind = "excess" if self.against_control(scorer) else "leakage"
+        columns: dict[str, Callable[[dict[str, Any]], Cell]] = {
+            "Model": lambda row: Cell(row["model"]),
+            f"Certified {kind}, mean": lambda row: at_most(row["certified"]),
+            "Worst question": lambda row: at_most(self.certified(row["model"], scorer, worst=True)),
+            "Leakage, mean": lambda row: bound_cell(
+                self.leakage(row["model"], scorer, scope="mean")
+            ),
+            "Draws": lambda row: count_cell(row["draws"]),
+        }
         notes = [f"Each by itself, {percent(self.confidence)}; more draws lower an upper end too."]
         if self.utility is not None:
+            columns |= {
+                self.utility: lambda row: number_cell(row["value"]),
+                "Front": lambda row: Cell("yes" if row["front"] else ""),
+            }
             notes.append("Front: no other model leaks less and is at least as useful.")
-        if not scorer.against_control:
+        if kind == "leakage":
             notes.append("Chance is not subtracted: not every model has a control.")
-        title = f"{scorer.scorer}: leaderboard, by upper ends"
-        notes = [" ".join(notes), counted(self.ledgers)]
-        return table_of(title, columns, self._ranked(scorer), "\n".join(notes))
+        title = f"{scorer.name}: leaderboard, by upper ends"
+        note = f"{' '.join(notes)}\n{counted(self.ledgers)}"
+        return table_of(title, columns, self.leaderboard(scorer), note)
+
+
+def _figures(row: EstimateRow | None) -> dict[str, Json]:
+    if row is None:  # of a mean that is not known
+        return dict.fromkeys(_FIGURES)
+    jointly = row.query_id is not ALL
+    figures = (row.value, row.lower, row.upper, row.confidence, jointly, row.n, row.method)
+    return dict(zip(_FIGURES, (row.quantity, *figures), strict=True))
+
+
+def front(points: Mapping[str, tuple[float | None, float | None]]) -> frozenset[str]:
+    """The names of the points (leakage, utility) that no other is better than in both."""
+    whole = {
+        name: (leak, use)
+        for name, (leak, use) in points.items()
+        if leak is not None and use is not None
+    }
+    return frozenset(
+        name
+        for name, (leak, use) in whole.items()
+        if not any(a <= leak and u >= use and (a, u) != (leak, use) for a, u in whole.values())
+    )
 
 
 def differing(
-    labels: Iterable[str], facts: Mapping[str, Mapping[str, str]]
+    facts: Mapping[str, Mapping[str, str]], leave_out: Collection[str] = ()
 ) -> dict[str, dict[str, str]]:
     """The facts that are not the same for all labels: by fact, what each label has."""
-    names = list(labels)
-    every = dict.fromkeys(fact for label in names for fact in facts[label])
-    table = {fact: {label: facts[label].get(fact, DASH) for label in names} for fact in every}
+    every = dict.fromkeys(fact for own in facts.values() for fact in own if fact not in leave_out)
+    table = {fact: {la: own.get(fact, DASH) for la, own in facts.items()} for fact in every}
     return {fact: values for fact, values in table.items() if len(set(values.values())) > 1}
-
-
-def _row(bound: Estimate | None, i: int | None) -> dict[str, Json]:
-    if bound is None:  # of a mean of which nothing is known
-        return dict.fromkeys(_FIGURES)
-    ends = Interval.of(bound, i)
-    n = int(bound.n if i is None else np.broadcast_to(bound.n, np.shape(bound.lower))[i])
-    jointly = i is not None
-    figures = (ends.value, ends.lower, ends.upper, bound.confidence, jointly, n, bound.method)
-    return dict(zip(_FIGURES, (bound.about.quantity, *figures), strict=True))
-
-
-def _ceiling(value: float | None) -> Cell:
-    return Cell(DASH) if value is None else Cell(f"≤ {above(value)}", value)

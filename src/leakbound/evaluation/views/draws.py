@@ -20,19 +20,14 @@ from leakbound.evaluation.statements.drawn import Fixed
 from leakbound.evaluation.statements.evidence import ArmEvidence
 from leakbound.evaluation.statements.rows import FEWEST_BLOCKS, LEAKAGE, STANDARD_K
 from leakbound.evaluation.views.table import Interval
-from leakbound.evaluation.views.view import Model, ScorerView
-from leakbound.scorers import make_scorer
+from leakbound.evaluation.views.view import ArmView
+from leakbound.stats.about import Scope
 from leakbound.stats.estimate import Estimate
 from leakbound.stats.order import Keys, one_by_one
-from leakbound.store import Arm, ArmScores, EstimateRow
+from leakbound.store import Arm, ArmScores
+from leakbound.types import Scorer
 
 FEWEST = 8  # draws of the first step
-
-
-def sizes_of(n: int) -> list[int]:
-    """Numbers of draws, doubled from step to step, the last one all of them."""
-    doubled = [FEWEST << i for i in range(n.bit_length()) if FEWEST << i < n]
-    return [*doubled, n] if n else []
 
 
 def in_order(scores: ArmScores, row: int, order: Order) -> NDArray[np.float64]:
@@ -76,17 +71,17 @@ class ScoredDraws:
 
     Attributes:
         arm: whose draws they are, in the questions' own words.
-        scorer: by its name.
+        scorer: the scorer.
     """
 
     arm: Arm
-    scorer: str
+    scorer: Scorer
 
     def of_questions(self) -> Mapping[str, DrawnScores]:
         """By question, where any draw has a score; empty where they are those of a remainder."""
         if self.arm.explored:
             return {}
-        scores = self.arm.scores(slug(make_scorer(self.scorer)))
+        scores = self.arm.scores(slug(self.scorer))
         by_question = {}
         for question, values, counts in zip(
             scores.query_ids, scores.scores, scores.counts, strict=True
@@ -109,7 +104,9 @@ class ScoredDraws:
             return {}
         keys = Keys.read(evidence.order.keys((question,)), 1)
         ordered = in_order(scores, 0, evidence.order)[None]
-        sizes = sizes_of(ordered.shape[1])
+        number = ordered.shape[1]
+        doubled = [FEWEST << i for i in range(number.bit_length()) if FEWEST << i < number]
+        sizes = [*doubled, number] if number else []
         return {n: _after(ordered[:, :n], evidence.binary, keys, confidence) for n in sizes}
 
     def repeated(self, confidence: float) -> Mapping[int, Interval]:
@@ -130,7 +127,7 @@ class ScoredDraws:
 
     def _fixed(self) -> Fixed | None:
         """The evidence of the arm where its n was fixed beforehand."""
-        return ArmEvidence(self.arm, make_scorer(self.scorer)).fixed
+        return ArmEvidence(self.arm, self.scorer).fixed
 
 
 def _after(
@@ -154,7 +151,13 @@ FAR = tuple(dict.fromkeys(round(10 ** (i / 10)) for i in range(91)))
 
 @dataclass(frozen=True, slots=True)
 class KnownAtK:
-    """leak@k: at least `proved` without sampling error; with confidence from `lower` to `upper`."""
+    """Statements about leak@k.
+
+    Attributes:
+        k: the number of answers.
+        proved: a lower bound without sampling error.
+        lower, upper: bounds with confidence.
+    """
 
     k: int
     proved: float
@@ -162,48 +165,29 @@ class KnownAtK:
     upper: float
 
 
-def known_of_worst(model: Model, scorer: ScorerView) -> list[KnownAtK]:
-    """leak@k of the question that leaks most, whichever it is, and the largest proof of any.
+def known_at_k(model: ArmView, scorer: Scorer) -> dict[Scope, list[KnownAtK]]:
+    """leak@k of the question that leaks most, and on average over the questions.
 
-    Nothing where no such bound is stated.
+    The proof of the worst question is the largest of any, that of the mean is the mean of what is
+    proved of each; the bounds on the mean follow from how many questions leak more than x. None
+    for a scorer that is not binary, or if not every question was drawn.
     """
-    row = model.rows.leakage(scorer.name, scope="worst question", beyond=None)
-    if row is None or not scorer.binary:
-        return []
-    proofs = _proved_at(_proofs(model, scorer), FAR)
-    return _known(proofs.max(axis=0, initial=0.0), stats.carried(row.estimate, FAR), FAR)
+    worst = model.leakage(scorer, scope="worst question")
+    counts = model.where(scorer, quantity=LEAKAGE, scope="count", inputs="as asked").rows
+    if not scorer.binary or worst is None or not counts:
+        return {}
+    proofs = [stats.carried(row.estimate, FAR) for row in model.leakages(scorer, proved=True)]
+    proved = np.array([proof.lower for proof in proofs]).reshape(len(proofs), len(FAR))
+    about = replace(counts[0].about, parameter=tuple(row.parameter or 0.0 for row in counts))
+    lower, upper = (np.array([getattr(row, end) for row in counts]) for end in ("lower", "upper"))
+    count = replace(counts[0].estimate, about=about, lower=lower, upper=upper)
+    most, mean = proved.max(axis=0, initial=0.0), proved.sum(axis=0) / counts[0].about.over
+    return {
+        "worst question": _points(most, stats.carried(worst.estimate, FAR)),
+        "mean": _points(mean, stats.mean_leak_at_k_of_counts(count, FAR)),
+    }
 
 
-def known_of_mean(model: Model, scorer: ScorerView) -> list[KnownAtK]:
-    """leak@k on average over the questions, each asked k times.
-
-    Proved is the mean of what is proved of each; the ends follow from how many questions leak more
-    than x. Nothing where that is not stated.
-    """
-    counted = model.rows.of(scorer.name).where(quantity=LEAKAGE, scope="count", beyond=None)
-    rows = counted.where(inputs="as asked").rows
-    if not rows or not scorer.binary:
-        return []
-    x = tuple(row.parameter or 0.0 for row in rows)
-    lower, upper = (np.array([getattr(row, end) for row in rows]) for end in ("lower", "upper"))
-    about, number = replace(rows[0].about, parameter=x), rows[0].about.over
-    counts = replace(rows[0].estimate, about=about, lower=lower, upper=upper)
-    proved = _proved_at(_proofs(model, scorer), FAR).sum(axis=0) / number
-    return _known(proved, stats.mean_leak_at_k_of_counts(counts, FAR), FAR)
-
-
-def _proofs(model: Model, scorer: ScorerView) -> list[EstimateRow]:
-    """The proofs of the questions of which anything is proved."""
-    return [cell.proved for cell in model.cells(scorer) if cell.proved]
-
-
-def _proved_at(proofs: Sequence[EstimateRow], sizes: Sequence[int]) -> NDArray[np.float64]:
-    """The least that proofs say of leak@k, a row each."""
-    ends = [np.asarray(stats.carried(proof.estimate, sizes).lower) for proof in proofs]
-    return np.array(ends).reshape(len(ends), len(sizes))
-
-
-def _known(proved: NDArray[np.float64], bound: Estimate, sizes: Sequence[int]) -> list[KnownAtK]:
-    columns = (proved, bound.lower, bound.upper)
-    ends = (np.asarray(end, dtype=np.float64).tolist() for end in columns)
-    return [KnownAtK(k, *figures) for k, *figures in zip(sizes, *ends, strict=True)]
+def _points(proved: NDArray[np.float64], bound: Estimate) -> list[KnownAtK]:
+    columns = (np.asarray(ends, np.float64).tolist() for ends in (proved, bound.lower, bound.upper))
+    return [KnownAtK(k, *figures) for k, *figures in zip(FAR, *columns, strict=True)]

@@ -6,16 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
 
+from leakbound.evaluation.views.sentences import counted
 from leakbound.evaluation.views.table import (
     Cell,
     Interval,
     Table,
+    bound_cell,
     count_cell,
-    interval,
+    floor_cell,
     table_of,
     written,
 )
-from leakbound.evaluation.views.words import counted, floor
 from leakbound.stats import Estimate, percent
 from leakbound.text.counting import Ledger
 from leakbound.text.shown import DASH, number
@@ -38,7 +39,7 @@ class MethodStanding:
     seeds: Mapping[str, float | None]
 
     @property
-    def known(self) -> list[float]:
+    def values(self) -> list[float]:
         """The values of the seeds."""
         return [value for value in self.seeds.values() if value is not None]
 
@@ -71,8 +72,10 @@ class MethodComparison:
         columns = {
             "Method": lambda row: Cell(row.method),
             "Seeds": lambda row: count_cell(len(row.seeds)),
-            f"Median {kind}": _median_cell,
-            "Each seed": lambda row: Cell(", ".join(map(number, sorted(row.known))), prose=True),
+            f"Median {kind}": lambda row: (bound_cell if row.median.side == "both" else floor_cell)(
+                Interval.of(row.median)
+            ),
+            "Each seed": lambda row: Cell(", ".join(map(number, sorted(row.values))), prose=True),
             "Mean ± sd of the seeds": _spread_cell,
         }
         ranked = sorted(standings, key=lambda row: float(row.median.value))
@@ -114,16 +117,9 @@ class MethodComparison:
                 }
 
 
-def _median_cell(standing: MethodStanding) -> Cell:
-    median = Interval.of(standing.median)
-    if standing.median.side == "both":
-        return Cell(interval(median), median.value)
-    return Cell(floor(median.value, median.lower), median.value)
-
-
 def _spread_cell(standing: MethodStanding) -> Cell:
     """None where the spread is 0, or one value has none: they would pass for a bound."""
-    spread = stdev(standing.known) if len(standing.known) > 1 else 0.0
+    spread = stdev(standing.values) if len(standing.values) > 1 else 0.0
     if not spread:
         return Cell(DASH)
-    return Cell(f"{number(fmean(standing.known))} ± {number(spread)}")
+    return Cell(f"{number(fmean(standing.values))} ± {number(spread)}")

@@ -1,16 +1,16 @@
-"""All that decides the numbers of an arm, in words; and what of it is not as the benchmark has it.
+"""All that decides the numbers of an arm, in words, and how it departs from the benchmark.
 
-Certificates, short texts and comparisons tell it from here, so that none leaves out what another
-says. A field of the records that no words tell is on a list with its reason, or a test fails.
+Certificates, short texts and comparisons take their words from here, so that none leaves out what
+another states. A field of the records without words is on a list with its reason, or a test fails.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from leakbound import stats
-from leakbound.evaluation.views.words import described, length_of
 from leakbound.inputs.variants import NEUTRAL
 from leakbound.store import (
     Arm,
@@ -25,8 +25,9 @@ from leakbound.store import (
 )
 from leakbound.store.files import digest_of
 from leakbound.store.record import ScorerRecord
-from leakbound.text.shown import share
+from leakbound.text.shown import many, share
 from leakbound.types import RULE, Decoding, Fingerprint, Query
+from leakbound.types.decoding import CUTS
 
 OWN_WORDS = "each in its own words"
 _SHARED = {
@@ -40,8 +41,69 @@ _PLAIN_DTYPE = "float32"
 _OTHERS = "other rows than were published under that name"
 
 
-def told_of(run: Run, arm: Arm) -> dict[str, str]:
-    """The `specification` of an arm of a run."""
+def described(decoding: Decoding, confirmed: bool = True) -> str:
+    """Return a decoding's name, whether it truncates, its limits, and what ends an output.
+
+    `confirmed`: see `Fingerprint`.
+    """
+    whole = not (decoding.truncated or decoding.greedy or CUTS.keys() & set(decoding.unknown))
+    parts = [decoding.name]
+    if not confirmed:
+        parts.append(f"{'' if whole else 'else '}neutral settings sent, not confirmed")
+    elif whole:
+        parts.append("nothing truncated")
+    if "max_new_tokens" not in decoding.unknown:
+        parts.append(_longest(decoding))
+    if decoding.max_tokens is not None:
+        parts.append(f"at most {decoding.max_tokens:,} with the prompt")
+    if decoding.stop:
+        parts.append(_stops(decoding))
+    return ", ".join(parts)
+
+
+def _longest(decoding: Decoding) -> str:
+    """Return the limit on the tokens of an output, in words."""
+    thought = decoding.max_thinking_tokens
+    if thought is None:
+        return f"at most {decoding.max_new_tokens:,} new tokens"
+    return f"at most {thought:,} tokens of thought and {decoding.max_new_tokens:,} of the answer"
+
+
+def how_drawn(arm: Arm) -> str:
+    """Return the planned draws per question of an arm, in words."""
+    match arm.spec.draws:
+        case ExploredDraws(forwards=forwards):
+            return f"{forwards:,} prefixes of every question forwarded"
+        case StoppedDraws(claim=claim) | ImportedDraws(claim=claim) if claim:
+            return f"at most {many(arm.plan.n, 'draw')} of a question, until {claim}"
+        case _:
+            return f"{many(arm.plan.n, 'draw')} of every question"
+
+
+def facts_of(run: Run, arm: Arm) -> dict[str, str]:
+    """Return the facts of an arm: its specification, and what its engine states of the model."""
+    by_heading = specification_of(run, arm)
+    facts = {heading.lower(): text for heading, text in by_heading.items()}
+    facts |= {
+        "model": arm.spec.model,
+        "draws": f"{by_heading['Draws']}; {arm.usage.draws:,} in all",
+        "drawn as": arm.identity[:_DIGITS],
+    }
+    return {**facts, **dict(_flat(arm.spec.fingerprint))}
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name} ")
+        elif isinstance(value, list | tuple) and value and isinstance(value[0], str):
+            yield f"{prefix}{name}", "; ".join(map(str, value))
+        elif value is not None:
+            yield f"{prefix}{name}", short(str(value))
+
+
+def specification_of(run: Run, arm: Arm) -> dict[str, str]:
+    """Return the `specification` of an arm of a run."""
     rewritings = sum(query.source != "original" for query in arm.queries)
     about = specification(run.record, arm.spec, rewritings, arm.key.stress)
     return {**about, "Outputs": arm.ledger.sentence}
@@ -216,7 +278,7 @@ def _departures(record: RunRecord, arm: ArmSpec) -> Iterator[str]:
         own = Decoding(max_new_tokens=arm.decoding.max_new_tokens)
     else:
         own = arm.decoding if usual is None else usual.decoding
-    if (mine := length_of(arm.decoding)) != (usually := length_of(own)):
+    if (mine := _longest(arm.decoding)) != (usually := _longest(own)):
         yield f"{mine}, not {usually.removeprefix('at most ').removesuffix(' new tokens')}"
     if arm.decoding.max_tokens != own.max_tokens:
         yield f"{_length(arm.decoding)}, not {_length(own)}"

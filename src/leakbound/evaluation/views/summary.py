@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from leakbound import stats
 from leakbound.evaluation.planning.metrics import by_chance, stored_metrics
 from leakbound.evaluation.statements.claims import clean_questions
-from leakbound.evaluation.views import asked, grids, stressed, words
-from leakbound.evaluation.views.read import read_view
-from leakbound.evaluation.views.remarks import alone, grid_sentences
+from leakbound.evaluation.views import sentences, tables
+from leakbound.evaluation.views.questions import FOUND_COLUMNS, found_table
 from leakbound.evaluation.views.table import Table, number_cell
-from leakbound.evaluation.views.view import ScorerView, View
+from leakbound.evaluation.views.view import View, read_view
 from leakbound.store import Run
 from leakbound.store.arm_key import Model
 from leakbound.types import Scorer
@@ -70,100 +69,49 @@ SHOWN = 10  # questions of those that were attacked
 
 
 def summary(run: Run) -> list[Table]:
-    """One table a scorer; a row for each model, with its greedy answers beside it.
+    """The tables of a run for a console: those of each scorer, rewritings, and metrics.
 
-    Where decodings form a grid, another with its cells; where rewritings were asked too, two that
-    set those beside the questions alone, and one of what was asked; where worst-case inputs were
-    searched, two of what was found. The metrics of the models come last.
+    A line that is below a table is not repeated below another.
     """
-    tables: list[Table] = []
+    shown: list[Table] = []
     if run.estimates:
         view = read_view(run)
-        for scorer in view.scorers:
-            tables += [_first(view, scorer), *_more(view, scorer)]
+        shown += [table for scorer in view.scorers for table in _of_scorer(view, scorer)]
         if view.tried:
-            tables.append(
-                replace(asked.tried_grid(view), note="\n".join(map(alone, view.tried.values())))
-            )
+            note = "\n".join(map(sentences.without_rewriting, view.tried.values()))
+            shown.append(replace(tables.tried_table(view), note=note))
     metrics = metrics_table(run)
-    return [*_said_once(tables), *([] if metrics is None else [metrics])]
-
-
-def _said_once(tables: Iterable[Table]) -> Iterator[Table]:
-    """The tables, without lines after one that stand after another before it."""
     seen: set[str] = set()
-    for table in tables:
+    for i, table in enumerate(shown):
         lines = [line for line in table.note.splitlines() if line not in seen]
         seen.update(lines)
-        yield replace(table, note="\n".join(lines))
+        shown[i] = replace(table, note="\n".join(lines))
+    return [*shown, metrics] if metrics else shown
 
 
-def _first(view: View, scorer: ScorerView) -> Table:
-    """The models, after them each in words; before them how far they leak beyond their control.
-
-    And what departs from the benchmark's defaults, where models differ in it.
-
-    A decoding that is the same for all stands in the title.
-    """
-    shown = grids.summary_grid(view, scorer).only(
-        "Model",
-        "Decoding",
-        grids.greedy_heading(scorer),
-        grids.mean_heading(scorer),
-        "Worst question",
-        f"leak@{grids.typical_k(view, scorer)}",
-        "Deviation, worst",
-        "ED, mean",
-    )
-    excess = [
-        f"{model.subject}, {words.excess(model, scorer)}" for model in view.models if model.control
-    ]
-    first = excess or [words.without_control(view)]
-    beside = ((model.label, words.beside(model, scorer)) for model in view.models)
-    first += [f"{label}, {more}" for label, more in beside if more]
-    alike = len({model.departures for model in (*view.models, *view.unsampled)}) == 1
-    sentences = [
-        f"{model.label if model.control else model.subject}: {words.by_itself(view, model, scorer)}"
-        for model in view.models
-    ]
-    decodings = {model.decoding.name for model in (*view.models, *view.unsampled)}
-    if len(decodings) == 1:
-        others = (column for column in shown.columns if column != "Decoding")
-        shown = replace(shown.only(*others), title=f"{shown.title}, {decodings.pop()}")
-    return replace(
-        shown,
-        lead="\n".join(filter(None, [*first, *([] if alike else words.departing(view))])),
-        note="\n".join([*sentences, shown.note]),
-    )
-
-
-def _more(view: View, scorer: ScorerView) -> list[Table]:
-    readings = grids.readings_grid(view, scorer)
-    tables = [] if readings is None else [readings]
-    for grid in (grid for _, grid in view.grids if grid.scorer == scorer.name):
-        columns = ("Decoding", "Mean over the questions", f"leak@{grid.k}")
-        cells = grids.decodings_grid(grid).only(*columns)
-        tables.append(replace(cells, note="\n".join(grid_sentences(grid))))
-    if view.asked:
-        table = asked.protocols_grid(view, scorer)
-        tables.append(table.only(*(name for name in table.columns if name not in grids.BEYOND)))
-        tables.append(asked.gaps_grid(view, scorer))
-    if view.stressed:
-        tables.append(stressed.stress_grid(view, scorer))
-    if view.attacked:
-        table = asked.attacked_grid(view, scorer)
-        tables.append(table.only(*(name for name in table.columns if name not in grids.BEYOND)))
-    if view.found:
-        table = asked.found_grid(view, scorer).only(
-            "Question",
-            "In its own words",
-            "Found",
-            asked.PROVED,
-            "Control",
-            asked.CONTROL_PROVED,
-            "Lower end in the search",
-            "Asked",
-        )
+def _of_scorer(view: View, scorer: Scorer) -> Iterator[Table]:
+    yield _first(view, scorer)
+    if readings := tables.readings_table(view, scorer):
+        yield readings
+    for grid in view.grids:
+        if grid.scorer == scorer.name:
+            cells = tables.decodings_table(grid)
+            cells = cells.only("Decoding", "Mean over the questions", f"leak@{grid.k}")
+            yield replace(cells, note="\n".join(sentences.of_grid(grid)))
+    for spec in (tables.PROTOCOLS, tables.GAPS, tables.STRESS, tables.ATTACKED):
+        if getattr(view, spec.arms):
+            yield tables.painted(spec, view, scorer, console=True)
+    if view.attacks:
+        table = found_table(view, scorer).only(*FOUND_COLUMNS)
         more = f", the {SHOWN} that leak most" if len(table.rows) > SHOWN else ""
-        tables.append(replace(table, title=f"{table.title}{more}", rows=table.rows[:SHOWN]))
-    return tables
+        yield replace(table, title=f"{table.title}{more}", rows=table.rows[:SHOWN])
+
+
+def _first(view: View, scorer: Scorer) -> Table:
+    """The models; a decoding that is the same for all is in the title."""
+    table = tables.painted(tables.SUMMARY, view, scorer, console=True)
+    decodings = {model.arm.decoding.name for model in view.every}
+    if len(decodings) == 1:
+        others = (column for column in table.columns if column != "Decoding")
+        table = replace(table.only(*others), title=f"{table.title}, {decodings.pop()}")
+    return replace(table, lead=sentences.lead(view, scorer))

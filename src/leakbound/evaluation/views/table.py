@@ -12,7 +12,7 @@ import numpy as np
 from leakbound.stats import Estimate
 from leakbound.store import EstimateRow
 from leakbound.text.rows import csv_of
-from leakbound.text.shown import DASH, between, number, visible
+from leakbound.text.shown import DASH, above, below, between, number, visible
 from leakbound.types import Json
 
 T = TypeVar("T")
@@ -131,6 +131,26 @@ def count_cell(count: int) -> Cell:
     return Cell(f"{count:,}", count)
 
 
+def ceiling(value: float | None, upper: float) -> str:
+    """The estimate with its upper bound only."""
+    return f"{number(value)} (≤ {above(upper)})"
+
+
+def floor(value: float | None, lower: float) -> str:
+    """The estimate with its lower bound only."""
+    return f"{number(value)} (≥ {below(lower)})"
+
+
+def floor_cell(bound: Bound | None) -> Cell:
+    """As `floor`, sorted by the estimate."""
+    return Cell(floor(bound.value, bound.lower), bound.value) if bound else Cell(DASH)
+
+
+def lower_cell(bound: Bound | None) -> Cell:
+    """The lower bound, without an estimate."""
+    return Cell(below(bound.lower), bound.lower) if bound else Cell(DASH)
+
+
 _LATEX = str.maketrans({
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#",
     "%": r"\%", "_": r"\_", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
@@ -144,7 +164,7 @@ def markdown(tables: Sequence[Table], opening: str = "") -> str:
 
     `opening`: what is said before all of them, in lines.
     """
-    return "\n".join([*_said(opening, _MARKDOWN), *map(_markdown, tables)])
+    return "\n".join([*_paragraphs(opening, _MARKDOWN), *map(_markdown, tables)])
 
 
 def latex(tables: Sequence[Table], opening: str = "") -> str:
@@ -153,7 +173,7 @@ def latex(tables: Sequence[Table], opening: str = "") -> str:
     `opening`: what is said before all of them, in lines.
     """
     head = "% needs \\usepackage{booktabs}"
-    return "\n".join([head, *_said(opening, _LATEX), *map(_latex, tables)])
+    return "\n".join([head, *_paragraphs(opening, _LATEX), *map(_latex, tables)])
 
 
 def written(
@@ -171,26 +191,26 @@ def _markdown(table: Table) -> str:
 
     rule = "|".join(["", "---", *["---:"] * (len(table.columns) - 1), ""])
     lines = [f"**{_plain(table.title).translate(_MARKDOWN)}**", ""]
-    lines += [*_said(table.lead, _MARKDOWN), line(table.columns), rule, *map(line, table.texts), ""]
-    return "\n".join([*lines, *_said(table.note, _MARKDOWN)])
+    lines += [*_paragraphs(table.lead, _MARKDOWN), line(table.columns), rule]
+    return "\n".join([*lines, *map(line, table.texts), "", *_paragraphs(table.note, _MARKDOWN)])
 
 
 def _latex(table: Table) -> str:
     def line(cells: Sequence[str]) -> str:
         return f"{' & '.join(_plain(cell).translate(_LATEX) for cell in cells)} \\\\"
 
-    notes = [part for text in (table.lead, table.note) for part in _said(text, _LATEX) if part]
+    notes = [*_paragraphs(table.lead, _LATEX), *_paragraphs(table.note, _LATEX)]
     return "\n".join([
         r"\begin{table}", r"\centering", rf"\caption{{{_plain(table.title).translate(_LATEX)}.}}",
         rf"\label{{tab:{re.sub(r'[^a-z0-9]+', '-', table.title.lower()).strip('-')}}}",
         rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}", r"\toprule",
         line(table.columns), r"\midrule", *map(line, table.texts), r"\bottomrule",
-        r"\end{tabular}", *(rf"\par\smallskip\footnotesize {note}" for note in notes),
+        r"\end{tabular}", *(rf"\par\smallskip\footnotesize {note}" for note in filter(None, notes)),
         r"\end{table}", "",
     ])  # fmt: skip
 
 
-def _said(text: str, escapes: Mapping[int, str]) -> list[str]:
+def _paragraphs(text: str, escapes: Mapping[int, str]) -> list[str]:
     """The lines of a lead or a note, each a paragraph."""
     lines = [_plain(line).translate(dict(escapes)) for line in text.splitlines()]
     return [part for line in lines for part in (line, "")]

@@ -12,59 +12,100 @@ from itertools import repeat
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.views.view import Question, Text, Texts
+from leakbound.inputs import evidence
 from leakbound.scorers import make_scorer
 from leakbound.store import Arm
+from leakbound.store.tables import completions_of
 from leakbound.text.counting import visible
 from leakbound.text.keywords import answer_keywords
-
-_MANY = 1_000  # questions × models
-
-
-def shown_each(questions: int, models: int) -> int:
-    """How many texts of a question are shown for being frequent, and how many for their score."""
-    return 8 if questions * models <= _MANY else 4
+from leakbound.types import Completion, Prompt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
-    """A question's distinct texts, the likeliest first: a place each in every column.
+class Text:
+    """A distinct completion of a question.
 
-    `scores` has a row a scorer, NaN where it could not decide; `logprobs` are NaN where not known.
-    `drawn` counts all draws, those that never came among them.
+    Attributes:
+        text: its text; None: withheld.
+        count: the number of draws of the question that gave it.
+        share: that number as a fraction of the question's draws.
+        mass: its known probability if it was explored; the draws are then those of the remainder.
+        logprob: of the likeliest token sequence with this text, under the decoding; None: unknown.
+        scores: one per scorer, in [0, 1]; None if the scorer could not decide.
+        parts: its visible thought and its answer; None: there is no visible thought, or withheld.
     """
 
-    texts: pa.StringArray
-    counts: NDArray[np.int64]
-    masses: NDArray[np.float64]
-    logprobs: NDArray[np.float64]
-    scores: NDArray[np.float64]
+    text: str | None
+    count: int
+    share: float
+    mass: float
+    logprob: float | None
+    scores: tuple[float | None, ...]
+    parts: tuple[str, str] | None = None
+
+    @property
+    def leaks(self) -> bool:
+        """True if any scorer says full leak."""
+        return 1.0 in self.scores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Texts:
+    """The completions of a question that are shown, and the number of the others.
+
+    Attributes:
+        greedy: the greedy answer; None: there is none.
+        shown: the completions that are shown, the most frequent first, then high scores.
+        left_out: the number of completions that are not shown.
+        left_out_draws: their draws.
+        left_out_mass: their known mass.
+    """
+
+    greedy: Text | None
+    shown: tuple[Text, ...]
+    left_out: int
+    left_out_draws: int
+    left_out_mass: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """A question's distinct texts, the likeliest first.
+
+    Attributes:
+        rows: the columns of `_ROWS`, and the scores of each scorer.
+        drawn: the number of all draws, those that never came included.
+    """
+
+    rows: pa.Table
     drawn: int
 
-    def __len__(self) -> int:
-        return len(self.texts)
+    def texts(self, places: Sequence[int]) -> list[Text]:
+        """The texts at these places."""
+        rows = self.rows.take(pa.array(places, pa.int64())).to_pylist()
+        return [self._text(*list(row.values())[1:]) for row in rows]
 
-    def text(self, i: int) -> Text:
-        """The i-th of them."""
-        thought, thinks, answer = self.texts[i].as_py().rpartition(_ANSWER)
+    def _text(
+        self, text: str, count: int, mass: float, logprob: float | None, *scores: float | None
+    ) -> Text:
+        thought, thinks, answer = text.rpartition(_ANSWER)
         return Text(
             text=f"[thought] {thought} [answer] {answer}" if thinks else answer,
             parts=(thought, answer) if thinks else None,
-            count=int(self.counts[i]),
-            share=int(self.counts[i]) / max(self.drawn, 1),
-            mass=float(self.masses[i]),
-            logprob=_known(self.logprobs[i]),
-            scores=tuple(map(_known, self.scores[:, i])),
+            count=count,
+            share=count / max(self.drawn, 1),
+            mass=mass,
+            logprob=logprob,
+            scores=scores,
         )
 
 
 def distinct_texts(arm: Arm, slugs: Sequence[str]) -> Iterator[tuple[str, list[Text]]]:
     """Each question's distinct texts, the likeliest first, scored by the scorers of `slugs`."""
     for query_id, tally in tallies(arm, slugs):
-        yield query_id, [tally.text(i) for i in range(len(tally))]
+        yield query_id, tally.texts(range(len(tally.rows)))
 
 
 def tallies(arm: Arm, slugs: Sequence[str]) -> Iterator[tuple[str, Tally]]:
@@ -103,14 +144,19 @@ def _scored(tables: Iterable[pa.Table], scores: Sequence[pa.ChunkedArray]) -> It
     start = 0
     for table in tables:
         rows = _rows(table)
-        for i, column in enumerate(scores):
-            rows = rows.append_column(_score(i), column.slice(start, table.num_rows))
+        for name, column in zip(_scores_of(len(scores)), scores, strict=True):
+            rows = rows.append_column(name, column.slice(start, table.num_rows))
         start += table.num_rows
-        yield rows.filter(_is_output(table))
+        # a draw, or a whole output that was explored; an output that was only forced is neither
+        if "count" in table.column_names:
+            yield rows.filter(pc.greater(table["count"], 0))
+        else:
+            yield rows.filter(pc.and_(table["ended"], pc.not_equal(table["mass"], 0.0)))
 
 
-def _score(i: int) -> str:
-    return f"score {i}"
+def _scores_of(scorers: int) -> list[str]:
+    """The columns of so many scorers."""
+    return [f"score {i}" for i in range(scorers)]
 
 
 def _rows(table: pa.Table) -> pa.Table:
@@ -138,13 +184,6 @@ def _whole_texts(table: pa.Table) -> pa.ChunkedArray:
     return pa.array(whole, pa.string())
 
 
-def _is_output(table: pa.Table) -> pa.ChunkedArray:
-    """True for a draw, and for a whole output that was explored; one forced alone is neither."""
-    if "count" in table.column_names:
-        return pc.greater(table["count"], 0)
-    return pc.and_(table["ended"], pc.not_equal(table["mass"], 0.0))
-
-
 def _explored(arm: Arm, slugs: Sequence[str]) -> Iterator[list[pa.Table]]:
     """The complete outputs that exploring each part found; a range of scores is none."""
     if not arm.explored:
@@ -157,7 +196,7 @@ def _explored(arm: Arm, slugs: Sequence[str]) -> Iterator[list[pa.Table]]:
 def _distinct(tables: Sequence[pa.Table], scorers: int) -> pa.Table:
     """A row for each text of a query, in the order they came, with all its draws and mass."""
     of_first = pc.ScalarAggregateOptions(skip_nulls=False)
-    scores = [_score(i) for i in range(scorers)]
+    scores = _scores_of(scorers)
     grouped = (
         pa.concat_tables(tables)
         .group_by(["query_id", "text"], use_threads=False)
@@ -181,22 +220,10 @@ def _split(
     place = pc.index_in(table["query_id"], pa.array(query_ids, pa.string())).to_numpy()
     order = np.lexsort((-table["count"].to_numpy(), -table["mass"].to_numpy(), place))
     table = table.take(pa.array(order))
-    texts = table["text"].combine_chunks()
-    counts, masses, logprobs, *scores = (column.to_numpy() for column in table.columns[2:])
     starts = np.searchsorted(place[order], np.arange(len(query_ids) + 1)).tolist()
     for query_id, start, end in zip(query_ids, starts, starts[1:], strict=False):
-        rows = slice(start, end)
-        yield (
-            query_id,
-            Tally(
-                texts=texts[rows],
-                counts=counts[rows],
-                masses=masses[rows],
-                logprobs=logprobs[rows].astype(np.float64),
-                scores=np.array([column[rows] for column in scores], dtype=np.float64),
-                drawn=int(counts[rows].sum()) + missing.get(query_id, 0),
-            ),
-        )
+        rows = table.slice(start, end - start)
+        yield query_id, Tally(rows, (pc.sum(rows["count"]).as_py() or 0) + missing.get(query_id, 0))
 
 
 def shown_texts(
@@ -205,7 +232,7 @@ def shown_texts(
     """The texts shown of every question, `count` of each kind, beside its greedy answer."""
     slugs = [slug(make_scorer(name)) for name in scorers]
     tallied = tallies(greedy, slugs) if greedy else ()
-    answers = {query_id: tally.text(0) for query_id, tally in tallied if len(tally)}
+    answers = {query_id: tally.texts([0])[0] for query_id, tally in tallied if len(tally.rows)}
     for query_id, tally in tallies(arm, slugs):
         yield query_id, chosen_texts(tally, answers.get(query_id), count, redact)
 
@@ -215,17 +242,20 @@ def chosen_texts(tally: Tally, greedy: Text | None, count: int, redact: bool) ->
 
     `count`: how many of each kind.
     """
-    frequent = min(count, len(tally))
-    scores = tally.scores[0, frequent:]
-    scoring = np.argsort(np.where(scores > 0, -scores, np.inf), kind="stable")
-    scoring = scoring[: np.count_nonzero(scores > 0)][:count] + frequent
+    counts, masses, scores = (
+        tally.rows[name].to_numpy() for name in ("count", "mass", _scores_of(1)[0])
+    )
+    frequent = min(count, len(counts))
+    others = scores[frequent:]
+    scoring = np.argsort(np.where(others > 0, -others, np.inf), kind="stable")
+    scoring = scoring[: np.count_nonzero(others > 0)][:count] + frequent
     shown = [*range(frequent), *scoring.tolist()]
     return Texts(
         greedy=greedy and withheld(greedy, redact),
-        shown=tuple(withheld(tally.text(i), redact) for i in shown),
-        left_out=len(tally) - len(shown),
-        left_out_draws=int(tally.counts.sum() - tally.counts[shown].sum()),
-        left_out_mass=math.fsum([*tally.masses.tolist(), *(-tally.masses[shown]).tolist()]),
+        shown=tuple(withheld(text, redact) for text in tally.texts(shown)),
+        left_out=len(counts) - len(shown),
+        left_out_draws=int(counts.sum() - counts[shown].sum()),
+        left_out_mass=math.fsum([*masses.tolist(), *(-masses[shown]).tolist()]),
     )
 
 
@@ -233,17 +263,27 @@ def withheld(text: Text, redact: bool) -> Text:
     return replace(text, text=None, parts=None) if redact else text
 
 
-def _known(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
+def drawn_sureness(arm: Arm) -> dict[str, float]:
+    """Return the mean log-probability, at T = 1, of the arm's own draws of every query."""
+    drawn: dict[str, list[Completion]] = {}
+    for part in arm.parts:
+        for query_id, completion in completions_of(arm.completions(part)):
+            if completion.count:
+                drawn.setdefault(query_id, []).append(completion)
+    return {
+        query_id: evidence(completions, "mean_logprob")
+        for query_id, completions in drawn.items()
+        if all(completion.model_logprob is not None for completion in completions)
+    }
 
 
-def leaking_words(question: Question) -> re.Pattern[str] | None:
+def leaking_words(question: Prompt) -> re.Pattern[str] | None:
     """A pattern for the words that give a question's answer away; None where none are known.
 
     They are its keywords, or else the words of its answer that say something and that the question
     does not hold. They are to be seen in a text; what a text scores is its scorer's to say.
     """
-    words = question.keywords or answer_keywords(question.text, question.answer or "")
+    words = question.keywords or answer_keywords(question.question, question.answer or "")
     parts = [re.sub(r"\s+", r"\\s+", re.escape(w.strip()).replace(r"\ ", " ")) for w in words]
     terms = sorted(filter(None, parts), key=len, reverse=True)  # the longest that fits is marked
     return re.compile(rf"(?<!\w)(?:{'|'.join(terms)})(?!\w)", re.IGNORECASE) if terms else None

@@ -1,44 +1,36 @@
 """The verdict on a model: one word, one number, one leaking answer, and how sure that is.
 
-Terminal, page, notebook and Python show what stands here. It speaks of the first scorer of a run
-and of its first decoding, which were fixed before anything was drawn, and of the questions in their
-own words. What it says of a model beside its control holds together at the confidence: see
+Terminal, page, notebook and Python show this value. It is about the first scorer of a run and its
+first decoding, which were fixed before anything was drawn, and the questions in their own words.
+Its statements about a model next to its control are valid simultaneously: see
 `stats.excess_of_mean_and_worst`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from leakbound.errors import InputError
 from leakbound.evaluation.planning.before_drawing import unmatched
-from leakbound.evaluation.views import stressed, words
-from leakbound.evaluation.views.read import read_view
+from leakbound.evaluation.statements.rows import CLAIMS
+from leakbound.evaluation.views import sentences
+from leakbound.evaluation.views.specification import how_drawn
 from leakbound.evaluation.views.table import Interval, interval
-from leakbound.evaluation.views.texts import shown_texts
-from leakbound.evaluation.views.view import (
-    Measured,
-    Model,
-    Question,
-    ScorerView,
-    Text,
-    Texts,
-    View,
-)
+from leakbound.evaluation.views.view import ArmView, Row, View, read_view
 from leakbound.stats import percent
 from leakbound.stats.about import Beyond
-from leakbound.store import CERTIFICATE, EstimateRow, ExploredDraws, Run
+from leakbound.store import CERTIFICATE, ExploredDraws, Run
 from leakbound.store.files import digest_of, read_json
 from leakbound.text.shown import as_html, as_lines, many, number
+from leakbound.types import Prompt, Scorer
 
 Kind = Literal[
     "leaks", "not shown", "below", "uncontrolled", "above", "not above", "unknown"
 ]  # fmt: skip
 _SHOWN = 160  # characters of a text that is quoted
-_ABOVE = "SCORES ABOVE THE CONTROL"
 _THAN = "more than the control"
 _UNCONTROLLED = "(no control: chance is not subtracted)"
 _EVERYWHERE = "on average and at the worst question"
@@ -119,24 +111,23 @@ class Verdict:
     def lines(self) -> tuple[str, ...]:
         """All of it, a sentence a line, but for what the answers say."""
         figure = "" if self.number is None else f"{interval(self.number)} {self.of}"
-        first = (
-            self.headline,
-            self.limit,
-            figure,
-            self.reads,
-            self.proved,
-            self.seen,
-            self.outputs,
-        )
-        more = (self.warning, self.sure, self.beside, self.stressed, self.departures)
-        return tuple(filter(None, [*first, *more, self.certificate]))
+        first = (self.headline, self.limit, figure, self.reads, self.proved, self.seen)
+        more = (self.outputs, self.warning, self.sure, self.beside, self.stressed)
+        return tuple(filter(None, [*first, *more, self.departures, self.certificate]))
 
     @property
     def quoted(self) -> tuple[str, ...]:
-        """The leaking answer beside the greedy one, a line each; empty without one."""
-        if self.example is None:
+        """The leaking answer and the greedy one, a line each; empty without one."""
+        if (example := self.example) is None:
             return ()
-        return tuple(_quoted(self.example))
+        often = example.how_often
+        if example.leak is None:
+            return (f"answers are withheld: the run is redacted (a leaking one: {often})",)
+        lines = [f"asked: {_short(example.question)}"]
+        if example.greedy is not None:
+            label = "the greedy answer hides it" if example.hidden else "the greedy answer"
+            lines.append(f"{label}: {_short(example.greedy)}")
+        return (*lines, f"a sampled answer leaks it ({often}): {_short(example.leak)}")
 
     def to_dict(self) -> dict[str, Any]:
         """Every field as JSON holds it, and the verdict in one line; `reads` where it says any."""
@@ -148,10 +139,6 @@ class Verdict:
 
     def _repr_html_(self) -> str:
         return as_html(f"{self.model}: {self.headline}", zip(self.lines[1:]))
-
-
-TextsOf = Callable[[Model, str], Texts | None]
-"""The texts shown of a question of a model; None where they were not read."""
 
 
 def show(run: Run, *, texts: bool = False) -> Verdict:
@@ -184,28 +171,16 @@ def show(run: Run, *, texts: bool = False) -> Verdict:
 
 
 def run_verdicts(run: Run, *, texts: bool = False) -> tuple[Verdict, ...]:
-    """As `show`; empty where a run holds greedy answers alone, or no answer."""
-    view = read_view(run, redact=run.redacted)
-
-    def read(model: Model, question: str) -> Texts | None:
-        arm = run.arm(model.key)
-        if not texts or arm is None:
-            return None
-        greedy, scorers = run.arm(model.key.greedy_answers), [s.name for s in view.scorers]
-        chosen = shown_texts(arm, greedy, scorers, 8, bool(run.redacted))
-        return next((shown for query_id, shown in chosen if query_id == question), None)
-
-    return tuple(replace(made, certificate=certificate(run)) for made in verdicts(view, read))
+    """As `show`; empty if a run has only greedy answers, or no answer."""
+    return verdicts(read_view(run, redact=run.redacted, texts=texts))
 
 
-def verdicts(
-    view: View, texts: TextsOf = lambda model, question: model.texts.get(question)
-) -> tuple[Verdict, ...]:
-    """One of every run of a view: of its target, by the first scorer and decoding."""
-    targets: dict[str, Model] = {}
+def verdicts(view: View) -> tuple[Verdict, ...]:
+    """One per run of a view: about its target, by the first scorer and decoding."""
+    targets: dict[str, ArmView] = {}
     for model in view.targets if view.scorers else ():
-        targets.setdefault(model.run, model)
-    return tuple(_verdict(view, model, texts) for model in targets.values())
+        targets.setdefault(model.run_label, model)
+    return tuple(_verdict(view, model, view.scorers[0]) for model in targets.values())
 
 
 def certificate(run: Run) -> str:
@@ -225,127 +200,95 @@ def certificate(run: Run) -> str:
     return f"{CERTIFICATE}: {values.get('verdict')}, {claim.get('text')}"
 
 
-def _verdict(view: View, model: Model, texts: TextsOf) -> Verdict:
-    scorer = view.scorers[0]
-    cells = model.cells(scorer)
-    kind, word, where, row = _found(view, model, scorer)
-    limit, below = _limit(cells, len(view.questions))
+def _verdict(view: View, model: ArmView, scorer: Scorer) -> Verdict:
+    kind, word, where, row = _word(view, model, scorer)
+    limit, below = _limit(model, scorer, len(view.questions))
     beyond = ", beyond the control" if row is not None and row.about.beyond else ""
     within = model.ledger.within
     where = f"{within} {where}" if kind == "uncontrolled" else f"{where}{within if row else ''}"
-    at = f"{words.quantity(scorer)} at the worst question{beyond}"
-    seen = "" if kind == "uncontrolled" else _seen(model, scorer, cells)
+    at = f"{sentences.quantity(scorer)} at the worst question{beyond}"
+    seen = "" if kind == "uncontrolled" else _seen(model, scorer)
+    departures = "; ".join(model.departures)
     return Verdict(
-        model=words.model_name(model) if model.label == str(model.key) else words.named(model),
+        model=sentences.named(model),
         kind="below" if below and kind in ("not shown", "uncontrolled") else kind,
         word=word,
         where=where.strip(),
         limit=limit,
         number=None if row is None else Interval(row.value, row.lower, row.upper),
         of="" if row is None else at,
-        seen=_greedy_too(model, scorer, seen),
-        proved=words.proved(view, model, scorer),
-        example=_example(view, model, scorer, row, texts),
+        seen=_with_greedy(model, scorer, seen),
+        proved=sentences.proved(view, model, scorer),
+        example=_example(view, model, scorer, row),
         sure=_sure(view, model, scorer, row),
-        stressed=stressed.worst(view, model.label, scorer),
-        beside=words.beside(model, scorer),
-        reads=words.where_it_leaks(model, scorer),
-        departures=words.departure(view, model),
-        warning=words.inconsistent(model, scorer) or unmatched(model.notes, scorer.name),
+        stressed=sentences.worst_stress(view, model.label, scorer),
+        beside=sentences.over_others(model, scorer),
+        reads=sentences.where_it_leaks(model, scorer),
+        departures=departures and f"departs from {view.benchmark['name']}'s defaults: {departures}",
+        warning=sentences.inconsistent(model, scorer)
+        or unmatched(model.run.record.notes, scorer.name),
+        certificate=certificate(model.run),
         outputs=model.ledger.sentence,
         ledger=model.ledger.to_dict(),
     )
 
 
-def _found(
-    view: View, model: Model, scorer: ScorerView
-) -> tuple[Kind, str, str, EstimateRow | None]:
+def _word(view: View, model: ArmView, scorer: Scorer) -> tuple[Kind, str, str, Row]:
     """Kind, word and place of the verdict, and the row of the worst question that it rests on."""
     beyond: Beyond | None = "control" if model.control else None
-    mean, worst = (
-        model.rows.leakage(scorer.name, scope=scope, beyond=beyond)
-        for scope in ("mean", "worst question")
-    )
+    mean = model.leakage(scorer, scope="mean", beyond=beyond)
+    worst = model.leakage(scorer, scope="worst question", beyond=beyond)
     if mean is None or worst is None:
-        lacking = len(view.questions) - len(model.cells(scorer))
+        lacking = len(view.questions) - len(model.questions(scorer))
         return "unknown", "NO VERDICT", f"{many(lacking, 'question')} could not be sampled", None
     if beyond is None:
-        seen = _seen(model, scorer, model.cells(scorer)).upper()
-        return "uncontrolled", seen or "NO VERDICT", _UNCONTROLLED, worst
+        return "uncontrolled", _seen(model, scorer).upper() or "NO VERDICT", _UNCONTROLLED, worst
     if worst.lower > 0:
         where = _EVERYWHERE if mean.lower > 0 else _WORST_ALONE
         where = where if len(view.questions) > 1 else _THAN
-        return (
-            ("leaks", "LEAKS", where, worst) if scorer.binary else ("above", _ABOVE, where, worst)
-        )
+        if scorer.binary:
+            return "leaks", "LEAKS", where, worst
+        return "above", "SCORES ABOVE THE CONTROL", where, worst
     if scorer.binary:
         return "not shown", "NOT SHOWN TO LEAK", _THAN, worst
     return "not above", "NOT SHOWN TO SCORE ABOVE THE CONTROL", "", worst
 
 
-def _limit(cells: Sequence[Measured], questions: int) -> tuple[str, bool]:
+def _limit(model: ArmView, scorer: Scorer, questions: int) -> tuple[str, bool]:
     """The decision on the limit that the study named, and whether every question is below it.
 
-    Each claim is decided at the confidence. All of them hold together at it, as a model above the
-    limit anywhere is said to be below it only where that question's own decision is wrong.
+    Each claim is decided at the confidence. All are valid simultaneously at it, as a model above
+    the limit anywhere is stated to be below only if that question's own decision is wrong.
     """
-    claims = [cell.claim for cell in cells if cell.claim is not None]
+    claims = [claim for claim in model.per_question(scorer, quantity=CLAIMS) if claim]
     if not claims:
         return "", False
     limit, sure = f"{claims[0].about.constant:g}", percent(claims[0].confidence)
-    decided = [words.decision(claim) for claim in claims]
-    holds, refuted = decided.count("holds"), decided.count("refuted")
-    if holds == questions:
+    decided = list(map(sentences.decision, claims))
+    if decided.count("holds") == questions:
         return f"BELOW {limit} at every question ({sure}, by itself)", True
-    counts = f"{holds:,} shown below {limit}, {refuted:,} shown above ({sure} each)"
-    return f"of {many(questions, 'question')} {counts}", False
+    return (
+        f"of {many(questions, 'question')} {decided.count('holds'):,} shown below {limit}, "
+        f"{decided.count('refuted'):,} shown above ({sure} each)"
+    ), False
 
 
-def _seen(model: Model, scorer: ScorerView, cells: Sequence[Measured]) -> str:
-    """How many draws leak; empty of a graded scorer, and where some were never drawn."""
-    if not scorer.binary or isinstance(model.draws, ExploredDraws):
+def _seen(model: ArmView, scorer: Scorer) -> str:
+    """The number of draws that leak; empty for a graded scorer, and if some were never drawn."""
+    if not scorer.binary or isinstance(model.arm.spec.draws, ExploredDraws):
         return ""
-    rows = [cell.leakage for cell in cells]
+    rows = model.leakages(scorer)
     leaks = sum(round((row.value or 0.0) * (row.n - row.missing)) for row in rows)
-    drawn = sum(row.n for row in rows)
-    missing = sum(row.missing for row in rows)
+    drawn, missing = sum(row.n for row in rows), sum(row.missing for row in rows)
     unknown = f" ({missing:,} without a score)" if missing else ""
     if not leaks:
         return f"none of {many(drawn, 'draw')} leaks{unknown}"
     return f"{leaks:,} of {many(drawn, 'draw')} leak{'s' if leaks == 1 else ''}{unknown}"
 
 
-def _example(
-    view: View, model: Model, scorer: ScorerView, row: EstimateRow | None, texts: TextsOf
-) -> LeakingAnswer | None:
-    """The answer that leaks most often at the question that the verdict's number is about."""
-
-    def most_of(question: Question) -> float:
-        cell = model.at(question.id, scorer)
-        shown = cell and (cell.beyond if row is not None and row.about.beyond else cell.leakage)
-        return -math.inf if not shown or shown.value is None else float(shown.value)
-
-    question = max(view.questions, key=most_of)
-    cell = model.at(question.id, scorer)
-    chosen = texts(model, question.id) if cell and cell.leakage.value else None
-    if chosen is None:
-        return None
-    greedy, most = chosen.greedy, _leaking_most(chosen.shown)
-    if most is None:
-        return None
-    score = most.scores[0] or 0.0
-    return LeakingAnswer(
-        question=question.text,
-        greedy=None if greedy is None else greedy.text,
-        leak=most.text,
-        hidden=greedy is not None and (greedy.scores[0] or 0.0) < score,
-        how_often=_how_often(most) + ("" if scorer.binary else f", scores {number(score)}"),
-    )
-
-
-def _greedy_too(model: Model, scorer: ScorerView, seen: str) -> str:
-    """Say what draws show, and what greedy answers do; of a graded scorer nothing is counted."""
-    scores = words.known(words.greedy_rows(model, scorer))
+def _with_greedy(model: ArmView, scorer: Scorer, seen: str) -> str:
+    """State what draws show, and what greedy answers do; of a graded scorer nothing is counted."""
+    scores = sentences.values_of(model.greedy(scorer).values())
     if not scorer.binary or not scores:
         return seen
     leak = scores.count(1.0)
@@ -353,45 +296,49 @@ def _greedy_too(model: Model, scorer: ScorerView, seen: str) -> str:
     return f"{seen}, and {counted}" if seen else f"{counted} leak{'s' if leak == 1 else ''}"
 
 
-def _how_often(text: Text) -> str:
-    """How many of a question's draws gave a text, or its mass where that is known."""
-    if text.mass or not text.share:
-        return words.how_often(text)
-    return f"{text.count:,} of {many(round(text.count / text.share), 'draw')}"
+def _example(view: View, model: ArmView, scorer: Scorer, row: Row) -> LeakingAnswer | None:
+    """The answer that leaks most often at the question that the verdict's number is about."""
+    beyond = row.about.beyond if row is not None else None
+
+    def most_of(question: Prompt) -> float:
+        shown = model.leakage(scorer, question.id, beyond=beyond)
+        return -math.inf if not shown or shown.value is None else float(shown.value)
+
+    question = max(view.questions, key=most_of)
+    leakage, texts = model.leakage(scorer, question.id), model.texts.get(question.id)
+    if leakage is None or not leakage.value or texts is None:
+        return None
+    scoring = [text for text in texts.shown if text.scores[0]]
+    if not scoring:
+        return None
+    most = max(scoring, key=lambda text: (text.scores[0] or 0.0, text.mass, text.count))
+    score, often = most.scores[0] or 0.0, sentences.how_often(most)
+    if most.share and not most.mass:
+        often = f"{most.count:,} of {many(round(most.count / most.share), 'draw')}"
+    return LeakingAnswer(
+        question=question.question,
+        greedy=texts.greedy.text if texts.greedy else None,
+        leak=most.text,
+        hidden=texts.greedy is not None and (texts.greedy.scores[0] or 0.0) < score,
+        how_often=often if scorer.binary else f"{often}, scores {number(score)}",
+    )
 
 
-def _leaking_most(texts: Sequence[Text]) -> Text | None:
-    """The highest score's, and of those the most frequent; None where none scores above 0."""
-    scoring = [text for text in texts if text.scores[0]]
-    return max(scoring, key=lambda t: (t.scores[0] or 0.0, t.mass, t.count), default=None)
-
-
-def _sure(view: View, model: Model, scorer: ScorerView, row: EstimateRow | None) -> str:
+def _sure(view: View, model: ArmView, scorer: Scorer, row: Row) -> str:
     """How sure, of what: the confidence, the questions, the draws, the decoding, the scorer."""
-    own = " in their own words" if view.asked or view.found else ""
+    own = " in their own words" if view.reworded or view.attacks else ""
     scope = f"{many(len(view.questions), 'question')} of {view.benchmark['name']}{own}"
-    others = len(view.scorers) - 1
-    more = f" (the first of {others + 1} scorers)" if others else ""
+    count = len(view.scorers)
+    more = f" (the first of {count} scorers)" if count > 1 else ""
     says = f"a leak is what {scorer.name} says" if scorer.binary else f"scores are {scorer.name}'s"
-    of_what = f"{scope}, {model.drawn}, at {model.decoding.name}; {says}{more}"
+    of_what = f"{scope}, {how_drawn(model.arm)}, at {model.arm.decoding.name}; {says}{more}"
     if row is None:
         return of_what
     together = "verdict and number together" if row.about.beyond else "the number"
-    margin = ", given the measured margin" if model.explored else ""
+    margin = ", given the measured margin" if model.arm.explored else ""
     return f"{percent(row.confidence)} confidence, {together}{margin}: {of_what}"
-
-
-def _quoted(example: LeakingAnswer) -> list[str]:
-    """For a terminal: question, greedy answer, leaking answer."""
-    if example.leak is None:
-        return [f"answers are withheld: the run is redacted (a leaking one: {example.how_often})"]
-    lines = [f"asked: {_short(example.question)}"]
-    if example.greedy is not None:
-        label = "the greedy answer hides it" if example.hidden else "the greedy answer"
-        lines.append(f"{label}: {_short(example.greedy)}")
-    return [*lines, f"a sampled answer leaks it ({example.how_often}): {_short(example.leak)}"]
 
 
 def _short(text: str) -> str:
     """A text in one line, as a quotation."""
-    return f"“{words.clipped(' '.join(text.split()), _SHOWN)}”"
+    return f"“{sentences.clipped(' '.join(text.split()), _SHOWN)}”"

@@ -1,351 +1,226 @@
-"""Values that tables and charts of runs are made of: nothing here reads a file or writes HTML."""
+"""Runs as a page, a console and charts show them: arms, and lookups of the statements about them.
+
+Nothing is copied from estimates or completions: both are read where something shows them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol, Unpack
+from typing import Unpack
 
-from leakbound.evaluation.statements.grid import Setting
-from leakbound.evaluation.statements.rows import CLAIMS, LEAKAGE
-from leakbound.stats.about import Quantity
-from leakbound.store import ALL, ArmDraws, ArmKey, AttackRecord, EstimateRow, Estimates
+from leakbound.errors import InputError, MixError
+from leakbound.evaluation.scoring.score import require_known
+from leakbound.evaluation.statements.grid import Setting, axes_of, setting_of
+from leakbound.evaluation.statements.rows import EACH, LEAKAGE
+from leakbound.evaluation.views.specification import departures, facts_of
+from leakbound.evaluation.views.texts import Texts, drawn_sureness, shown_texts
+from leakbound.inputs import REASONS
+from leakbound.scorers import make_scorer
+from leakbound.store import (
+    ALL,
+    ATTACK,
+    CONTROL,
+    Arm,
+    ArmKey,
+    AttackRecord,
+    EstimateRow,
+    Estimates,
+    Redaction,
+    Run,
+    read_accepted,
+    read_values,
+)
 from leakbound.store.estimates import Fields
-from leakbound.store.record import Redaction
+from leakbound.store.inputs import AttackQuery, read_attack_queries
+from leakbound.store.masses import Explored
+from leakbound.study import RHO
 from leakbound.text.counting import Ledger
-from leakbound.types import Decoding, Fingerprint, Usage
+from leakbound.text.shown import many, some
+from leakbound.types import Fingerprint, Prompt, Scorer, object_of
 
-
-@dataclass(frozen=True, slots=True)
-class ArmRows:
-    """The estimates from the draws of one arm, among those of its run.
-
-    Attributes:
-        arm: the name of the arm.
-        estimates: all those of its run.
-    """
-
-    arm: str
-    estimates: Estimates
-
-    def of(self, scorer: str, question: str | None = ALL) -> Estimates:
-        """The arm's estimates of one question, or of all of them."""
-        return self.estimates.matching(arm=self.arm, scorer=scorer, query_id=question)
-
-    def leakage(self, scorer: str, /, **wanted: Unpack[Fields]) -> EstimateRow | None:
-        """The leakage of all questions that is about this; None where none is stated."""
-        return self.of(scorer).where(quantity=LEAKAGE).first(**wanted)
+Row = EstimateRow | None
+MANY = 1_000  # questions × models, of which fewer texts are shown
+LESS_SURE = "less sure than the question"
+"""The reason why input selection removes a rewriting."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
-    """One question under one model and one scorer.
+class ArmView:
+    """An arm of a run, under the name that it is shown by: its draws, and lookups of statements.
 
     Attributes:
-        leakage: the bound on it.
-        rows: all that is estimated of the question.
-        greedy: the greedy answer's score; None where it is missing or has none.
-    """
-
-    leakage: EstimateRow
-    rows: Estimates
-    greedy: float | None = None
-
-    def by_parameter(self, quantity: Quantity) -> dict[float, EstimateRow]:
-        """Pr[X > x] by x, leak@k or its naive estimate by k."""
-        rows = self.rows.plain(quantity=quantity)
-        return {row.parameter: row for row in rows if row.parameter is not None}
-
-    @cached_property
-    def claim(self) -> EstimateRow | None:
-        """The decision on a claim about it; None where none was made."""
-        return self.rows.first(quantity=CLAIMS)
-
-    @cached_property
-    def beyond(self) -> EstimateRow | None:
-        """How much more than the control's its leakage is; None where there is none."""
-        return self.rows.first(quantity=LEAKAGE, beyond="control")
-
-    @cached_property
-    def surely_beyond(self) -> EstimateRow | None:
-        """The same from below, jointly with all other questions; None where there is none."""
-        return self.rows.first(quantity=LEAKAGE, beyond="control", jointly=True)
-
-    @cached_property
-    def proved(self) -> EstimateRow | None:
-        """The leakage that leaking texts prove of it; None where none were looked for."""
-        return self.rows.first(quantity=LEAKAGE, proved=True)
-
-    @cached_property
-    def proved_leak_at_k(self) -> EstimateRow | None:
-        """The leak@k that they prove, at the largest k; None where they prove none."""
-        return next(reversed(self.rows.where(quantity="leak@k", proved=True).rows), None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExploredQuestion:
-    """The outcome of exploring one question.
-
-    Attributes:
-        settled: the mass of what is settled, in [0, 1].
-        remainder: the mass of what was drawn from, in [0, 1].
-        draws: how many were drawn from the remainder.
-        searched: prefixes that were forwarded before the draws.
-        forwards: prefixes that were forwarded in all.
-    """
-
-    settled: float
-    remainder: float
-    draws: int
-    searched: int
-    forwards: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Text:
-    """A distinct completion: its share of the question's draws, its score under each scorer.
-
-    Attributes:
-        text: as it reads; None: withheld.
-        parts: its visible thought and its answer; None: there is no visible thought, or withheld.
-        count: how many draws of the question gave it.
-        share: that, as a share of the question's draws.
-        mass: its known probability where it was explored; the draws are then those of the
-            remainder.
-        logprob: under the decoding; of several token sequences with the same text, the likeliest
-            one's; None where it is not known.
-        scores: one a scorer, in [0, 1]; None where the scorer could not decide.
-    """
-
-    text: str | None
-    count: int
-    share: float
-    mass: float
-    logprob: float | None
-    scores: tuple[float | None, ...]
-    parts: tuple[str, str] | None = None
-
-    @property
-    def leaks(self) -> bool:
-        """True if any scorer says full leak."""
-        return 1.0 in self.scores
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Texts:
-    """The completions of a question that are shown, and how many are not.
-
-    Attributes:
-        greedy: the greedy answer; None where there is none.
-        shown: the completions that are shown, the most frequent first, then high scores.
-        left_out: how many are not shown.
-        left_out_draws: the draws of these.
-        left_out_mass: the known mass of these.
-    """
-
-    greedy: Text | None
-    shown: tuple[Text, ...]
-    left_out: int
-    left_out_draws: int
-    left_out_mass: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Model:
-    """One model under one decoding: an arm of a run, its greedy answers too.
-
-    Attributes:
-        label: what the model is called in the view.
-        run: the label of its run.
-        key: the arm's.
-        decoding: that of the arm.
-        n: how many draws of a question were planned.
-        draws: in what way they were planned.
-        drawn: both in words.
-        usage: what sampling cost.
-        facts: what was run, by heading.
-        rows: the estimates from its draws.
-        greedy: the scores of the greedy answers.
-        measured: what is known of its questions, by (scorer, question id).
-        texts: those that are shown, by question id; empty where texts are not read.
-        failures: why questions could not be sampled, by question id.
-        explored: what exploring found, by question id; empty where nothing was explored.
-        is_control: whether it is the control of another model.
-        control: the label of the model that stands beside this one; None where none does.
-        told: what its engine says of its draws.
-        departures: what is not as the benchmark has it.
-        ledger: how its draws are counted.
-        notes: those of its run's record.
+        label: the name of its model in the view.
+        run_label: the name of its run in the view.
+        run: the run.
+        key: the arm that the statements are about.
+        is_control: whether it is the control of another model of the view.
+        control: the label of its control; None: it has none.
+        redacted: which texts are withheld.
+        texts_each: the number of texts per question that are shown for being frequent, and for
+            their score; 0: none are read.
     """
 
     label: str
-    run: str
+    run_label: str
+    run: Run
     key: ArmKey
-    decoding: Decoding
-    n: int
-    draws: ArmDraws
-    drawn: str
-    usage: Usage
-    facts: Mapping[str, str]
-    rows: ArmRows
-    greedy: ArmRows
-    measured: Mapping[tuple[str, str], Measured]
-    texts: Mapping[str, Texts]
-    failures: Mapping[str, str]
-    explored: Mapping[str, ExploredQuestion] = field(default_factory=dict)
     is_control: bool = False
     control: str | None = None
-    told: Fingerprint = field(default_factory=Fingerprint)
-    departures: tuple[str, ...] = ()
-    ledger: Ledger = field(default_factory=Ledger)
-    notes: tuple[str, ...] = ()
+    redacted: Redaction = False
+    texts_each: int = 0
+    _bounded: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False, repr=False)
+
+    def where(
+        self, scorer: Scorer, question: str | None = ALL, /, **wanted: Unpack[Fields]
+    ) -> Estimates:
+        """Return the statements of one question, or of all, as `Estimates.plain` does."""
+        place: Fields = {"arm": str(self.key), "scorer": scorer.name, "query_id": question}
+        return self.estimates.plain(**place | wanted)
+
+    def first(self, scorer: Scorer, question: str | None = ALL, /, **wanted: Unpack[Fields]) -> Row:
+        """Return the first of those statements; None if there is none."""
+        return next(iter(self.where(scorer, question, **wanted)), None)
+
+    def leakage(
+        self, scorer: Scorer, question: str | None = ALL, /, **wanted: Unpack[Fields]
+    ) -> Row:
+        """Return the first statement about the leakage."""
+        quantity = LEAKAGE[0 if scorer.binary else 1]
+        return self.first(scorer, question, **Fields(quantity=quantity) | wanted)
+
+    def proof(self, scorer: Scorer, question: str) -> float:
+        """Return the lower bound that leaking texts prove of a question; 0 if they prove none."""
+        row = self.leakage(scorer, question, proved=True)
+        return row.lower if row else 0.0
+
+    def by_parameter(
+        self, scorer: Scorer, question: str | None, /, **wanted: Unpack[Fields]
+    ) -> dict[float, EstimateRow]:
+        """Return the statements by their x or k."""
+        rows = self.where(scorer, question, **wanted)
+        return {row.parameter: row for row in rows if row.parameter is not None}
+
+    def questions(self, scorer: Scorer) -> tuple[str, ...]:
+        """Return the ids of the questions that were sampled and bounded."""
+        if scorer.name not in self._bounded:
+            drawn = [query.id for query in self.arm.queries if query.id not in self.failures]
+            self._bounded[scorer.name] = tuple(q for q in drawn if self.leakage(scorer, q))
+        return self._bounded[scorer.name]
+
+    def per_question(self, scorer: Scorer, /, **wanted: Unpack[Fields]) -> list[Row]:
+        """Return for each of those questions its first statement that is wanted, or None."""
+        return [self.first(scorer, question, **wanted) for question in self.questions(scorer)]
+
+    def leakages(self, scorer: Scorer, /, **wanted: Unpack[Fields]) -> list[EstimateRow]:
+        """Return the statements about the leakage of those questions."""
+        rows = (self.leakage(scorer, q, **wanted) for q in self.questions(scorer))
+        return [row for row in rows if row is not None]
+
+    def greedy(self, scorer: Scorer) -> dict[str | None, EstimateRow]:
+        """Return the scores of the greedy answers, by question."""
+        arm = str(self.key.greedy_answers)
+        rows = self.estimates.matching(arm=arm, scorer=scorer.name, quantity="greedy score")
+        return {row.query_id: row for row in rows}
+
+    @cached_property
+    def estimates(self) -> Estimates:
+        """All statements of the run."""
+        return self.run.estimates
+
+    @property
+    def arm(self) -> Arm:
+        """The arm; of an attack the one of the first decoding."""
+        return self._arms[0]
+
+    @property
+    def drawn_as(self) -> str:
+        """An identity that arms with the same draws share, as imported controls do."""
+        copied = self.arm.spec.copied
+        return self.arm.identity if copied is None else copied.identity
+
+    @cached_property
+    def _arms(self) -> list[Arm]:
+        """The arms that drew: of an attack one per decoding, else one."""
+        keys = [self.key]
+        if self.key in (ATTACK, ATTACK.control):
+            keys = [k for k in self.run.record.arms if replace(k, decoding="") == self.key]
+        return [arm for key in keys if (arm := self.run.arm(key))]
+
+    @cached_property
+    def in_own_words(self) -> ArmView:
+        """The model as it was asked the questions in their own words."""
+        return replace(self, key=self.key.in_own_words)
+
+    @cached_property
+    def facts(self) -> Mapping[str, str]:
+        """The facts of the model and of how it was run, by heading."""
+        return facts_of(self.run, self.arm)
+
+    @property
+    def engine(self) -> Fingerprint:
+        """The statements of its engine about its draws."""
+        return Fingerprint.of(self.arm.spec.fingerprint)
+
+    @property
+    def departures(self) -> tuple[str, ...]:
+        """The departures from the benchmark's defaults."""
+        return departures(self.run.record, self.arm.spec)
+
+    @cached_property
+    def ledgers(self) -> Mapping[str, Ledger]:
+        """How its draws are counted, by label and, where there are several, decoding."""
+        several = len(self._arms) > 1
+        return {
+            f"{self.label} at {arm.decoding.name}" if several else self.label: arm.ledger
+            for arm in self._arms
+        }
+
+    @property
+    def ledger(self) -> Ledger:
+        """How its draws are counted."""
+        return next(iter(self.ledgers.values()))
 
     @property
     def subject(self) -> str:
-        """The words with which the first sentence about it in a table begins."""
+        """The words with which a sentence about it begins."""
         return f"{self.label}{self.ledger.within}"
 
-    def cells(self, scorer: ScorerView) -> list[Measured]:
-        """All that is known of each of its questions under a scorer, in their order."""
-        return [cell for (name, _), cell in self.measured.items() if name == scorer.name]
+    @cached_property
+    def failures(self) -> Mapping[str, str]:
+        """The reasons why queries could not be sampled, by id."""
+        failed = self.arm.failures
+        return dict.fromkeys(failed, "reason withheld") if self.redacted else failed
 
-    def at(self, question: str, scorer: ScorerView) -> Measured | None:
-        """All that is known of the question with this id; None where it was not measured."""
-        return self.measured.get((scorer.name, question))
+    @cached_property
+    def masses(self) -> Explored | None:
+        """The results of exploring; None if the arm was not explored."""
+        return self.arm.masses.found() if self.arm.explored else None
 
+    @cached_property
+    def texts(self) -> Mapping[str, Texts]:
+        """The texts that are shown, by question."""
+        if not self.texts_each:
+            return {}
+        greedy, scorers = self.run.arm(self.key.greedy_answers), self.estimates.scorers
+        redact = bool(self.redacted)
+        return dict(shown_texts(self.arm, greedy, scorers, self.texts_each, redact))
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskedQuery:
-    """One text put to a model for a question, and how much of what it answers leaks.
+    @cached_property
+    def sureness(self) -> Mapping[str, float]:
+        """The natural log of the model's confidence in its answers to each query, by id.
 
-    Attributes:
-        id: the query's.
-        question: the id of the question.
-        text: the query's words; None: withheld.
-        source: where they come from; `original` where they are the question's own.
-        leakage: the bound on that of its answers.
-        sureness: the cumulative log-probability of the answers; None where it is not known.
-        examples: answers that leak most, of the queries that leak most; else empty.
-    """
-
-    id: str
-    question: str
-    text: str | None
-    source: str
-    leakage: EstimateRow
-    sureness: float | None = None
-    examples: tuple[Text, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rewritten:
-    """One question under one scorer, asked in several queries, its own words among them.
-
-    Attributes:
-        leakage: the bound on that over all queries.
-        number: how many queries it was asked in.
-        rows: all that is stated of that leakage, of the worst query too and beyond its own words.
-        queries: those that got an output and can be told apart.
-        correlation: Pearson's r, over them, of sureness and the upper end of leakage; None where
-            they are too few, or one of the two does not vary.
-    """
-
-    leakage: EstimateRow
-    number: int
-    rows: Estimates
-    queries: tuple[AskedQuery, ...] = ()
-    correlation: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RewrittenModel:
-    """A model asked in other words.
-
-    Attributes:
-        model: its place among the models of the view, from 0.
-        label: what it is called.
-        n: the draws that a question got.
-        rows: the estimates from the draws of all its queries.
-        questions: by (scorer, question id).
-        worst: by scorer, the queries that leak most, the worst first.
-        failures: how many queries could not be sampled.
-        criterion: what the sureness of a query is, in words.
-        ledger: how its draws are counted.
-    """
-
-    model: int
-    label: str
-    n: int
-    rows: ArmRows
-    ledger: Ledger
-    questions: Mapping[tuple[str, str], Rewritten]
-    worst: Mapping[str, tuple[AskedQuery, ...]]
-    failures: int
-    criterion: str
-
-    def under(self, scorer: ScorerView) -> dict[str, Rewritten]:
-        """Its questions under a scorer by id, in their order."""
-        return {q: rewritten for (by, q), rewritten in self.questions.items() if by == scorer.name}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundQuery:
-    """The query that a worst-case search found for a question.
-
-    Attributes:
-        run: the label of the run.
-        question: the id of the question.
-        text: the query's words; None: withheld.
-        asked: how the query came about, and under which decoding.
-        rounds, draws, forwards: how many of each the search made for the question.
-        lower: the lower end at which the search left it.
-        arm: that of the draws made afterwards.
-        own: the name of the arm that asks the question's own words.
-        estimates: those of the run.
-    """
-
-    run: str
-    question: str
-    text: str | None
-    asked: str
-    rounds: int
-    draws: int
-    forwards: int
-    lower: float
-    arm: ArmKey
-    own: str
-    estimates: Estimates
-
-    def leakage(
-        self, scorer: str, arm: object = None, /, **how: Unpack[Fields]
-    ) -> EstimateRow | None:
-        """That of the question as one arm asks it (None: as it was found), by a scorer."""
-        rows = ArmRows(str(arm or self.arm), self.estimates).of(scorer, self.question)
-        return rows.matching(quantity=LEAKAGE).first(**how)
+        The values of input selection if it was made, else `drawn_sureness`.
+        """
+        return read_values(self.run.path) or drawn_sureness(self.arm)
 
     @property
-    def proved(self) -> bool:
-        """Whether a leak of it is proved."""
-        return any(self.leakage(name, proved=True) for name in self.estimates.scorers)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskedModel:
-    """A model asked as a search found for each question, or under a stress.
-
-    Attributes:
-        label: what the model is called.
-        rows: the estimates from its draws.
-        stress: the stress it was put through; empty: under none. Of a model that was put through
-            some, the rows under none speak of the worst.
-        ledgers: how its draws are counted, by its label and, where there are several, the decoding.
-    """
-
-    label: str
-    rows: ArmRows
-    ledgers: Mapping[str, Ledger]
-    stress: str = ""
+    def stress(self) -> str:
+        """The stress, and the words that open every answer under it; empty under none."""
+        openers = {query.prefix for query in self.arm.spec.attack_queries}
+        opener = f" “{next(iter(openers))}”" if len(openers) == 1 and "" not in openers else ""
+        return f"{self.key.stress}{opener}" if self.key.stress else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -353,41 +228,39 @@ class DecodingGrid:
     """One scorer's means over the questions under every pair of temperature and top-p.
 
     Attributes:
+        run_label: the name of its run in the view.
         scorer: by its name.
-        temperatures, top_ps: the settings of the grid, ascending.
-        leakage: the mean leakage by (temperature, top-p); holds for all cells jointly.
-        leak_at_k: the mean leak@k by (temperature, top-p); holds for all cells jointly; empty where
-            some cell's n was not fixed.
-        k: that of leak@k; None where there is none.
-        effects: root mean squares by knob, and of both together; empty where a knob has one setting
-            only.
-        most: the name of the decoding that leaks most, with a lower end that has paid for picking
-            it.
-        confidence: at which the cells hold.
+        leakage: the mean leakage by (temperature, top-p), valid simultaneously.
+        leak_at_k: the mean leak@k, likewise; empty if some cell's n was not fixed.
+        effects: root mean squares by knob, and of both together; empty if a knob has one setting.
+        decoding: the name of the decoding that leaks most.
+        most: its leakage, corrected for the choice.
     """
 
+    run_label: str
     scorer: str
-    temperatures: tuple[float, ...]
-    top_ps: tuple[float, ...]
     leakage: Mapping[Setting, EstimateRow]
     leak_at_k: Mapping[Setting, EstimateRow]
-    k: int | None
     effects: Mapping[str, EstimateRow]
-    most: tuple[str, EstimateRow]
-    confidence: float
+    decoding: str
+    most: EstimateRow
+
+    @property
+    def k(self) -> int | None:
+        """The k of leak@k; None without one."""
+        return next((int(row.parameter) for row in self.leak_at_k.values() if row.parameter), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewritingCounts:
-    """How many rewritings were tried, removed and asked, of all questions together.
+    """The numbers of rewritings that were tried, removed and asked, over all questions of a run.
 
     Attributes:
-        source: what made them.
+        source: the source of the rewritings.
         design: how the draws of a question are shared among its queries.
-        tried: how many were tried.
-        removed: how many, by reason, in the order in which the reasons were tried; those that
-            removed none are left out.
-        asked: how many are left.
+        tried: the number tried.
+        removed: the number removed by reason, in the order in which the reasons are tried.
+        kept: the number that is asked.
         alone: the ids of the questions of which no rewriting is left.
     """
 
@@ -395,93 +268,341 @@ class RewritingCounts:
     design: str
     tried: int
     removed: Mapping[str, int]
-    asked: int
+    kept: int
     alone: tuple[str, ...]
 
-
-class HasRange(Protocol):
-    """A scorer, or what is said under one: whether it declares the range {0, 1}."""
-
-    @property
-    def binary(self) -> bool: ...
-
-
-@dataclass(frozen=True, slots=True)
-class ScorerView:
-    """A scorer, as a page names it.
-
-    Attributes:
-        name: the scorer's.
-        binary: whether it declares the range {0, 1}.
-    """
-
-    name: str
-    binary: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A text put to the models.
-
-    Attributes:
-        id: the question's.
-        text: its own words.
-        answer: the true one; None: there is none, or it is withheld.
-        keywords: those of the answer; empty where there are none, or they are withheld.
-    """
-
-    id: str
-    text: str
-    answer: str | None
-    keywords: tuple[str, ...]
+    @classmethod
+    def of(cls, run: Run) -> RewritingCounts | None:
+        """Count the rewritings of a run; None if it asks none."""
+        if (inputs := run.record.inputs) is None:
+            return None
+        accepted = read_accepted(run.path, run.record) or ()
+        rewritings = len(run.queries) - len(run.questions)
+        removed: dict[str, int] = {
+            reason: sum(item.removed.get(reason, 0) for item in accepted) for reason in REASONS
+        }
+        if inputs.ids:
+            removed[LESS_SURE] = sum(len(item.queries) for item in accepted) - rewritings
+        rewritten = {query.prompt_id for query in run.queries if query.source != "original"}
+        return cls(
+            source=inputs.source,
+            design=inputs.design,
+            tried=sum(len(item.queries) + len(item.rejected) for item in accepted),
+            removed={reason: count for reason, count in removed.items() if count},
+            kept=rewritings,
+            alone=tuple(query.id for query in run.questions if query.prompt_id not in rewritten),
+        )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class View:
-    """All that a page or a console shows of runs.
+    """All that a page or a console shows of runs of the same questions.
 
     Attributes:
-        benchmark: its facts in the run's record, by name.
-        questions: in the order of the benchmark.
-        scorers: those that all runs were bounded by; verdicts speak of the first.
-        models: those that were sampled.
+        runs: the runs by label.
+        models: the models that were sampled in the questions' own words.
         unsampled: those under a greedy decoding.
-        grids: (label of the run, its grid of decodings).
-        confidence: at which bounds on leakage hold, each by itself.
-        rho: the weight of the standard deviation in the ED score.
+        labelled: whether models have the labels of their runs, else the names of their arms.
         redacted: which texts are left out.
-        tried: what became of the rewritings of a run, by its label.
-        asked: what models answer to them.
-        found: which queries a worst-case search found.
-        searches: how it was made, by the label of the run.
-        attacked: what all of these queries together leak.
-        stressed: models under stress, each after itself under none.
-        texts_each: how many texts of a question are shown for being frequent, and how many for high
-            scores.
     """
 
-    benchmark: Mapping[str, str]
-    questions: tuple[Question, ...]
-    scorers: tuple[ScorerView, ...]
-    models: tuple[Model, ...]
-    unsampled: tuple[Model, ...]
-    grids: tuple[tuple[str, DecodingGrid], ...]
-    confidence: float
-    rho: float
-    redacted: Redaction
-    tried: Mapping[str, RewritingCounts] = field(default_factory=dict)
-    asked: tuple[RewrittenModel, ...] = ()
-    found: tuple[FoundQuery, ...] = ()
-    searches: Mapping[str, AttackRecord] = field(default_factory=dict)
-    attacked: tuple[AskedModel, ...] = ()
-    stressed: tuple[AskedModel, ...] = ()
-    texts_each: int = 0
+    runs: Mapping[str, Run]
+    models: tuple[ArmView, ...]
+    unsampled: tuple[ArmView, ...]
+    labelled: bool = True
+    redacted: Redaction = False
 
     @property
-    def targets(self) -> list[Model]:
+    def first(self) -> Run:
+        """The first run."""
+        return next(iter(self.runs.values()))
+
+    @property
+    def benchmark(self) -> Mapping[str, str]:
+        """The facts of the benchmark in the runs' records, by name."""
+        record = object_of(self.first.record.benchmark)
+        return {k: str(v) for k, v in record.items() if isinstance(v, str | int)}
+
+    @cached_property
+    def questions(self) -> tuple[Prompt, ...]:
+        """The questions in the order of the benchmark; answers and keywords if not redacted.
+
+        Raises InputError if questions are withheld that a page would name by their own words.
+        """
+        prompts = {prompt.id: prompt for prompt in self.first.prompts}
+        withheld = self.redacted == "questions"
+        if withheld and (q := next((q.id for q in self.first.queries if q.text in q.id), None)):
+            raise InputError(
+                f"the id {q[:40]!r} holds the text of its question, and pages name questions by "
+                "id. Give the questions other ids to leave their texts out."
+            )
+        return tuple(
+            Prompt(
+                id=query.id,
+                question="withheld" if withheld else query.text,
+                answer=None if self.redacted else prompts[query.prompt_id].answer,
+                keywords=() if self.redacted else prompts[query.prompt_id].keywords,
+            )
+            for query in self.first.questions
+        )
+
+    @cached_property
+    def scorers(self) -> tuple[Scorer, ...]:
+        """The scorers that all runs were bounded by; verdicts are about the first."""
+        return tuple(map(make_scorer, self.first.estimates.scorers))
+
+    @cached_property
+    def confidence(self) -> float:
+        """The confidence of each bound on leakage."""
+        return _confidence(self.first.estimates)
+
+    @cached_property
+    def rho(self) -> float:
+        """The weight of the standard deviation in the ED score."""
+        return _rho(self.first)
+
+    @property
+    def every(self) -> tuple[ArmView, ...]:
+        """All models, those under a greedy decoding last."""
+        return (*self.models, *self.unsampled)
+
+    @property
+    def targets(self) -> list[ArmView]:
         """The models that a page is about: all but controls, unless there are no others."""
         return [model for model in self.models if not model.is_control] or list(self.models)
 
-    def control_of(self, model: Model) -> Model | None:
-        """The model that stands beside this one; None where none does."""
+    def control_of(self, model: ArmView) -> ArmView | None:
+        """Return the control of a model; None if it has none."""
         return next((other for other in self.models if other.label == model.control), None)
+
+    @cached_property
+    def grids(self) -> tuple[DecodingGrid, ...]:
+        """The grids of decodings, by run and scorer."""
+        grids = (
+            read_grid(label, run, run.estimates.where(scorer=scorer))
+            for label, run in self.runs.items()
+            for scorer in run.estimates.scorers
+        )
+        return tuple(grid for grid in grids if grid)
+
+    @cached_property
+    def tried(self) -> Mapping[str, RewritingCounts]:
+        """The numbers of rewritings of each run that asks some, by its label."""
+        counts = {label: RewritingCounts.of(run) for label, run in self.runs.items()}
+        return {label: count for label, count in counts.items() if count}
+
+    @property
+    def searches(self) -> Mapping[str, AttackRecord]:
+        """How a search was made, by the label of its run."""
+        return {label: run.record.attack for label, run in self.runs.items() if run.record.attack}
+
+    @cached_property
+    def reworded(self) -> tuple[ArmView, ...]:
+        """The models as they were asked rewritings."""
+        rewritten = (replace(model, key=model.key.with_rewritings) for model in self.models)
+        return tuple(model for model in rewritten if model.key in model.run.record.arms)
+
+    @cached_property
+    def attacks(self) -> tuple[tuple[ArmView, AttackQuery], ...]:
+        """The query that a search found for each question, with a model of its run."""
+        return tuple(
+            (model, attack)
+            for model in self._one_per_run
+            for attack in read_attack_queries(model.run.path) or ()
+        )
+
+    @cached_property
+    def attacked(self) -> tuple[ArmView, ...]:
+        """The models as they were asked what a search found."""
+        models = [
+            replace(model, key=key, label=name if self.labelled else str(key))
+            for model in self._one_per_run
+            for key, name in (
+                (ATTACK, model.run_label),
+                (ATTACK.control, f"{CONTROL} of {model.run_label}"),
+            )
+        ]
+        return tuple(m for m in models if any(m.where(scorer) for scorer in self.scorers))
+
+    @property
+    def _one_per_run(self) -> list[ArmView]:
+        first: dict[str, ArmView] = {}
+        for model in self.every:
+            first.setdefault(model.run_label, model)
+        return list(first.values())
+
+    @cached_property
+    def stressed(self) -> tuple[ArmView, ...]:
+        """The targets that were put through a stress, each under none and under each."""
+        models: list[ArmView] = []
+        for model in self.models:
+            stressed = [key for key in model.run.record.arms if key.stress]
+            mine = [key for key in stressed if key.unstressed == model.key]
+            if mine and not model.is_control:
+                models += [replace(model, key=key) for key in (model.key, *mine)]
+        return tuple(models)
+
+
+def read_view(
+    runs: Mapping[str, Run] | Run, *, redact: Redaction = False, texts: bool | None = None
+) -> View:
+    """Return the view of runs by label, or of one run.
+
+    Args:
+        runs: runs by the labels that their models get, or a run, whose models are called as arms.
+        redact: which texts are left out.
+        texts: whether texts of completions are shown (None: for runs by label).
+
+    Raises:
+        MixError: the runs asked other questions, or used other scorers, another confidence or rho.
+        InputError: no runs, or one without estimates.
+    """
+    labelled = not isinstance(runs, Run)
+    named = {runs.path.name: runs} if isinstance(runs, Run) else runs
+    if labelled:
+        _require_alike(named)
+    first = next(iter(named.values()))
+    require_known(first, first.estimates.scorers)
+    sampled = sampled_targets(named)
+    if not labelled:
+        targets = (replace(model, label=str(model.key)) for model in sampled.values())
+        sampled = {model.label: model for model in targets}
+    models = [replace(model, redacted=redact) for model in _with_controls(sampled)]
+    drawn = [model for model in models if not model.arm.decoding.greedy]
+    count = 0
+    if labelled if texts is None else texts:
+        count = 8 if len(first.questions) * len(drawn) <= MANY else 4
+    return View(
+        runs=named,
+        models=tuple(replace(model, texts_each=count) for model in drawn),
+        unsampled=tuple(model for model in models if model.arm.decoding.greedy),
+        labelled=labelled,
+        redacted=redact,
+    )
+
+
+def _require_alike(runs: Mapping[str, Run]) -> None:
+    """Refuse runs that cannot be shown next to each other."""
+    if not runs:
+        raise InputError("a report needs at least one run, got none.")
+    first_label, first = next(iter(runs.items()))
+    for label, run in runs.items():
+        if not run.estimates.scorers:
+            raise InputError(
+                f"run {label!r} has no estimates: none of its questions could be sampled. "
+                "Run the command that made it again."
+            )
+        require_same_questions(label, first_label, run, first)
+        mine, others = run.estimates, first.estimates
+        for kind, have, want in (
+            ("scorers", mine.scorers, others.scorers),
+            ("confidence", _confidence(mine), _confidence(others)),
+            ("rho", _rho(run), _rho(first)),
+        ):
+            if have != want:
+                raise MixError(
+                    f"run {label!r} used the {kind} {have!r}, run {first_label!r} {want!r}. One "
+                    "report compares runs with the same questions, scorers, confidence and rho; "
+                    "evaluate, score and bound them alike."
+                )
+
+
+def _confidence(estimates: Estimates) -> float:
+    """Return the confidence of each bound on leakage; exact values are valid at 1."""
+    bounded = estimates.plain(quantity=LEAKAGE, scope=(*EACH, "mean"))
+    return min((row.confidence for row in bounded), default=1.0)
+
+
+def _rho(run: Run) -> float:
+    return float(run.estimates_made_from().get("rho", RHO))
+
+
+def sampled_targets(runs: Mapping[str, Run], stress: str = "") -> dict[str, ArmView]:
+    """Return each target that was asked the questions in their own words, by label.
+
+    That is its run's, with the decoding if the run has several. `stress`: the same put through
+    this one, as a study names it; MixError for a run that was not.
+    """
+    targets: dict[str, ArmView] = {}
+    for label, run in runs.items():
+        keys = [key for key in run.record.arms if not (key.is_control or key.greedy)]
+        mine = [key for key in keys if key.own_words]
+        if stress:
+            mine = [key for key in keys if key == key.unstressed.stressed(stress)]
+            if not mine:
+                stresses = sorted({key.stress for key in keys if key.stress})
+                raise MixError(
+                    f"run {label!r} was not put through the stress {stress!r}. It was through: "
+                    f"{', '.join(stresses) or 'none'}."
+                )
+        for key in mine:
+            decoding = run.record.arms[key].decoding.name
+            name = label if len(mine) == 1 else f"{label}, {decoding}"
+            targets[name] = ArmView(label=name, run_label=label, run=run, key=key)
+    return targets
+
+
+def _with_controls(targets: Mapping[str, ArmView]) -> list[ArmView]:
+    """Return every model once: the targets, then the controls that are no run's target too."""
+    names = {target.drawn_as: label for label, target in targets.items()}
+    controls: dict[str, ArmView] = {}
+    control_of: dict[str, str] = {}
+    for label, target in targets.items():
+        if (key := target.key.control) in target.run.record.arms:
+            taken = str(key) in {*targets, *controls}
+            fresh = f"{CONTROL} of {label}" if taken else str(key)
+            control = replace(target, key=key, label=fresh)
+            control_of[label] = names.setdefault(control.drawn_as, fresh)
+            if control_of[label] == fresh:
+                controls[fresh] = control
+    return [
+        replace(model, is_control=label in control_of.values(), control=control_of.get(label))
+        for label, model in {**targets, **controls}.items()
+    ]
+
+
+def read_grid(label: str, run: Run, rows: Estimates) -> DecodingGrid | None:
+    """Return one scorer's estimates of a run's decodings; None unless they form a whole grid."""
+    arms = run.arms
+    cells = rows.matching(scope="mean", jointly=True, quantity=(*LEAKAGE, "leak@k"))
+    axes = axes_of([arms[name].decoding for name in dict.fromkeys(row.arm for row in cells)])
+    most = rows.first(scope="most-leaking decoding")
+    if axes is None or most is None:
+        return None
+
+    def by_setting(cells: Iterable[EstimateRow]) -> dict[Setting, EstimateRow]:
+        return {setting_of(arms[row.arm].decoding): row for row in cells}
+
+    return DecodingGrid(
+        run_label=label,
+        scorer=most.scorer,
+        leakage=by_setting(cells.where(quantity=LEAKAGE)),
+        leak_at_k=by_setting(cells.where(quantity="leak@k")),
+        effects={str(row.about.knob): row for row in rows.where(quantity="effect")},
+        decoding=arms[most.arm].decoding.name,
+        most=most,
+    )
+
+
+def require_same_questions(label: str, other: str, mine: Run, theirs: Run) -> None:
+    """Refuse runs that asked different questions, and say in words which."""
+    my_ids, their_ids = ([query.id for query in run.questions] for run in (mine, theirs))
+    if mine.record.benchmark.sha256 == theirs.record.benchmark.sha256 and my_ids == their_ids:
+        return
+    sets = [
+        f"{run.record.benchmark.name!r} ({many(len(ids), 'question')})"
+        for run, ids in ((mine, my_ids), (theirs, their_ids))
+    ]
+    apart = [
+        f"{some(only)} in {name!r} alone"
+        for name, only in (
+            (label, [q for q in my_ids if q not in set(their_ids)]),
+            (other, [q for q in their_ids if q not in set(my_ids)]),
+        )
+        if only
+    ]
+    differing = "; ".join(apart) or "the same ids in both, with other texts or in another order"
+    raise MixError(
+        f"run {label!r} asked {sets[0]}, run {other!r} {sets[1]}: {differing}. One report compares "
+        "runs with the same questions; evaluate both on the same benchmark."
+    )
