@@ -6,10 +6,10 @@
 Runs the command lines of bench/studies.py at both commits, each in a virtual environment with the
 packages of this Python and the checkout's `src`. A wrapper fixes the order in which bets meet the
 draws. `estimates` and `--json` documents must agree to 1e-12, unless `ALLOWED` names the quantity
-that changes on purpose. The study `stored`
-bounds draws that the old commit exported. With `--keep` the rows stay: a second run makes only
-those that are not there, and `served`, whose seeds follow from its port. Exit status 1 where any
-other number differs. Three minutes on two idle cores; not part of `.ci/run`.
+that changes on purpose. The study `stored` bounds draws that the old commit exported. With `--keep`
+the rows stay: a second run makes only those that are not there, and `served`, whose seeds follow
+from its port. Exit status 1 where any other number differs. Three minutes on two idle cores; not
+part of `.ci/run`.
 """
 
 from __future__ import annotations
