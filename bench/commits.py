@@ -301,7 +301,7 @@ def _fixed() -> Callable[[Any], int]:
     """Fix the order of bets; return what makes the key of an arm's order."""
     plan = importlib.import_module("leakbound.store.plan")
     if hasattr(plan, "Cut"):  # a commit before format 10 sizes parts by measured speed
-        plan.Cut.size = lambda cut, _: min(cut.most, 16_384)
+        plan.Cut.size = lambda cut, _: min(cut.most, 4_096)
     _home("entropy", "leakbound.stats").entropy = lambda: 0
     home = _home("draws_key", "leakbound.evaluation")
     original: Callable[[Any], int] = home.draws_key

@@ -62,7 +62,7 @@ def test_a_run_without_thoughts_is_stored_as_before_prompts_had_them(tmp_path: P
         assert run.prompts == prompts
 
 
-N = 20_000  # of which two parts are made for each question
+N = 5_000  # of which two parts are made for each question
 SPEC = ArmSpec(fingerprint={"weights": "w"}, decoding=Decoding(), plan=Plan(N))
 
 
@@ -193,7 +193,7 @@ def test_another_command_is_refused_with_the_difference(tmp_path: Path) -> None:
     run = begin(tmp_path / "r")
     run.add_arm(TARGET, spec())
     for changed, named in (
-        (spec(n=8), r"n = 20,000, fixed before.*says 8.*void.*--out, and --until"),
+        (spec(n=8), r"n = 5,000, fixed before.*says 8.*void.*--out, and --until"),
         (spec(seed=1), r"seed: it has 0, this one says 1"),
         (spec(decoding=Decoding(temperature=0.5)), r"decoding: temperature"),
         (spec(fingerprint={"weights": "v"}), r"fingerprint: weights"),
@@ -283,11 +283,11 @@ def test_failures_are_recorded_and_tried_again_and_have_no_scores(tmp_path: Path
 
 
 def test_draws_that_never_came_are_missing(arm: Arm) -> None:
-    lost = [Sample(query=QUERIES[0], decoding=arm.decoding, completions=(), missing=16_384)]
+    lost = [Sample(query=QUERIES[0], decoding=arm.decoding, completions=(), missing=4_096)]
     arm.write_part(arm.parts[0], drawn_part(arm.parts[0], lost))
     score(arm)
     scores = arm.scores("s")
-    assert scores.missing.tolist() == [16_384, 0, 0, 0, 0]
+    assert scores.missing.tolist() == [4_096, 0, 0, 0, 0]
     assert (scores.n == N).all()
 
 

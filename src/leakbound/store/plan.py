@@ -22,7 +22,7 @@ from leakbound.types import JsonObject, Query
 from leakbound.types.decoding import require
 
 CHUNK = 1024  # draws under one key
-PART = 16_384  # draws of a part, at most
+PART = 4_096  # draws of a part, at most
 MOST = 10**9  # draws of a query
 _PART_QUERIES = 64
 _EXPLORED_QUERIES = 4  # of a part that is explored: each is much work

@@ -25,6 +25,7 @@ from leakbound.evaluation.views.view import read_view
 from leakbound.inputs import SELECTION
 from leakbound.scorers import make_scorer
 from leakbound.store import Arm, Run, read_accepted, read_values, write_sealed
+from leakbound.store.plan import PART
 from leakbound.study import Rewritings
 from leakbound.text.shown import below
 from leakbound.types import Decoding, Draws, Failure, Query
@@ -508,7 +509,7 @@ def test_a_design_has_a_draw_for_each_query() -> None:
         share(queries_of(1, 1, 1), "fresh", 4, 0)
 
 
-@pytest.mark.parametrize(("n", "parts"), [(1000, 1), (1800, 1), (8000, 10)])
+@pytest.mark.parametrize(("n", "parts"), [(1000, 3), (1800, 5), (8000, 18)])
 def test_parts_hold_whole_questions_and_every_draw_once(n: int, parts: int) -> None:
     nine = queries_of(*[5] * 9)
     sharing = share(nine, "allocated", n, 0)
@@ -519,7 +520,7 @@ def test_parts_hold_whole_questions_and_every_draw_once(n: int, parts: int) -> N
             assert 0 < count <= 1024
             drawn[query_id] = drawn.get(query_id, 0) + count
         assert part.sizes == (max(part.draws_per_query),)
-        assert part.draws == sum(part.draws_per_query) <= 16_384
+        assert part.draws == sum(part.draws_per_query) <= max(PART, n)
     assert drawn == sharing.draws_per_query
     assert len(found) == parts
     where = {q: part.number for part in found if part.first_chunk == 0 for q in part.query_ids}
