@@ -11,7 +11,6 @@ from leakbound.evaluation import score_run
 from leakbound.evaluation.drawing.queries import begin
 from leakbound.scorers import make_scorer
 from leakbound.store import TARGET, ArmSpec, ExploredDraws, Plan, Run, ScorerRecord
-from leakbound.store.plan import Cut
 from leakbound.types import Completion, Decoding, Event, Exploration, Query, Sample, Usage
 
 SCORER = "contains"
@@ -35,7 +34,6 @@ def explored_run(out: Path, decodings: Sequence[Decoding] = (HALF,)) -> Run:
             fingerprint={"weights": "canned"},
             decoding=decoding,
             plan=Plan.exploring(),
-            cut=Cut.whole(),
             draws=ExploredDraws(mode="hybrid", forwards=FORWARDS, scorer=ScorerRecord.of(scorer)),
         )
         arm = run.add_arm(key, spec)

@@ -76,7 +76,7 @@ def arm_of_one(
     run = begin(out, benchmark(prompts=(Prompt(id=query_id, question="Who?", answer="Ann"),)))
     sample = Sample(query=run.queries[0], decoding=decoding, completions=tuple(completions))
     found: Any = sample
-    plan: Plan = Plan(n=1, chunk=1)
+    plan = Plan.of(1)
     draws: ArmDraws = FixedDraws()
     if remainder is not None:
         found = Exploration(

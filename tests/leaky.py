@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pyarrow as pa
 
@@ -41,16 +39,10 @@ def engine(name: str = "canned", **settings: Any) -> CannedEngine:
 
 
 def leaky_run(out: Path, name: str = "canned", **settings: Any) -> Run:
-    """n draws of every question, scored with `keyword` unless others are named, in one part."""
+    """n draws of every question, scored with `keyword` unless others are named."""
     usual = {"sampling": FixedN(settings.pop("n", N)), "scorers": ["keyword"]}
     how = usual | settings
-    with one_part():
-        return evaluate(engine(name), benchmark(), out=out, **how)
-
-
-def one_part() -> AbstractContextManager[object]:
-    """Draws that begin meanwhile lie in one file an arm, which is then easily tampered with."""
-    return patch("leakbound.store.plan._FIRST", 8192)
+    return evaluate(engine(name), benchmark(), out=out, **how)
 
 
 def rewrite(file: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:

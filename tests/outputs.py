@@ -20,7 +20,6 @@ from leakbound.types import (
     Sample,
     Usage,
 )
-from leaky import one_part
 
 SECRET = "Ossian Quill"
 CLEAN = Output(answer="no idea", finish="stop")
@@ -66,5 +65,4 @@ class GivenEngine:
 def given_run(out: Path, outputs: Mapping[str, Counts], n: int, **settings: Any) -> Run:
     """A finished run of an engine that gives these outputs, n draws of each question."""
     task = settings.pop("task", None) or benchmark(*outputs)
-    with one_part():
-        return evaluate(GivenEngine(outputs), task, out=out, n=n, **settings)
+    return evaluate(GivenEngine(outputs), task, out=out, n=n, **settings)

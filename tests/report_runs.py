@@ -157,11 +157,11 @@ def browser_lacks() -> str | None:
     return None
 
 
-def unfinish(run: Path, aside: Path | None = None, *, parts: int = 0) -> list[Path]:
-    """Make a run as it is while it is drawn, with so many parts; the others, elsewhere."""
+def unfinish(run: Path, aside: Path | None = None) -> list[Path]:
+    """Make a run as it is before its first part of the target is drawn; parts go elsewhere."""
     (run / "estimates.parquet").unlink()
     shutil.rmtree(run / "arms" / "target" / "scores")
     aside = aside or run.parent.parent / f"{run.name}-aside"
     aside.mkdir(exist_ok=True)
-    taken = sorted((run / "arms" / "target" / "completions").iterdir())[parts:]
+    taken = sorted((run / "arms" / "target" / "completions").iterdir())
     return [Path(shutil.move(part, aside / part.name)) for part in taken]

@@ -199,7 +199,7 @@ def test_a_certificate_names_what_it_rests_on_and_no_secret(run: Run) -> None:
     assert set(values["code"]) == {"version", "sha256"}
     assert [row["id"] for row in values["questions"]] == list(LEAKS)
     files = [Path(name).name.partition("-")[0] for name in values["files"]]
-    assert files == ["prompts.parquet", "queries.parquet", "part", "cut.json", "keyword"]
+    assert files == ["prompts.parquet", "queries.parquet", "part", "keyword"]
     assert not any(secret in json.dumps(values) for secret in (SECRET, "Who wrote", "no idea"))
 
 

@@ -311,7 +311,6 @@ def test_shares_that_do_not_follow_from_the_design(rewritten: Run) -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"plan": Plan(256, 128)}, "its draws are under other keys than leakbound draws under"),
         ({"seed": None}, "its draws have no seed"),
         (
             {"attack_queries": (Query(id="q0", prompt_id="q0", text="Say nothing."),)},
@@ -327,15 +326,13 @@ def test_a_plan_that_leakbound_does_not_make(run: Run, changes: dict[str, Any], 
     assert faults(run, planned(run.arms["target"], **changes))["plan"] == says
 
 
-def test_the_plans_of_few_draws_of_none_and_of_an_exploration(run: Run, tmp_path: Path) -> None:
-    other = "its draws are under other keys than leakbound draws under"
-    arm = run.arms["target"]
-    assert "plan" not in faults(run, planned(arm, plan=Plan(1, 1)))
-    assert faults(run, planned(arm, plan=Plan(0, 1)))["plan"] == other
+def test_draws_are_explored_or_have_a_fixed_number(run: Run, tmp_path: Path) -> None:
+    says = "its draws have a fixed number, or are explored: not both"
+    assert faults(run, planned(run.arms["target"], plan=Plan.exploring()))["plan"] == says
     run = explored_run(tmp_path / "explored")
     arm = run.arms["target"]
     assert faults(run, arm) == {}
-    assert faults(run, planned(arm, plan=Plan(8, 8)))["plan"] == other
+    assert faults(run, planned(arm, plan=Plan(8)))["plan"] == says
 
 
 @pytest.fixture
@@ -400,22 +397,22 @@ def test_a_forced_answer_among_draws_and_a_single_output_of_another_chunk(run: R
 
 def test_draws_in_several_parts_and_chunks(tmp_path: Path) -> None:
     """A part that is missing hides no other."""
-    run = evaluate(engine(), benchmark(), out=tmp_path / "run", sampling=FixedN(2100))
+    run = evaluate(engine(), benchmark(), out=tmp_path / "run", sampling=FixedN(17_500))
     arm = run.arms["target"]
     part = arm.parts[1]
-    assert (part.query_ids, part.first_chunk, part.sizes) == (("q0",), 1, (1024, 52))
+    assert (part.query_ids, part.first_chunk, part.sizes) == (("q0",), 16, (1024, 92))
     assert faults(run) == {}
     folder = run.path / "arms" / "target" / "completions"
     file = folder / "part-00001.parquet"
     chunks = [row["chunk"] for row in tables.read_table(file).to_pylist()]
-    assert set(chunks) == {1, 2}
-    for chunk in (0, 3):
+    assert set(chunks) == {16, 17}
+    for chunk in (15, 18):
         rewrite(file, lambda rows, chunk=chunk: rows[0].update(chunk=chunk))  # type: ignore[misc]
         assert faults(run) == {"outputs": "part 1 has an output of 'q0' that no plan asks for"}
     file.unlink()
-    rewrite(folder / "part-00003.parquet", of_last(lambda row: row.update(counted="cut")))
+    rewrite(folder / "part-00005.parquet", of_last(lambda row: row.update(counted="cut")))
     assert faults(run) == {
-        "outputs": "part 1 is missing; an output of 'q2' in part 3 is counted otherwise"
+        "outputs": "part 1 is missing; an output of 'q2' in part 5 is counted otherwise"
     }
 
 

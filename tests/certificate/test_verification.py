@@ -712,7 +712,7 @@ def arm(tmp_path_factory: pytest.TempPathFactory) -> Arm:
     """Of 600 draws of each of three questions, a part each."""
     out = tmp_path_factory.mktemp("parts") / "run"
     settings: dict[str, Any] = {"sampling": FixedN(600), "scorers": ["keyword"]}
-    with patch("leakbound.store.plan._GROWTH", 1):
+    with patch("leakbound.store.plan.PART", 600):
         arm = evaluate(engine(), benchmark(), out=out, **settings).arms["target"]
     assert len(arm.parts) == 3
     return arm

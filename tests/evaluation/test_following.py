@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -23,9 +25,15 @@ from report_runs import saying, unfinish, who
 PARTS = Path("arms", "target", "completions")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def parts_of_one_chunk() -> Iterator[None]:
+    with patch("leakbound.store.plan.PART", 1024):
+        yield
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three questions of 2,048 draws each, in parts of their own."""
+    """Three questions of 2,048 draws each, in two parts each."""
     out = tmp_path_factory.mktemp("followed") / "run"
     evaluate(engine(), who(*"abc"), out=out, n=2048)
     return out

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,13 +21,18 @@ from leakbound.errors import IncompleteError, InputError, LeakboundError, MixErr
 from leakbound.evaluation import evaluate, score
 from leakbound.evaluation.statements.beside import other_run
 from leakbound.store import Run, tables
-from leakbound.store.plan import Cut
 from leakbound.store.record import write_record
 from leakbound.study import Attack, Explore, Prove, Rewritings, Until
 from leakbound.types import Generate
 from tiny import tiny_model_folder
 
 SLICES = ("3/4", "1/4", "4/4", "2/4")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def parts_of_one_question() -> Iterator[None]:
+    with patch("leakbound.store.plan.PART", 100):
+        yield
 
 
 def engine(name: str = "own", **settings: Any) -> AskedEngine:
@@ -41,12 +45,6 @@ def draw(out: Path, by: Generate | None = None, task: Benchmark | None = None, *
     return evaluate(by or engine(), questions, out=out, **{**usual, **asked})
 
 
-def parts_of_one_size() -> AbstractContextManager[object]:
-    """Fix the size of parts, as `bench/commits.py` does; slices do so themselves."""
-    after = Cut.after
-    return patch.object(Cut, "after", lambda *part_and_time: after(*part_and_time[:3], 45.0))
-
-
 def test_four_slices_of_a_model_are_its_run_value_by_value_killed_or_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -57,8 +55,7 @@ def test_four_slices_of_a_model_are_its_run_value_by_value_killed_or_not(
     model, control = (tiny_model_folder(tmp_path / f"m{seed}", seed=seed) for seed in range(2))
     command = ["evaluate", model, "--control", control, "--benchmark", "mine.csv", "-n", 1100]
     command += ["--max-new-tokens", 4, "--scorer", "contains", "--device", "cpu", "--out"]
-    with parts_of_one_size():
-        done(*command, "whole")
+    done(*command, "whole")
     write_table, left = tables.write_table, [0]
 
     def stops(*args: Any) -> str:
@@ -91,7 +88,7 @@ MODES: dict[str, dict[str, Any]] = {
     "rewritings": {"rewritings": Rewritings("rules", queries=3), "scorers": "rouge-l-recall"},
     "explored": {"by": ExploringEngine(), "task": laws(), "sampling": Explore("hybrid", 50)},
     "control questions": {"control_questions": "others.csv"},
-    "failed": {"by": engine(broken=lambda query: query.id == "e")},
+    "failed": {"by": engine(broken=lambda query: query.id == "d")},
 }
 
 
@@ -105,8 +102,7 @@ def test_all_that_a_slice_can_draw_merges(
     stopped = []
     for out, questions in (("whole", None), *((name[0], name) for name in SLICES)):
         try:
-            with nullcontext() if questions else parts_of_one_size():
-                draw(Path(out), questions=questions, **MODES[mode])
+            draw(Path(out), questions=questions, **MODES[mode])
         except IncompleteError:
             stopped.append(out)
     assert stopped == (["whole", "1", "4"] if mode == "failed" else [])

@@ -25,7 +25,7 @@ pytest.importorskip("ray")
 psutil = pytest.importorskip("psutil")
 pytestmark = [pytest.mark.slow, pytest.mark.fault]
 
-N, LENGTH = 2100, 8
+N, LENGTH = 9000, 8
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 RAY = ("--ray", "local", "--ray-workers", "2")
 

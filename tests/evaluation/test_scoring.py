@@ -127,7 +127,10 @@ def test_another_model_of_the_name_is_refused_before_anything_is_drawn(
         evaluated(tmp_path / "r")
 
 
-def test_scoring_goes_on_where_it_was_stopped(tmp_path: Path, models: FakeModels) -> None:
+def test_scoring_goes_on_where_it_was_stopped(
+    tmp_path: Path, models: FakeModels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leakbound.store.plan.PART", 1024)
     run = sample(engine(), goals_benchmark(), out=tmp_path / "r")
 
     class Dying(WordClassifier):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -103,6 +104,12 @@ SHORT, LONG = Decoding(max_new_tokens=8), Decoding(max_new_tokens=200)
 N = 1100  # two chunks
 
 
+@pytest.fixture(scope="module", autouse=True)
+def parts_of_one_question() -> Iterator[None]:
+    with patch("leakbound.store.plan.PART", 2 * N - 1):
+        yield
+
+
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """A model, and questions of which several parts are drawn."""
@@ -147,7 +154,7 @@ def test_two_workers_draw_what_one_process_draws(
     assert contents(run) == contents(whole)
     assert cluster.most_out == 2
     assert set(cluster.by) == {1, 2}
-    assert [len(arm.parts) for arm in run.arms.values()] == [1, 4]
+    assert [len(arm.parts) for arm in run.arms.values()] == [1, 5]
     for name, arm in run.arms.items():
         assert arm.spec.machine == whole.arms[name].spec.machine
         assert arm.usage.draws == whole.arms[name].usage.draws

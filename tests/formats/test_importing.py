@@ -305,7 +305,7 @@ def peak(rows: Rows, folder: Path) -> int:
 
 
 def test_texts_of_a_file_are_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leakbound.store.plan._MOST", 256)  # else a part is all there is
+    monkeypatch.setattr("leakbound.store.plan.PART", 256)  # else a part is all there is
 
     def text(i: int) -> str:
         return f"{i:04d}" * 250

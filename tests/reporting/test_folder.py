@@ -70,7 +70,7 @@ def test_a_folder_within_a_run_belongs_to_it(shelf: Path) -> None:
 
 
 def torn(run: Path) -> None:
-    (part,) = (run / "arms" / "target" / "completions").glob("*-00001.parquet")
+    (part,) = (run / "arms" / "target" / "completions").glob("*-00000.parquet")
     part.write_bytes(part.read_bytes()[:100])
 
 
@@ -103,21 +103,21 @@ SCORES = Path("arms", "target", "scores")
 NUL = {"benchmark": "\x00\u2028</script>", "n": "\u202e"}
 CHANGED, NO_JSON, NOT_WHOLE = "was changed after it", "is not JSON", "is not a whole Parquet file"
 WRECKS: dict[str, tuple[Callable[[Path], object], str, str]] = {
-    "torn part": (torn, "damaged", f"part-00001.parquet` {NOT_WHOLE}"),
+    "torn part": (torn, "damaged", f"part-00000.parquet` {NOT_WHOLE}"),
     "no member": (lacking, "damaged", "benchmark"),
     "no JSON": (written(b"{"), "damaged", NO_JSON),
     "no text": (written(b"\xff\x00"), "damaged", NO_JSON),
     "a list": (written(b"[]"), "damaged", CHANGED),
     "nested": (written(b"[" * 100_000), "damaged", NO_JSON),
     "changed": (changed(study=NUL), "damaged", CHANGED),
-    "version": (changed(format=1), "other version", "has format 1, this version reads"),
+    "version": (changed(format=1), "other version", "has format 1 of leakbound"),
     "no questions": (without("prompts.parquet"), "damaged", "prompts.parquet"),
     "estimates": (written(b"PAR1", "estimates.parquet"), "damaged", NOT_WHOLE),
     "a pipe": (without("run.json", os.mkfifo), "damaged", "its `run.json` is not a file"),
     "a folder": (without("run.json", Path.mkdir), "damaged", "no run directory"),
     "scores": (lambda run: shutil.rmtree(run / SCORES), "unbounded", "leakbound score"),
     "no estimates": (without("estimates.parquet"), "unbounded", "Run `leakbound bound` first"),
-    "one part": (lambda run: unfinish(run, parts=1), "in progress", "arm 'target' lacks"),
+    "no part": (unfinish, "in progress", "arm 'target' lacks"),
 }
 
 
@@ -213,14 +213,14 @@ def test_links_that_lead_out_are_not_followed(shelf: Path, tmp_path: Path) -> No
 
 def test_the_command_at_work_is_named_until_it_has_ended(shelf: Path) -> None:
     run = shelf / "npo" / "run"
-    unfinish(run, parts=1)
+    unfinish(run)
     with locked(run, "evaluate"):
         row = rows(shelf)["npo/run"]
         assert row.state == "in progress"
         assert f"at work: `leakbound evaluate` (pid {os.getpid()} on" in row.note
         assert row.look is not None
         assert 0 < row.look.share < 1
-        assert row.look.done.startswith("2 of ")
+        assert row.look.done.startswith("1 of ")
     assert "Run the command that sampled it again" in rows(shelf)["npo/run"].note
     with subprocess.Popen([sys.executable, "-c", ""]) as killed:
         killed.wait()

@@ -55,7 +55,7 @@ def indexed(folder: Path, **how: Any) -> ReadIndex:
 
 
 def test_every_run_has_a_row_and_every_complete_run_its_page(shelf: Path, tmp_path: Path) -> None:
-    unfinish(Path(shutil.copytree(shelf / "full", shelf / "half")), parts=1)
+    unfinish(Path(shutil.copytree(shelf / "full", shelf / "half")))
     (shelf / "wreck").mkdir()
     (shelf / "wreck" / "run.json").write_text("{")
     read = indexed(shelf)
@@ -67,7 +67,7 @@ def test_every_run_has_a_row_and_every_complete_run_its_page(shelf: Path, tmp_pa
         read.row("full"),
     )
     assert "arm 'target' lacks" in read.row("half")
-    assert re.search(r"in progress 2 of \d parts, \d\d\.\d % 20", read.row("half"))
+    assert re.search(r"in progress 1 of 2 parts, \d\.\d % 20", read.row("half"))
     assert "is not JSON" in read.row("wreck")
     assert "wreck" not in read.links()
     assert read.links() == {"full": "full/report.html", "npo/run": "npo/run/report.html"}
@@ -297,7 +297,7 @@ def test_hostile_names_are_text(shelf: Path) -> None:
     root = shelf.rename(shelf.parent / f"runs {HOSTILE}")
     for name in (HOSTILE, "javascript:alert(1)", "a?b#c%20'\""):
         shutil.copytree(root / "full", root / name)
-    unfinish(Path(shutil.copytree(root / "full", root / f"growing {HOSTILE}")), parts=1)
+    unfinish(Path(shutil.copytree(root / "full", root / f"growing {HOSTILE}")))
     (root / f"wreck {HOSTILE}").mkdir()
     (root / f"wreck {HOSTILE}" / "run.json").write_text('{"</script><img src=x>": "\\u0000"}')
     shutil.copytree(bytes(root / "full"), bytes(root) + b"/odd \xff")

@@ -25,7 +25,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     if lacking := browser_lacks():
         pytest.skip(f"needs {lacking}")
     folder = fill(tmp_path_factory.mktemp("seen") / "runs", full=0.6, npo__run=0.1)
-    unfinish(Path(shutil.copytree(folder / "full", folder / "half")), parts=1)
+    unfinish(Path(shutil.copytree(folder / "full", folder / "half")))
     torn = Path(shutil.copytree(folder / "full", folder / HOSTILE))
     (torn / "estimates.parquet").write_bytes(b"PAR1")
     (folder / "empty").mkdir()

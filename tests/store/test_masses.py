@@ -14,13 +14,12 @@ import pytest
 from canned import drawn_part
 from leakbound.store import Arm, DamagedError, Place, Plan, Read, Readings, Run, load
 from leakbound.store.masses import StoredMasses
-from leakbound.store.plan import Cut
 from leakbound.types import Decoding, Event, Exploration, Query, Reading, Sample
 from leaky import leaky_run
 from shared import keep
 
 IDS = [f"q{i}" for i in range(6)]
-PARTS = Plan.exploring().parts(IDS, Cut({0: 4}, 4))
+PARTS = Plan.exploring().parts(IDS)
 LOW, HIGH = {"no": 0.0, "open": 0.0, "leak": 1.0}, {"no": 0.0, "open": 1.0, "leak": 1.0}
 
 
@@ -52,7 +51,7 @@ def ranges(table: Any) -> list[tuple[float, float]]:
 
 
 def stored(folder: Path, some: Sequence[Exploration] = SOME, arm: str = "arm") -> StoredMasses:
-    masses = StoredMasses(folder, arm, lambda: PARTS, Decoding())
+    masses = StoredMasses(folder, arm, lambda: PARTS)
     for part in PARTS:
         mine = [one for one in some if one.query.id in part.query_ids]
         masses.write(part, drawn_part(part, mine[::-1]))  # in any order
@@ -111,7 +110,7 @@ def test_ranges_are_made_once_and_of_just_these_events(tmp_path: Path) -> None:
     assert masses.has_ranges("s", "slug")
     assert not masses.has_ranges("other", "slug")
     with pytest.raises(DamagedError, match="belongs to another run"):
-        StoredMasses(tmp_path, "another arm", lambda: PARTS, Decoding()).has_ranges("s", "slug")
+        StoredMasses(tmp_path, "another arm", lambda: PARTS).has_ranges("s", "slug")
     masses.write(PARTS[1], drawn_part(PARTS[1], [found("q4", ("leak", 0.2))]))
     assert not masses.has_ranges("s", "slug")
     masses.score("s", "slug", counted)

@@ -1,16 +1,15 @@
-"""Parts of about a minute, in rounds that looks lead to; every draw is in one, under its key."""
+"""Parts of a fixed size, in rounds that looks lead to; every draw is in one, under its key."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from test_run import QUERIES, begin, fill, score, spec
 
@@ -29,19 +28,11 @@ from leakbound.store import (
     StoppedDraws,
 )
 from leakbound.store.files import write_sealed
-from leakbound.store.plan import Cut, rounds_of
-from leakbound.types import Query, Sample, from_json, object_of
+from leakbound.store.plan import rounds_of
+from leakbound.types import Query, Sample
 
 IDS = [f"q{i}" for i in range(70)]
 Key = tuple[str, int]
-
-
-def cuts(number: int = 12) -> Iterator[Cut]:
-    """Any sizes of parts, changing at any of them."""
-    rng = np.random.default_rng(number)
-    for _ in range(number):
-        where = rng.integers(1, 30, size=rng.integers(0, 6)).tolist()
-        yield Cut({0: 64} | {k: int(2 ** rng.uniform(0, 13.2)) for k in where}, 8192)
 
 
 def draws_of(parts: Sequence[Part]) -> dict[Key, int]:
@@ -58,81 +49,48 @@ def draws_of(parts: Sequence[Part]) -> dict[Key, int]:
     return found
 
 
-@pytest.mark.parametrize("n", [1, 7, 64, 1024, 1500, 30_000])
-def test_whatever_the_cut_every_draw_of_a_plan_is_made_once(n: int) -> None:
-    plan, last = Plan.of(n), (n - 1) // 1024
-    wanted = {(q, i): min(1024, n - 1024 * i) for q in IDS for i in range(last + 1)}
-    for how in (*cuts(), Cut.whole(), plan.cut()):
-        assert draws_of(plan.parts(IDS, how)) == wanted
+@pytest.mark.parametrize("n", [1, 7, 64, 1024, 1500, 16_384, 30_000])
+def test_every_draw_of_a_plan_is_made_once(n: int) -> None:
+    wanted = {(q, i): min(1024, n - 1024 * i) for q in IDS for i in range(-(-n // 1024))}
+    parts = Plan.of(n).parts(IDS)
+    assert draws_of(parts) == wanted
+    assert all(part.draws <= 16_384 for part in parts)
 
 
-@pytest.mark.parametrize("n", [3, 64, 1500, 5000])
-def test_nor_of_rewritings(n: int) -> None:
+@pytest.mark.parametrize(
+    ("n", "queries", "parts"),
+    [(0, 4, 18), (1, 64, 2), (256, 64, 2), (257, 63, 2), (1024, 16, 5), (16_384, 1, 70),
+     (16_385, 1, 140), (40_000, 1, 210)],
+)  # fmt: skip
+def test_a_part_has_as_many_whole_questions_as_fit(n: int, queries: int, parts: int) -> None:
+    """Four where they are explored; chunks of one question where it does not fit whole."""
+    found = Plan(n).parts(IDS)
+    assert (len(found[0].query_ids), len(found)) == (queries, parts)
+
+
+@pytest.mark.parametrize(("n", "parts"), [(3, 1), (64, 1), (1500, 48), (5000, 350)])
+def test_draws_of_rewritings_are_made_once_and_questions_stand_whole(n: int, parts: int) -> None:
     queries = [Query(id=f"{q}~{i}", prompt_id=q, text="?") for q in IDS for i in range(3)]
-    sharing = QueryShares("fixed", {query.id: n for query in queries})
-    for how in cuts():
-        parts = sharing.parts(queries, how)
-        assert draws_of(parts) == draws_of(sharing.parts(queries, Cut.whole()))
-        for part in parts:  # a question stands whole
-            assert len({q.partition("~")[0] for q in part.query_ids}) * 3 == len(part.query_ids)
+    found = QueryShares("fixed", {query.id: n for query in queries}).parts(queries)
+    wanted = {(q.id, i): min(1024, n - 1024 * i) for q in queries for i in range(-(-n // 1024))}
+    assert draws_of(found) == wanted
+    assert len(found) == parts
+    for part in found:
+        assert len({q.partition("~")[0] for q in part.query_ids}) * 3 == len(part.query_ids)
 
 
-def test_nor_of_rounds() -> None:
+def test_draws_of_rounds_are_made_once() -> None:
     looks = ({q: Look(64, "open", 64 + 200 * (i % 3)) for i, q in enumerate(IDS)},)
-
-    def flat(how: Cut) -> list[Part]:
-        return [part for parts in rounds_of(IDS, 64, looks, how) for part in parts]
-
-    for how in cuts():
-        assert draws_of(flat(how)) == draws_of(flat(Cut.whole()))
-
-
-@pytest.mark.parametrize("cost", [1e-4, 1e-3, 1e-2, 0.1, 0.3, 1.0])
-@pytest.mark.parametrize("n", [1, 64, 1024])
-def test_parts_take_about_a_minute_where_queries_cost_alike(cost: float, n: int) -> None:
-    how, number, left = Cut.draws(), 0, 400
-    took: list[float] = []
-    while left:
-        (first, *_) = Plan.of(n).parts(IDS[: min(left, 64)], how, first=number)
-        took.append(first.draws * cost)
-        how, left = how.after(number, first.draws, took[-1]), left - len(first.query_ids)
-        number += 1
-    smallest = n * cost  # one query
-    assert max(took) <= max(90.0, smallest, 64 * cost)
-    assert from_json(Cut, object_of(how)) == how
-    assert how.decided == number
-    settled = [t for t in took[8:-1] if t < 20]  # small ones only where no larger are allowed
-    assert all(t >= min(64, 8192 // n) * smallest * 0.99 for t in settled)
-
-
-def test_the_next_part_is_as_large_as_the_time_of_the_last_one_suggests() -> None:
-    how = Cut.draws().after(0, 1024, 1.0)
-    assert how.size(1) == 4096
-    how = how.after(1, 4096, 600.0)  # too long
-    assert (how.size(0), how.size(1), how.size(2)) == (64, 4096, 256)
-    assert how.after(2, 64, 30.0).size(3) == 256
-    assert Cut({0: 4096}, 8192).after(0, 64, 10.0).size(1) == 4096  # what is left over
-    how = Plan.exploring().cut()
-    for number, size in enumerate((1, 4, 4, 4)):  # explored questions are four at most
-        assert len(Plan.exploring().parts(IDS, how)[number].query_ids) == size
-        how = how.after(number, size, 0.1)
-
-
-def test_the_size_of_a_part_depends_on_those_before_it_alone() -> None:
-    rng = np.random.default_rng(0)
-    how = Cut.draws()
-    for number in range(40):
-        before = [how.size(i) for i in range(number + 1)]
-        how = how.after(number, how.size(number), float(rng.lognormal(3, 2)))
-        assert [how.size(i) for i in range(number + 1)] == before
-        assert 1 <= how.size(number + 1) <= 1 << 16
+    parts = [part for parts in rounds_of(IDS, 64, looks) for part in parts]
+    more = {(q, 1): 200 * (i % 3) for i, q in enumerate(IDS) if i % 3}
+    assert draws_of(parts) == dict.fromkeys([(q, 0) for q in IDS], 64) | more
 
 
 RULE = StoppedDraws(claim="p<=0.02", scorer=ScorerRecord("s", "0"), confidence=0.99, first=4)
 
 
 def stopping(path: Path, **more: Any) -> Arm:
-    return begin(path).add_arm(TARGET, spec(64, draws=RULE, cut=Cut.whole(), **more))
+    return begin(path).add_arm(TARGET, spec(64, draws=RULE, **more))
 
 
 def look(n: int, goals: dict[str, int]) -> dict[str, Look]:
@@ -145,7 +103,7 @@ SECOND = look(8, {"p0": 8, "p3": 16})
 
 def test_each_look_leads_to_a_round() -> None:
     ids = [f"p{i}" for i in range(5)]
-    rounds = rounds_of(ids, 4, (FIRST, SECOND), Cut.whole())
+    rounds = rounds_of(ids, 4, (FIRST, SECOND))
     assert [[(part.query_ids, part.draws) for part in parts] for parts in rounds] == [
         [(tuple(ids), 20)],
         [(("p0", "p3"), 8), (("p2",), 8)],  # who gets equally many shares a part
@@ -159,7 +117,7 @@ def test_each_look_leads_to_a_round() -> None:
 def test_the_draws_of_a_question_do_not_depend_on_the_others() -> None:
     long = look(4, {"a": 3000}), look(3000, {"a": 3004})
     for looks in (long, (look(4, {"b": 8}), *long)):
-        parts = [part for parts in rounds_of(["a", "b"], 4, looks, Cut.whole()) for part in parts]
+        parts = [part for parts in rounds_of(["a", "b"], 4, looks) for part in parts]
         own = {chunk: n for (query_id, chunk), n in draws_of(parts).items() if query_id == "a"}
         assert own == {0: 4, 1: 1024, 2: 1024, 3: 948, 4: 4}
 

@@ -34,8 +34,7 @@ from leakbound.store import (
     write_sealed,
     write_selections,
 )
-from leakbound.store.plan import Cut
-from leakbound.store.record import read_record, write_record
+from leakbound.store.record import OtherVersionError, read_record, write_record
 from leakbound.types import BenchmarkRecord, Decoding, ProbedPrompt, Query, object_of
 
 SCORER = ScorerRecord("keyword", "0a1b")
@@ -50,7 +49,6 @@ SPEC = ArmSpec(
     decoding=Decoding(temperature=1, stop=("\n",), unknown=("top_k",)),
     plan=Plan.of(2_000),
     shares=QueryShares("fixed", {"p0": 1_000, "p0~00": 1_000}),
-    cut=Cut({0: 64, 7: 128}, 8192, 7),
     copied=CopiedFrom("digest", TARGET.with_rewritings),
     machine={"threads": 2},
     probe=(ProbedPrompt((1, 2), ((7, -0.5), (8, None))),),
@@ -88,7 +86,6 @@ def test_a_record_comes_back_as_it_went(draws: ArmDraws, tmp_path: Path) -> None
         (lambda v, arm: v.update(colour="red"), "no field 'colour', got 'red'. There is: arms,"),
         (lambda v, arm: arm["plan"].update(n=True), "plan: n must be a whole number"),
         (lambda v, arm: arm.update(draws={"kind": "dreamt"}), "kind must be 'fixed n'"),
-        (lambda v, arm: arm["cut"]["sizes"].update(x=1), "whole numbers as keys"),
         (lambda v, arm: arm["decoding"].update(temperature=-1), "`temperature` must be"),
     ],
 )
@@ -103,11 +100,23 @@ def test_what_a_record_must_not_say_is_named(change: Any, named: str, tmp_path: 
     assert all(word in str(error.value) for word in (named, "run.json", "Restore it"))
 
 
-@pytest.mark.parametrize(("n", "chunk"), [(10**12, 1024), (10**9, 1), (-1, 1), (5, 0)])
-def test_a_plan_that_no_machine_could_list_is_refused_at_once(n: int, chunk: int) -> None:
+def test_a_run_of_an_older_format_is_refused_in_one_line_that_names_what_reads_it(
+    tmp_path: Path,
+) -> None:
+    write_record(tmp_path, RECORD)
+    values = json.loads((tmp_path / "run.json").read_text())
+    (tmp_path / "run.json").write_text(json.dumps({**values, "format": 9, "version": "0.1.7"}))
+    says = r"has format 9 of leakbound 0\.1\.7, this version reads format 10: commit \w{8} reads"
+    with pytest.raises(OtherVersionError, match=says) as error:
+        read_record(tmp_path)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("n", [10**12, -1])
+def test_a_plan_that_no_machine_could_list_is_refused_at_once(n: int) -> None:
     """A sealed record may say any number: it was "memory ran out", for ever."""
     with pytest.raises(InputError, match="draws"):
-        Plan(n, chunk)
+        Plan(n)
     with pytest.raises(InputError, match="at least 1"):
         Plan.of(0)
     assert Plan.of(10**9).n == 10**9

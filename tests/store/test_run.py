@@ -30,7 +30,6 @@ from leakbound.store import (
     RunRecord,
     write_sealed,
 )
-from leakbound.store.plan import Cut
 from leakbound.store.tables import digest, read_meta, read_table
 from leakbound.types import (
     BenchmarkRecord,
@@ -63,13 +62,12 @@ def test_a_run_without_thoughts_is_stored_as_before_prompts_had_them(tmp_path: P
         assert run.prompts == prompts
 
 
-SPEC = ArmSpec(
-    fingerprint={"weights": "w"}, decoding=Decoding(), plan=Plan(6, 4), cut=Cut({0: 4}, 4)
-)
+N = 20_000  # of which two parts are made for each question
+SPEC = ArmSpec(fingerprint={"weights": "w"}, decoding=Decoding(), plan=Plan(N))
 
 
-def spec(n: int = 6, **more: Any) -> ArmSpec:
-    return replace(SPEC, plan=Plan(n, 4), **more)
+def spec(n: int = N, **more: Any) -> ArmSpec:
+    return replace(SPEC, plan=Plan(n), **more)
 
 
 def fill(arm: Arm, skip: int | None = None, broken: str | None = None) -> None:
@@ -138,7 +136,7 @@ def test_parts_resume_where_they_stopped(tmp_path: Path) -> None:
     assert [part.number for part in again.missing_parts()] == [3]
     fill(again)
     assert again.missing_parts() == []
-    assert (again.usage.draws, again.usage.forwards) == (30, 30)
+    assert (again.usage.draws, again.usage.forwards) == (5 * N, 30)
     assert (again.rounds, again.unlooked()) == ((again.parts,), {})  # n is fixed: no looks
     assert not (again.folder / "looks.json").exists()
 
@@ -195,8 +193,7 @@ def test_another_command_is_refused_with_the_difference(tmp_path: Path) -> None:
     run = begin(tmp_path / "r")
     run.add_arm(TARGET, spec())
     for changed, named in (
-        (spec(n=8), r"n = 6, fixed before.*says 8.*void.*--out, and --until"),
-        (replace(SPEC, plan=Plan(6, 2)), r"plan: chunk: it has 4, this one says 2"),
+        (spec(n=8), r"n = 20,000, fixed before.*says 8.*void.*--out, and --until"),
         (spec(seed=1), r"seed: it has 0, this one says 1"),
         (spec(decoding=Decoding(temperature=0.5)), r"decoding: temperature"),
         (spec(fingerprint={"weights": "v"}), r"fingerprint: weights"),
@@ -286,12 +283,12 @@ def test_failures_are_recorded_and_tried_again_and_have_no_scores(tmp_path: Path
 
 
 def test_draws_that_never_came_are_missing(arm: Arm) -> None:
-    lost = [Sample(query=QUERIES[0], decoding=arm.decoding, completions=(), missing=4)]
+    lost = [Sample(query=QUERIES[0], decoding=arm.decoding, completions=(), missing=16_384)]
     arm.write_part(arm.parts[0], drawn_part(arm.parts[0], lost))
     score(arm)
     scores = arm.scores("s")
-    assert scores.missing.tolist() == [4, 0, 0, 0, 0]
-    assert (scores.n == 6).all()
+    assert scores.missing.tolist() == [16_384, 0, 0, 0, 0]
+    assert (scores.n == N).all()
 
 
 def test_draws_of_several_arms_add_up_by_query_in_the_order_asked_for() -> None:
@@ -323,7 +320,7 @@ def test_scores_are_counted_over_parts_with_missing_ones_apart(arm: Arm) -> None
 
     before, scores = scored(), arm.scores("s")
     assert scores.query_ids == ("p0", "p1", "p2", "p3", "p4")
-    assert (scores.n == 6).all()
+    assert (scores.n == N).all()
     assert scores.missing.tolist() == [0, 2, 0, 0, 0]
     assert scores.hits.tolist() == [2, 0, 2, 2, 2]
     assert scored() == before  # not written again

@@ -53,8 +53,8 @@ UNCHECKED: Mapping[str, str] = {
     **dict.fromkeys(
         (f"run.json: {x}" for x in ("study*", "scorers*", "redacted", "attack*", "tried*")), ASIDE
     ),
-    **dict.fromkeys((f"run.json: arms.*.{name}" for name in ("machine*", "probe*", "cut*")), ASIDE),
-    **dict.fromkeys(("cut.json: *", "inputs.json: *", "stress: *", "*other arm*"), ASIDE),
+    **dict.fromkeys((f"run.json: arms.*.{name}" for name in ("machine*", "probe*")), ASIDE),
+    **dict.fromkeys(("inputs.json: *", "stress: *", "*other arm*"), ASIDE),
     **dict.fromkeys((f"proofs: {name}" for name in ("most", "searched", "forwards*")), ASIDE),
     **dict.fromkeys(("run.json: files", "looks.json: arm", "completions: forced, *"), ASIDE),
     **dict.fromkeys(("* usage*", "* machine*", "* rows", "*open, tokens"), ASIDE),

@@ -141,20 +141,11 @@ _OWN: Mapping[str, Callable[[Any], object]] = {
 """Members that have a form of their own in JSON; the others are read by their types alone."""
 
 
-_OLDER = ("leakbound certificate 5",)
-
-
-def rule_of(values: JsonObject) -> int:
-    """The version of the rules under which the certificate with these values was made."""
-    rule = values.get("rule", 1)
-    return rule if isinstance(rule, int) else 1
-
-
 def read_values(file: Path) -> dict[str, Json]:
     """The values in a certificate's file, unjudged; InputError where it is none."""
     values = read_json(file, "Name a certificate.json that `leakbound certify` wrote.")
     stated = values.get("format") if isinstance(values, dict) else None
-    if stated not in (FORMAT, *_OLDER):
+    if stated != FORMAT:
         raise InputError(
             f"`{file}` is no certificate: it has format {stated!r}, this version reads {FORMAT!r}. "
             "Name the file that `leakbound certify` wrote, or use the version that made it."

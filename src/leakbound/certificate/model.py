@@ -47,7 +47,6 @@ from leakbound.stress.bench import Subject
 from leakbound.stress.relearned import Relearn
 from leakbound.text.shown import below
 from leakbound.types import (
-    RULE,
     Completion,
     Fingerprint,
     Generate,
@@ -91,10 +90,9 @@ class Verifier:
                 yield Check("stress", "unchecked", says)
                 return
             yield from check_model(self.arm, slug, engine, self.progress)
-            if self.run.record.rule == RULE:  # which earlier runs do not record
-                says = "the longest reference answer has as many tokens as was recorded"
-                longest = longest_answer(base, self.run.prompts)
-                yield compared("limit", says, self.arm.spec.longest_answer, longest)
+            says = "the longest reference answer has as many tokens as was recorded"
+            longest = longest_answer(base, self.run.prompts)
+            yield compared("limit", says, self.arm.spec.longest_answer, longest)
             if redraw is not None:
                 yield check_draws(self.arm, engine, redraw, self.progress)
 

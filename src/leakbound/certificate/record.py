@@ -156,9 +156,8 @@ def may_gather(run: Run) -> bool:
 def _plan(run: Run, arm: Arm) -> Iterator[str]:
     """Where the numbers of draws do not follow from n, the seed and the design."""
     spec, draws = arm.spec, arm.spec.draws
-    exploring = isinstance(draws, ExploredDraws)
-    if spec.plan != (Plan.exploring() if exploring else Plan.of(max(spec.plan.n, 1))):
-        yield "its draws are under other keys than leakbound draws under"
+    if isinstance(draws, ExploredDraws) != (spec.plan == Plan.exploring()):
+        yield "its draws have a fixed number, or are explored: not both"
     if isinstance(draws, StoppedDraws):
         rule = stats.Looks(stats.parse_claim(draws.claim), spec.plan.n, draws.confidence)
         if draws.first != rule.first:

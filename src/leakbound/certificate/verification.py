@@ -16,7 +16,6 @@ from leakbound.certificate.certificate import (
     compared,
     mark,
     read_values,
-    rule_of,
 )
 from leakbound.certificate.claim import LeakClaim
 from leakbound.certificate.derivation import code, derive, file_digests, made_from
@@ -39,7 +38,7 @@ from leakbound.store import (
     sha256,
 )
 from leakbound.store.files import as_read, digest_of
-from leakbound.types import RULE, Generate, JsonObject, Progress, Scorer, counted, silent
+from leakbound.types import Generate, JsonObject, Progress, Scorer, counted, silent
 
 # What files and records that were tampered with may lead to.
 _UNUSABLE = (LeakboundError, AttributeError, LookupError, TypeError, ValueError)
@@ -131,10 +130,6 @@ def verify(
     stated = read_values(file)
     says = "the certificate is as it was written"
     checks = [compared("digest", says, stated.get("digest", ABSENT), digest_of(stated))]
-    if (rule := rule_of(stated)) != RULE:
-        says = f"made under rule {rule}; certify the run again, this version has rule {RULE}"
-        older = Check("rule", "differs", says, (Difference("rule", rule, RULE),))
-        return Verification((older, *checks), sha256(file))
     subject = _subject(stated, Path(run))
     if isinstance(subject, Check):
         return Verification((*checks, subject), sha256(file))

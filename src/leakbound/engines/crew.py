@@ -119,17 +119,17 @@ class _Sent(Generic[J]):
 class _Work(Generic[J]):
     """The jobs that one call of `each` still has to do."""
 
-    left: Iterator[J | None]
+    left: Iterator[J]
     again: deque[_Sent[J]] = field(default_factory=deque)
     out: dict[Hashable, tuple[Hashable, _Sent[J]]] = field(default_factory=dict)
     ended: bool = False
 
     def take(self) -> _Sent[J] | None:
-        """The next job, one that was lost before new ones; None where there is none now."""
+        """The next job, one that was lost before new ones; None where there is none left."""
         if self.again:
             return self.again.popleft()
         for job in self.left:
-            return None if job is None else _Sent(job)
+            return _Sent(job)
         self.ended = True
         return None
 
@@ -162,7 +162,7 @@ class HiredCrew:
         self._why = "the cluster is busy"
 
     def each(
-        self, opener: Opener[T], do: Callable[[T, J], R], jobs: Iterable[J | None]
+        self, opener: Opener[T], do: Callable[[T, J], R], jobs: Iterable[J]
     ) -> Iterator[tuple[J, R]]:
         """See `Crew.each`."""
         work = _Work(iter(jobs))
@@ -310,9 +310,7 @@ class CrewEngine:
         """See `Generate.generate`."""
         yield from self._ask("generate", queries, decoding, draws)
 
-    def spread(
-        self, do: Callable[[Generate, J], R], jobs: Iterable[J | None]
-    ) -> Iterator[tuple[J, R]]:
+    def spread(self, do: Callable[[Generate, J], R], jobs: Iterable[J]) -> Iterator[tuple[J, R]]:
         """See `Spreads.spread`. What `do` spends is its own to tell."""
         return self._crew.each(self._opens, do, jobs)
 

@@ -40,7 +40,7 @@ from leakbound.store import (
     sha256,
     tables,
 )
-from leakbound.store.plan import Cut
+from leakbound.store.plan import CHUNK
 from leakbound.study import Study
 from leakbound.text.counting import visible
 from leakbound.types import Completion, Prompt, Sample, Scorer, Usage
@@ -268,7 +268,6 @@ def _spec(sampled: SampledQuestions, digests: Sequence[str], order: int) -> ArmS
         },
         decoding=decoding,
         plan=Plan.of(sampled.n),
-        cut=Cut.whole(),
         seed=None,
         draws=ImportedDraws(
             order=order,
@@ -296,7 +295,7 @@ def _store(arm: Arm, sampled: SampledQuestions, spool: Spool, scorers: Scorers) 
             completions: list[Completion] = []
             missing = 0
             for chunk, size in enumerate(part.sizes, part.first_chunk):
-                first = chunk * arm.plan.chunk
+                first = chunk * CHUNK
                 counts = sampled.questions[query_id].distinct(spool, first, first + size)
                 for draw, count in counts.items():
                     if draw is None:

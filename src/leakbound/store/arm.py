@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 from leakbound.store import tables
 from leakbound.store.arm_key import ArmKey
 from leakbound.store.artifact import Journal
-from leakbound.store.files import DamagedError, digest_of, read_value, set_aside, write_sealed
+from leakbound.store.files import DamagedError, digest_of, set_aside
 from leakbound.store.identity import identity, which_model
 from leakbound.store.masses import DrawnPart, Proofs, StoredMasses
-from leakbound.store.plan import Cut, Look, Looks, Part, read_looks, rounds_of, write_looks
+from leakbound.store.plan import Look, Looks, Part, read_looks, rounds_of, write_looks
 from leakbound.store.record import ArmSpec, ExploredDraws, ImportedDraws, RunQueries, StoppedDraws
 from leakbound.store.scores import ArmScores, Scores
 from leakbound.store.tables import PartMeta
@@ -42,7 +42,6 @@ class Arm:
         decoding: that of the spec.
         plan: that of the spec.
         identity: a digest of all that determines its completions.
-        cut: the sizes of its parts, as far as they are decided.
         masses: what exploring found.
         proofs: what was found of rare leaks.
         scored: the scores of its completions.
@@ -67,12 +66,11 @@ class Arm:
         self.folder, self.key, self.spec, self.asked = folder, key, spec, queries
         self.note = note
         self.decoding, self.plan = spec.decoding, spec.plan
-        self._cut_file, self._looks_file = folder / "cut.json", folder / "looks.json"
+        self._looks_file = folder / "looks.json"
         made_by = {"benchmark": queries.benchmark, "arm": str(key), **identity(spec)}
         self.identity = digest_of(made_by)
-        self.cut = spec.cut or read_value(Cut, self._cut_file) or self.plan.cut()
         self.masses = StoredMasses(
-            folder, self.identity, lambda: self.parts if self.explored else (), self.decoding
+            folder, self.identity, lambda: self.parts if self.explored else ()
         )
         self.proofs = Proofs(folder / "proofs", self.identity)
         self.scored = Scores(
@@ -165,8 +163,6 @@ class Arm:
         """The missing parts from a number on, for who draws them now.
 
         Files that cannot be used are set aside, with a note; nobody else renames anything.
-        How large a part is, is decided by what the last one that is stored took, and recorded (see
-        `Cut`): so others may be asked for while some are drawn, once the arm is `timed`.
 
         Args:
             first: the number.
@@ -174,36 +170,9 @@ class Arm:
         Returns:
             Parts, in the order of their numbers.
         """
-        number = first
-        while True:
-            if number > self.cut.decided and self.spec.cut is None:
-                self._decide(number - 1)
-            if number >= len(self.parts):
-                return
-            part = self.parts[number]
-            if number in self.own and not self._usable(part, self.set_aside):
+        for part in self.parts[first:]:
+            if part.number in self.own and not self._usable(part, self.set_aside):
                 yield part
-            number += 1
-
-    @property
-    def timed(self) -> bool:
-        """True once its first part is stored: what that took tells how large others can be."""
-        return self.spec.cut is not None or not self.parts or self.has(self.parts[0])
-
-    def _decide(self, number: int) -> None:
-        """Fix the size of the part after this one, as large as the last stored one suggests.
-
-        Where this one is still being drawn, it is taken to go as fast.
-        """
-        earlier = (self.parts[i] for i in range(number, -1, -1))
-        last = next(part for part in earlier if self.has(part))
-        (meta,) = self.meta([last])
-        amount = self.parts[number].amount
-        seconds = meta.usage.seconds * amount / last.amount
-        before, self.cut = self.cut, self.cut.after(number, amount, seconds)
-        write_sealed(self._cut_file, self.cut)
-        if self.cut.sizes != before.sizes:  # else the parts are those known: there may be many
-            self._know_parts()
 
     def faults(self) -> Iterator[str]:
         """The fault of each file of its parts that is there and cannot be used."""
@@ -222,7 +191,7 @@ class Arm:
         """
         parts = (file for part in self.parts for file in self._files(part))
         beside = (self.scored.stored, self.masses.ranges, self.proofs.stored)
-        named = [*parts, self._looks_file, self._cut_file, *(table.file(slug) for table in beside)]
+        named = [*parts, self._looks_file, *(table.file(slug) for table in beside)]
         return [file for file in named if file.is_file()]
 
     def has(self, part: Part) -> bool:
@@ -297,9 +266,7 @@ class Arm:
         Raises:
             DamagedError: the file is not there, or not as it was written.
         """
-        table = tables.read_table(self._file(part), tables.DRAWN_AGAIN)
-        imported = isinstance(self.spec.draws, ImportedDraws)
-        return tables.by_this_rule(table, self.decoding, imported)
+        return tables.read_table(self._file(part), tables.DRAWN_AGAIN)
 
     @property
     def ledger(self) -> Ledger:
@@ -478,11 +445,11 @@ class Arm:
         """Plan the parts again, as far as they are known: `parts` by number, `rounds` of them."""
         draws, ids = self.spec.draws, [query.id for query in self.queries]
         if self.spec.shares is not None:
-            self.rounds = (self.spec.shares.parts(self.asked.queries, self.cut),)
+            self.rounds = (self.spec.shares.parts(self.asked.queries),)
         elif isinstance(draws, StoppedDraws):
-            self.rounds = rounds_of(ids, draws.first, self.looks, self.cut)
+            self.rounds = rounds_of(ids, draws.first, self.looks)
         else:
-            self.rounds = (self.plan.parts(ids, self.cut),)
+            self.rounds = (self.plan.parts(ids),)
         self.parts = tuple(part for parts in self.rounds for part in parts)
         own = self.parts if self.spec.copied else self.asked.own(self.parts)
         self.own = frozenset(part.number for part in own)

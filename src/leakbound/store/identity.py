@@ -10,7 +10,6 @@ from leakbound.store.arm_key import ArmKey
 from leakbound.store.record import ArmSpec, RunRecord
 from leakbound.text.shown import some
 from leakbound.types import (
-    Decoding,
     Fingerprint,
     Json,
     JsonObject,
@@ -32,17 +31,14 @@ _IN_WORDS = {
 
 # Told of an arm, but not part of what it is: its draws have the same distribution wherever they
 # were made. A probe is compared, within roundings.
-_NOT_IDENTITY = ("model", "place", "machine", "cut", "probe", "longest_answer")
+_NOT_IDENTITY = ("model", "place", "machine", "probe", "longest_answer")
 _ROUNDINGS = {"float32": 1e-2, "float64": 1e-2}  # of a log-probability, from machine to machine
 _COARSE = 1.0  # of one in half precision
 
 
 def identity(spec: ArmSpec) -> JsonObject:
     """The members of an arm's spec that make it this arm."""
-    members = {k: v for k, v in object_of(spec).items() if k not in _NOT_IDENTITY}
-    usual = spec.decoding.filter == Decoding().filter  # left out: added since format 8
-    own = object_of(spec.decoding).items()
-    return {**members, "decoding": {k: v for k, v in own if k != "filter" or not usual}}
+    return {k: v for k, v in object_of(spec).items() if k not in _NOT_IDENTITY}
 
 
 def require_same_n(path: Path, have: ArmSpec, want: ArmSpec) -> None:

@@ -24,7 +24,6 @@ from leakbound.store.plan import Part
 from leakbound.store.scores import place_of
 from leakbound.store.tables import schema_of, values_of
 from leakbound.types import (
-    Decoding,
     Event,
     Exploration,
     Failure,
@@ -163,10 +162,8 @@ class StoredMasses:
         folder: Path,
         identity: str,
         parts: Callable[[], Sequence[Part]],
-        decoding: Decoding,
     ) -> None:
         self._folder, self._identity, self._parts = folder, identity, parts
-        self._decoding = decoding
         self.ranges = Artifact(
             folder=folder / "scores", kind=EventRange,
             again=tables.SCORED_AGAIN, ending=".ranges.parquet",
@@ -194,8 +191,7 @@ class StoredMasses:
     def tables(self) -> Iterator[pa.Table]:
         """The stored events of each part that was explored, one row each."""
         files = map(self.file, self._parts())
-        stored = (tables.read_table(file, tables.DRAWN_AGAIN) for file in files)
-        return (tables.by_this_rule(table, self._decoding) for table in stored)
+        return (tables.read_table(file, tables.DRAWN_AGAIN) for file in files)
 
     def score(
         self, scorer: str, slug: str, ranges: Callable[[pa.Table], list[tuple[float, float]]]

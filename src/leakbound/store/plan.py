@@ -1,11 +1,8 @@
 """The draws of an arm, cut into parts: the unit of work, of storage and of resuming.
 
-A part takes about a minute, whatever the model costs. The first one is small. Each one after it is
-as large as the time that the one before it took suggests; that is decided once, before it is drawn,
-and recorded with the arm. So a run that is gone on with has the parts it was begun with, and speed
-decides only how many are lost when it is stopped, never what is drawn: draws are keyed by query and
-chunk, whatever part they are in. Which queries advance together changes the shapes of the model's
-batches, and with them the last bits of its probabilities: so a part, once cut, stays as it is.
+The size of a part is a constant, so every run of a study has the same parts. Draws are keyed by
+query and chunk, in whatever part they are. But queries of one part share the model's batches, and
+the shapes of these change the last bits of probabilities. So equal parts make equal draws.
 
 In an arm that is sampled until a claim is decided, each look leads to another round of parts.
 """
@@ -14,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
@@ -26,9 +22,10 @@ from leakbound.types import JsonObject, Query
 from leakbound.types.decoding import require
 
 CHUNK = 1024  # draws under one key
-MOST, MOST_CHUNKS = 10**9, 10**6  # draws of a query, and keys that they are made under
+PART = 16_384  # draws of a part, at most
+MOST = 10**9  # draws of a query
 _PART_QUERIES = 64
-_EXPLORED_QUERIES = 4  # of a part that is explored, at most: each is much work
+_EXPLORED_QUERIES = 4  # of a part that is explored: each is much work
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +54,7 @@ class Part:
 
     @property
     def amount(self) -> int:
-        """How large it is, as a `Cut` counts: in draws, or in questions that are explored."""
+        """How large it is: in draws, or in questions that are explored."""
         return self.draws or len(self.query_ids)
 
     @property
@@ -85,72 +82,54 @@ def slice_of(text: str) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How many draws every query gets, and under how many keys.
+    """How many draws every query gets.
 
     Attributes:
         n: draws of every query; 0: its exploration finds out.
-        chunk: draws under one key.
 
     Raises:
         InputError: more than any machine plans.
     """
 
     n: int
-    chunk: int
 
     def __post_init__(self) -> None:
         """Refuse what no machine plans: a record may say any number, and parts are listed."""
         require(0 <= self.n <= MOST, "n", self.n, f"at most {MOST:,} draws per question")
-        fewest = -(-self.n // MOST_CHUNKS)
-        require(self.chunk >= max(fewest, 1), "chunk", self.chunk, f"at least {fewest} draws")
 
     @classmethod
     def of(cls, n: int) -> Plan:
         """The plan for n draws a query."""
         require(n >= 1, "n", n, "at least 1 draw per question")
-        return cls(n, min(n, CHUNK))
+        return cls(n)
 
     @classmethod
     def exploring(cls) -> Plan:
         """The plan where exploration finds out how many draws a query gets."""
-        return cls(0, 1)
-
-    def cut(self) -> Cut:
-        """How its parts begin."""
-        return Cut.draws() if self.n else Cut.questions(_EXPLORED_QUERIES)
+        return cls(0)
 
     def parts(
-        self, query_ids: Sequence[str], cut: Cut, *, first: int = 0, first_chunk: int = 0
+        self, query_ids: Sequence[str], *, first: int = 0, first_chunk: int = 0
     ) -> tuple[Part, ...]:
         """All parts, in the order of the queries, numbered from `first` on.
 
-        `first_chunk` is the number of each query's first chunk.
+        A part has as many whole queries as fit, or some chunks of one query. `first_chunk` is the
+        number of each query's first chunk.
         """
-        parts: list[Part] = []
-        chunks = self.chunks()
-        query = chunk = 0
-        while query < len(query_ids):
-            number = first + len(parts)
-            queries, sizes = self._share(cut.size(number), chunks, chunk)
-            ids = tuple(query_ids[query : query + queries])
-            parts.append(Part(number, ids, sizes, first_chunk + chunk))
-            chunk += len(sizes)
-            if chunk >= len(chunks):
-                query, chunk = query + queries, 0
+        chunks, parts = self.chunks(), list[Part]()
+        most = max(1, PART // CHUNK)
+        together = max(1, min(PART // self.n, _PART_QUERIES)) if self.n else _EXPLORED_QUERIES
+        for query in range(0, len(query_ids), together):
+            ids = tuple(query_ids[query : query + together])
+            for chunk in range(0, max(1, len(chunks)), most):
+                sizes = chunks[chunk : chunk + most]
+                parts.append(Part(first + len(parts), ids, sizes, first_chunk + chunk))
         return tuple(parts)
 
     def chunks(self) -> tuple[int, ...]:
         """The draws in each chunk of a query; it has none while it is explored."""
-        whole, rest = divmod(self.n, self.chunk)
-        return (self.chunk,) * whole + ((rest,) if rest else ())
-
-    def _share(self, room: int, chunks: tuple[int, ...], chunk: int) -> tuple[int, tuple[int, ...]]:
-        """How many queries a part of this size gets, and which chunks of each, from one on."""
-        if not chunks:
-            return room, ()
-        if chunk == 0 and room >= self.n:
-            return min(_PART_QUERIES, room // self.n), chunks
-        return 1, chunks[chunk : chunk + max(1, room // self.chunk)]
+        whole, rest = divmod(self.n, CHUNK)
+        return (CHUNK,) * whole + ((rest,) if rest else ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,14 +147,13 @@ class QueryShares:
     design: Design
     draws_per_query: Mapping[str, int]
 
-    def parts(self, queries: Sequence[Query], cut: Cut) -> tuple[Part, ...]:
+    def parts(self, queries: Sequence[Query]) -> tuple[Part, ...]:
         """All parts; queries of one question stand together, so that they advance together."""
         parts: list[Part] = []
         questions = self._questions(queries)
         while questions:
             group = questions.pop(0)
-            room = cut.size(len(parts))
-            while questions and sum(group.values()) + sum(questions[0].values()) <= room:
+            while questions and sum(group.values()) + sum(questions[0].values()) <= PART:
                 group |= questions.pop(0)
             for chunk in range(0, max(group.values()), CHUNK):
                 left = {q: min(n - chunk, CHUNK) for q, n in group.items() if n > chunk}
@@ -190,65 +168,6 @@ class QueryShares:
             if query.id in self.draws_per_query:
                 questions.setdefault(query.prompt_id, {})[query.id] = self.draws_per_query[query.id]
         return list(questions.values())
-
-
-SECONDS = 60.0  # what a part should take
-_SHORT, _LONG = 20.0, 90.0  # between them, the next part is as large
-_GROWTH = 4  # at most, from one part to the next: questions differ in what they cost
-_FIRST, _MOST = 64, 1 << 16  # draws; more advance together, and fewer are lost
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """The sizes of parts by number.
-
-    Sizes are in draws, or in questions where they are explored. A part is as much work as there is
-    below its size, but at least one chunk of one query.
-
-    Attributes:
-        sizes: `sizes[k]` is that of part k and of those up to the next key.
-        most: none is above.
-        decided: the parts up to this one are fixed for good.
-    """
-
-    sizes: Mapping[int, int]
-    most: int
-    decided: int = 0
-
-    @classmethod
-    def draws(cls) -> Cut:
-        """For draws: parts of 64 at first, at last of 65,536."""
-        return cls({0: _FIRST}, _MOST)
-
-    @classmethod
-    def questions(cls, most: int) -> Cut:
-        """For questions that are explored: one at first."""
-        return cls({0: 1}, most)
-
-    @classmethod
-    def whole(cls) -> Cut:
-        """For draws that cost nothing, since they are there: the largest parts."""
-        return cls({0: _MOST}, _MOST)
-
-    def size(self, number: int) -> int:
-        """The size of this part, as far as it is known."""
-        return self.sizes[max(k for k in self.sizes if k <= number)]
-
-    def after(self, number: int, done: int, seconds: float) -> Cut:
-        """Decide the size of the part behind `number`, which was `done` large and took so long."""
-        size = now = self.size(number + 1)
-        fitting = _power(done * SECONDS / max(seconds, 1e-9))
-        if seconds < _SHORT:
-            size = max(size, min(fitting, _power(_GROWTH * done), self.most))
-        elif seconds > _LONG:
-            size = min(size, fitting)
-        sizes = self.sizes if size == now else {**self.sizes, number + 1: size}
-        return Cut(sizes, self.most, number + 1)
-
-
-def _power(size: float) -> int:
-    """The power of two at or below a size, at least 1: clocks that differ a little agree."""
-    return 1 << math.floor(math.log2(max(size, 1.0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,9 +215,7 @@ def write_looks(file: Path, arm: str, looks: Looks) -> None:
     write_sealed(file, _LooksFile(arm, looks))
 
 
-def rounds_of(
-    query_ids: Sequence[str], first: int, looks: Looks, cut: Cut
-) -> tuple[tuple[Part, ...], ...]:
+def rounds_of(query_ids: Sequence[str], first: int, looks: Looks) -> tuple[tuple[Part, ...], ...]:
     """The parts of every round: `first` draws of every query, then what each look asked for.
 
     Queries that get equally many draws share parts. A query's chunks are numbered by itself, so
@@ -318,7 +235,7 @@ def rounds_of(
         parts: list[Part] = []
         for (more, chunks), ids in alike.items():
             start = number + len(parts)
-            parts += Plan.of(more).parts(ids, cut, first=start, first_chunk=chunks)
+            parts += Plan.of(more).parts(ids, first=start, first_chunk=chunks)
         rounds.append(tuple(parts))
         number += len(parts)
     return tuple(rounds)

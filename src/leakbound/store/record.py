@@ -16,9 +16,8 @@ from leakbound.stats import Design
 from leakbound.store.arm_key import ArmKey
 from leakbound.store.files import ELSEWHERE, read_json, unsealed, value_of, write_sealed
 from leakbound.store.lock import utc_now
-from leakbound.store.plan import Cut, Part, Plan, QueryShares, slice_of
+from leakbound.store.plan import Part, Plan, QueryShares, slice_of
 from leakbound.types import (
-    RULE,
     BenchmarkRecord,
     Decoding,
     ExploreMode,
@@ -30,9 +29,8 @@ from leakbound.types import (
     object_of,
 )
 
-FORMAT = 9
-RULES = {8: 1, FORMAT: RULE}
-"""By the formats that are read: the version of the rules by which their outputs were counted."""
+FORMAT = 10
+OLDER = "commit 34a55e69 reads formats 8 and 9"
 FILE = "run.json"
 
 
@@ -153,8 +151,6 @@ class ArmSpec:
         shares: how a question's draws are shared among its queries; None where they are not.
         attack_queries: what is asked instead of the questions, under their ids: as a search found,
             or as a stress asks.
-        cut: how the parts are cut, where that is fixed beforehand; else it follows from their
-            speed.
         copied: where its draws come from, if they are a finished run's.
         model: the model's name; like the machine only recorded, and no part of what the arm is.
         place: the same name, with an absolute path if it is a folder; see `Run.model`.
@@ -171,7 +167,6 @@ class ArmSpec:
     seed: int | None = 0
     shares: QueryShares | None = None
     attack_queries: tuple[Query, ...] = ()
-    cut: Cut | None = None
     copied: CopiedFrom | None = None
     model: str = "unnamed"
     place: str = ""
@@ -264,13 +259,9 @@ class RunQueries:
         return tuple(query for query in self.queries if query.source == "original")
 
     def own(self, parts: Sequence[Part]) -> tuple[Part, ...]:
-        """The parts that the run draws: all, or those that begin in the slice's questions."""
-        if self.slice is None:
-            return tuple(parts)
-        number, of = slice_of(self.slice)
-        order = {prompt_id: i for i, prompt_id in enumerate(p.id for p in self.prompts)}
-        block = {q.id: 1 + order[q.prompt_id] * of // len(order) for q in self.queries}
-        return tuple(part for part in parts if block[part.query_ids[0]] == number)
+        """The parts that the run draws: all, or every N-th of them from its slice's number on."""
+        number, of = (1, 1) if self.slice is None else slice_of(self.slice)
+        return tuple(parts[number - 1 :: of])
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,11 +312,6 @@ class RunRecord:
     files: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def rule(self) -> int:
-        """The version of the rules by which its outputs were counted when they were drawn."""
-        return RULES[self.format]
-
-    @property
     def questions(self) -> JsonObject:
         """The members that two commands must have alike to ask the same; origins may differ."""
         benchmark = object_of(self.benchmark)
@@ -355,11 +341,10 @@ def read_record(run: Path) -> RunRecord:
             f"{near(run)}Make one with `leakbound evaluate` or `leakbound sample`."
         )
     values = read_json(file, ELSEWHERE)
-    number = values.get("format") if isinstance(values, dict) else None
-    if number is not None and number not in RULES:
+    if isinstance(values, dict) and (number := values.get("format", FORMAT)) != FORMAT:
         raise OtherVersionError(
-            f"`{file}` has format {number!r}, this version reads {FORMAT} and {min(RULES)}. "
-            "Use the version of leakbound that made the run."
+            f"`{file}` has format {number!r} of leakbound {values.get('version')}, this version "
+            f"reads format {FORMAT}: {OLDER}. Use the version that made the run, or make it again."
         )
     return value_of(RunRecord, file, unsealed(file, values, ELSEWHERE))
 

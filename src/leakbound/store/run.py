@@ -43,7 +43,7 @@ from leakbound.store.tables import table_of, values_of
 from leakbound.study import Study
 from leakbound.text.counting import Ledger
 from leakbound.text.shown import as_html, as_lines, many
-from leakbound.types import RULE, JsonObject, Prompt, Query, object_of
+from leakbound.types import JsonObject, Prompt, Query, object_of
 
 CERTIFICATE = "certificate.json"
 """Where `leakbound certify` writes unless it is told otherwise."""
@@ -139,8 +139,7 @@ class Run:
             The run; None where one can begin.
 
         Raises:
-            MixError: other files lie there, the run is another, or it was drawn under another rule;
-                it names the difference.
+            MixError: other files lie there, or the run is another; it names the difference.
             InputError: another version made the run.
             DamagedError: a record is not as it was written.
         """
@@ -150,7 +149,6 @@ class Run:
                 raise MixError(f"`{path}` holds other files and no run.json. Name an empty folder.")
             return None
         run = cls.open(path)
-        run.require_this_rule()
         require_same(path, run.record.slice, record.slice, "--questions: ")
         require_same(path, run.record.questions, record.questions)
         return run
@@ -347,19 +345,6 @@ class Run:
     def ledger(self) -> dict[str, Ledger]:
         """How the draws stored so far are counted, by arm: complete, cut, filtered and so on."""
         return {name: arm.ledger for name, arm in self.arms.items()}
-
-    def require_this_rule(self) -> None:
-        """Refuse to draw into, or from, a run of an older rule.
-
-        Raises:
-            MixError: the run was drawn under another rule than this version's.
-        """
-        if self.record.rule != RULE:
-            raise MixError(
-                f"`{self.path}` was drawn under rule {self.record.rule}, and this version draws "
-                f"under rule {RULE}. Draw again with another --out. A finished run can be scored: "
-                f"`leakbound score {self.path}`, then `leakbound bound {self.path}`."
-            )
 
     def require_drawn(self) -> None:
         """Let a finished run pass.

@@ -227,8 +227,6 @@ def read_table(path: Path, remedy: str = "") -> pa.Table:
 def thoughts(path: Path) -> tuple[bool, int]:
     """Whether a file of outputs has a visible thought, and its draws with a hidden one."""
     with _reading(path, DRAWN_AGAIN), pq.ParquetFile(path) as file:
-        if "thought" not in file.schema_arrow.names:  # of rule 1
-            return False, 0
         table = file.read(columns=["thought", "hidden", "count"])
     seen = any(map(visible, table["thought"].unique().to_pylist()))
     if "count" not in table.column_names:
@@ -361,46 +359,6 @@ def _feed_numbers(total: hashlib._Hash, cells: pa.Array) -> None:
 def completions_table(samples: Sequence[Sample]) -> pa.Table:
     """One row a completion, queries in the order given."""
     return table_of(_DrawnRow, [_DrawnRow.of(s, c) for s in samples for c in s.completions])
-
-
-def by_this_rule(table: pa.Table, decoding: Decoding, imported: bool = False) -> pa.Table:
-    """Completions or events that were stored under rule 1, in the columns of this rule.
-
-    Rule 1 kept one text and wrote "stop" for the finish that an imported log does not state. Of an
-    event it kept no finish: one that is as long as the limit may have been cut.
-    """
-    if "text" not in table.column_names:
-        return table
-    rows, ids = table.num_rows, table["token_ids"]
-    lengths = pc.list_value_length(ids).cast(pa.int64())
-    if "finish_reason" in table.column_names:
-        finish = table["finish_reason"]
-        finish = pc.if_else(pc.equal(finish, "stop"), "unknown", finish) if imported else finish
-    else:
-        limited = pc.greater_equal(lengths, decoding.max_new_tokens)
-        finish = pc.if_else(limited, "length", "stop" if decoding.max_tokens is None else "unknown")
-        finish = pc.if_else(table["ended"], finish, "unknown")
-    ends = zip(
-        table["text"].to_pylist(), finish.to_pylist(), ids.is_valid().to_pylist(), strict=True
-    )
-    outputs = [
-        Completion(answer=answer, finish=end, token_ids=() if has_ids else None, count=0)
-        for answer, end, has_ids in ends
-    ]
-    counted = [counted_as(output, decoding.stop) for output in outputs]
-    no = pa.repeat(pa.scalar(False), rows)
-    columns = {
-        **{n: table[n] for n in table.column_names if n not in ("text", "finish_reason")},
-        "answer": table["text"],
-        "thought": pa.nulls(rows, pa.string()),
-        "finish": finish,
-        "tokens": lengths,
-        "refused": no,
-        "hidden": no,
-        "counted": pa.array(counted, pa.string()),
-        "unanswered": pa.array(map(is_missing, outputs, counted), pa.bool_()),
-    }
-    return pa.table(columns)
 
 
 def missing(table: pa.Table, decoding: Decoding) -> pa.ChunkedArray:

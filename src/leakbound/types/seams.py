@@ -619,7 +619,7 @@ class Crew(Protocol):
     """Workers, each of which does one thing at a time with what it has opened."""
 
     def each(
-        self, opener: Opener[T], do: Callable[[T, J], R], jobs: Iterable[J | None]
+        self, opener: Opener[T], do: Callable[[T, J], R], jobs: Iterable[J]
     ) -> Iterator[tuple[J, R]]:
         """Do every job at some worker.
 
@@ -629,7 +629,7 @@ class Crew(Protocol):
         Args:
             opener: gives what a worker needs, which it opens once.
             do: does a job with that.
-            jobs: the jobs; None where there will be one only after another result.
+            jobs: the jobs.
 
         Returns:
             (job, result) pairs, the first finished first.
@@ -669,14 +669,12 @@ class Workers(Protocol):
 class Spreads(Protocol):
     """An engine that stands at several workers, each of which can do what one engine does."""
 
-    def spread(
-        self, do: Callable[[Generate, J], R], jobs: Iterable[J | None]
-    ) -> Iterator[tuple[J, R]]:
+    def spread(self, do: Callable[[Generate, J], R], jobs: Iterable[J]) -> Iterator[tuple[J, R]]:
         """Do every job at some worker's engine; see `Crew.each`.
 
         Args:
             do: does a job with the worker's engine.
-            jobs: the jobs; None where there will be one only after another result.
+            jobs: the jobs.
 
         Returns:
             (job, result) pairs, the first finished first.

@@ -91,8 +91,6 @@ LEFT_OUT = {
     "record.benchmark.usual.decoding": "said where the arm departs from it, below",
     "record.benchmark.usual.template": "said where the arm departs from it, below",
     "record.benchmark.usual.system": "said where the arm departs from it, below",
-    "arm.plan.chunk": "draws under one key, which changes no distribution",
-    "arm.cut": "how work is cut, which changes no distribution",
     "arm.machine": "changes no distribution",
     "arm.place": "where files are",
     "record.place": "where files are",

@@ -147,7 +147,7 @@ def test_redaction_takes_every_text_and_leaves_what_leaks_in_any_scorers_eyes() 
 
 
 def test_chunks_and_parts_of_a_question_are_added_up(tmp_path: Path) -> None:
-    task, n = benchmark(2), 9000
+    task, n = benchmark(2), 17_000
     said = laws(task, 0.3)
     said["author-01"] = dict(reversed(list(said["author-01"].items())))
     run = sample(CannedEngine("big", said), task, out=tmp_path / "run", n=n)

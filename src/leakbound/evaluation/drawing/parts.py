@@ -122,7 +122,7 @@ def _drawn(
     arm: Arm, jobs: Iterable[DrawJob], engine: Generate, meter: Meter
 ) -> Iterator[tuple[Part, DrawnPart]]:
     if isinstance(engine, Spreads):
-        for job, drawn in engine.spread(partial(draw_part, _unheard), _as_timed(arm, jobs)):
+        for job, drawn in engine.spread(partial(draw_part, _unheard), jobs):
             meter.add(job.part.amount, drawn)
             yield job.part, drawn
         return
@@ -144,14 +144,6 @@ def _keeping(arm: Arm, part: Part, engine: Generate) -> Iterator[None]:
         yield
     finally:
         engine.kept = Unkept()
-
-
-def _as_timed(arm: Arm, jobs: Iterable[DrawJob]) -> Iterator[DrawJob | None]:
-    """The jobs; None where how large the next part is waits for the first one."""
-    for job in jobs:
-        yield job
-        while not arm.timed:
-            yield None
 
 
 def _unheard(share: float) -> None:

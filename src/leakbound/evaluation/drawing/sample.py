@@ -114,10 +114,7 @@ def plan_arm(run: Run, job: ModelArm, drawing: SteeredPlan, seed: int) -> Arm:
     early: a control is drawn at n = the rule's cap.
     """
     plan, draws = _plan(job.key, job.decoding, drawing)
-    spec = _spec(job, plan, draws, seed)
-    if run.record.slice is not None:  # parts of one size, so that all slices cut the same ones
-        spec = replace(spec, cut=plan.cut())
-    return run.add_arm(job.key, spec)
+    return run.add_arm(job.key, _spec(job, plan, draws, seed))
 
 
 def require_same_plan(
@@ -272,7 +269,6 @@ def finished_control(
     decodings are others, InputError where the run is not finished.
     """
     other = Run.open(source)
-    other.require_this_rule()
     theirs, ours = other.record.benchmark, run.record.benchmark
     if theirs.sha256 != ours.sha256:
         raise MixError(
@@ -309,6 +305,6 @@ def import_control(run: Run, control: Mapping[ArmKey, Arm]) -> None:
     for key, arm in control.items():
         drawn_as = arm.key if arm.spec.copied is None else arm.spec.copied.drawn_as
         copied = CopiedFrom(arm.identity, drawn_as)
-        copy = run.add_arm(key, replace(arm.spec, copied=copied, cut=arm.cut))
+        copy = run.add_arm(key, replace(arm.spec, copied=copied))
         for part in copy.parts_to_draw():
             copy.copy_part(part, arm)

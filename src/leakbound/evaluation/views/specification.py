@@ -26,7 +26,7 @@ from leakbound.store import (
 from leakbound.store.files import digest_of
 from leakbound.store.record import ScorerRecord
 from leakbound.text.shown import many, share
-from leakbound.types import Decoding, Fingerprint, Query
+from leakbound.types import RULE, Decoding, Fingerprint, Query
 from leakbound.types.decoding import CUTS
 
 OWN_WORDS = "each in its own words"
@@ -142,7 +142,7 @@ def specification(
         "Decoding": decoding(arm),
         "Draws": _draws(arm),
         "Model": _model(arm),
-        "Run": f"begun at {record.created} by leakbound {record.version}, rule {record.rule}",
+        "Run": f"begun at {record.created} by leakbound {record.version}, rule {RULE}",
         "Notes": "; ".join(record.notes).removesuffix("."),
     }
     return {heading: text for heading, text in by_heading.items() if text}

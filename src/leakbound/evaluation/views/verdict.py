@@ -25,7 +25,7 @@ from leakbound.stats.about import Beyond
 from leakbound.store import CERTIFICATE, ExploredDraws, Run
 from leakbound.store.files import digest_of, read_json
 from leakbound.text.shown import as_html, as_lines, many, number
-from leakbound.types import RULE, Prompt, Scorer
+from leakbound.types import Prompt, Scorer
 
 Kind = Literal[
     "leaks", "not shown", "below", "uncontrolled", "above", "not above", "unknown"
@@ -197,8 +197,7 @@ def certificate(run: Run) -> str:
         return f"{CERTIFICATE} is no certificate"
     if values.get("digest") != digest_of(values):
         return f"{CERTIFICATE} was changed after it was written"
-    older = "" if values.get("rule") == RULE else ", made under rule 1: certify again"
-    return f"{CERTIFICATE}: {values.get('verdict')}, {claim.get('text')}{older}"
+    return f"{CERTIFICATE}: {values.get('verdict')}, {claim.get('text')}"
 
 
 def _verdict(view: View, model: ArmView, scorer: Scorer) -> Verdict:
