@@ -279,8 +279,10 @@ def standing_rows(
     draws, control = target.known, run.arm(arm.key.control)
     if len(target.query_ids) < number:
         return
-    mean = draws.mean(confidence=confidence, side="both")
-    yield from rows_of(label, scorer.name, ALL, mean, draws.worst(confidence=confidence))
+    yield from rows_of(
+        label, scorer.name, ALL,
+        draws.mean(confidence=confidence, side="both"), draws.worst(confidence=confidence),
+    )  # fmt: skip
     other = None if control is None else ArmEvidence(control, scorer)
     if other is not None and other.query_ids == target.query_ids:
         over = BeyondControl.of(target, other).over_questions(confidence)
