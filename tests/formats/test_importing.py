@@ -66,9 +66,9 @@ def test_every_step_works_on_what_another_tool_drew(
     assert f"as sampled by {told}" in done("import", file, "--out", out).out
     done("score", out, "--scorer", "contains")
     shown = done("bound", out, "--scorer", "contains").out
-    assert f"target, as sampled by {told}" in shown
+    assert f"draws imported, made as {told} states" in shown
     assert "greedy answer" not in shown
-    assert f"as sampled by {told}" in done("report", out).out
+    assert f"made as {told} states" in done("report", out).out
     page = (out / "report.html").read_text()
     assert told in page
     assert ("nothing truncated" in page) is ("unknown" not in told)
