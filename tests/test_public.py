@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import inspect
 import pydoc
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import leakbound
+from leakbound import stats
 from leakbound.cli import COMMANDS
 
 # `leakbound.demo` and `leakbound.stress` are packages, `stress` is `evaluate`; a shell completes.
@@ -23,6 +25,12 @@ VERBS = {f"{name}_run" if iskeyword(name) else name for name in COMMANDS.keys() 
 def test_every_verb_of_the_command_line_is_a_function_of_that_name() -> None:
     assert set(leakbound.__all__) >= VERBS
     assert set(dir(leakbound)) == set(leakbound.__all__)
+
+
+def test_only_public_names_of_stats_are_listed() -> None:
+    source = ast.parse(inspect.getsource(stats)).body
+    imported = [line for line in source if isinstance(line, ast.ImportFrom)]
+    assert set(dir(stats)) == {e.asname for line in imported for e in line.names if e.asname}
 
 
 def test_help_on_evaluate_fits_a_screen() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -400,12 +398,6 @@ def test_statements_of_other_bounds_are_valid_at_their_sides_too(binary: bool) -
     )
     np.testing.assert_allclose(ends(both), (ends(lower)[0], ends(upper)[1]), atol=1e-9)
     assert (both.lower <= both.value).all() if binary else both.lower <= both.value <= both.upper
-
-
-def test_only_public_names_are_listed() -> None:
-    source = ast.parse(inspect.getsource(stats)).body
-    imported = [line for line in source if isinstance(line, ast.ImportFrom)]
-    assert set(dir(stats)) == {e.asname for line in imported for e in line.names if e.asname}
 
 
 def test_an_estimate_is_one_line() -> None:

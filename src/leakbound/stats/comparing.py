@@ -186,7 +186,7 @@ def difference_over_questions(
     if models < 1:
         raise InputError(f"`models` must be at least 1, this one, got {models}.")
     half = 1 - error_rate(confidence) / models / 2
-    each = every_question(entries, questions, confidence=half, side="both", independent=False)
+    each = every_question(entries, questions, confidence=half, independent=False)
     check_rows(each, questions)
     return ModelDifference(
         mean=None if mean is None else mean(confidence=half, side="both"), each=each

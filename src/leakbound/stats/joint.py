@@ -91,8 +91,7 @@ def every_question(
     check_questions(questions)
     share = float(-np.expm1(np.log1p(-alpha) / questions)) if independent else alpha / questions
     estimate = bound(confidence=1 - share, side=side)
-    if independent or np.size(estimate.n) > questions:
-        check_rows(estimate, questions)
+    check_rows(estimate, questions, fewer=not independent)
     correction = "Sidak" if independent else "Bonferroni"
     return replace(
         estimate,
@@ -108,10 +107,10 @@ def check_questions(questions: int) -> None:
         raise InputError(f"`questions` must be at least 1, got {questions}.")
 
 
-def check_rows(estimate: Estimate, questions: int) -> None:
-    """Refuse an estimate that has not one entry a question."""
+def check_rows(estimate: Estimate, questions: int, *, fewer: bool = False) -> None:
+    """Refuse an estimate that has not one entry a question; `fewer`: it may have fewer."""
     rows = len(np.atleast_1d(estimate.n))
-    if rows != questions:
+    if rows > questions or (rows < questions and not fewer):
         raise InputError(
             f"`questions` must be the number of rows the bound has, {rows}, got {questions}."
         )
