@@ -187,7 +187,7 @@ def unlike_mean(pool: Pool, quantity: Quantity, terms: Terms) -> Estimate:
     The outputs are independent, each with the law of its query. So sum_ij mu_ij / (N C_i) is a mean
     over all the queries with weights 1/C_i. The seed is of the queries.
     """
-    weights = 1 / np.array(pool.queries)[pool.owners]
+    weights = np.reciprocal(np.array(pool.queries, np.float64))[pool.owners]
     made = mean_over_questions(pool.rows, quantity.mean(weights), terms)
     return replace(made, about=replace(made.about, scope="mean", over=pool.questions))
 
