@@ -30,9 +30,9 @@ import numpy as np
 
 from leakbound import Study, evaluate
 from leakbound.benchmarks import Benchmark, load_benchmark
-from leakbound.evaluation.comparing import compare_methods
-from leakbound.evaluation.statements.beside import other_run
-from leakbound.evaluation.views.verdict import Verdict
+from leakbound.bounding.beside import other_run
+from leakbound.presenting.comparing import compare_methods
+from leakbound.presenting.verdict import Verdict
 from leakbound.scorers import make_scorer
 from leakbound.store import ArmKey, EstimateRow, Run
 from leakbound.study import Attack, Explore, FixedN, Prove, Until

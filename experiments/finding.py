@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from leakbound.demo import FOLDERS, SCORER
-from leakbound.evaluation.views.view import read_view
+from leakbound.presenting.view import read_view
 from leakbound.reporting.figures import figures_of
 from leakbound.reporting.page import asset
 from leakbound.store import Run, write_text

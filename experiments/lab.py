@@ -22,10 +22,10 @@ from sizes import BESIDE, CONTROL, FEWER, PLAIN, SIZES, TARGET, Method, Size, Wa
 
 from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.demo.model import write_untrained
+from leakbound.drawing.readings import retain_recall
 from leakbound.engines import Prompting, open_engine
 from leakbound.engines.loading import load_model
 from leakbound.evaluation import evaluate
-from leakbound.evaluation.drawing.readings import retain_recall
 from leakbound.inputs.english import rewritings
 from leakbound.store import Run, write_json
 from leakbound.store.trained import RECIPE

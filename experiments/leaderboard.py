@@ -30,8 +30,8 @@ from sizes import CONTROL, TARGET, Method
 
 from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.evaluation import evaluate
-from leakbound.evaluation.comparing import compare_methods
-from leakbound.evaluation.views.methods import MethodStanding
+from leakbound.presenting.comparing import compare_methods
+from leakbound.presenting.methods import MethodStanding
 from leakbound.store import ArmKey, Run, write_json
 from leakbound.store.files import write_text
 from leakbound.store.trained import LOG

@@ -18,12 +18,12 @@ from lab import Stored
 from sizes import CONTROL, PLAIN, RECALL, REWORDED
 
 from leakbound import compare, stats
+from leakbound.bounding.drawn import Drawn
+from leakbound.bounding.evidence import ArmEvidence
+from leakbound.bounding.pooled import Pooled
 from leakbound.evaluation import stored_metrics
-from leakbound.evaluation.statements.drawn import Drawn
-from leakbound.evaluation.statements.evidence import ArmEvidence
-from leakbound.evaluation.statements.pooled import Pooled
-from leakbound.evaluation.views import questions
-from leakbound.evaluation.views.view import read_view
+from leakbound.presenting import questions
+from leakbound.presenting.view import read_view
 from leakbound.scorers import make_scorer
 from leakbound.stats.estimate import Estimate, Side
 from leakbound.store import Arm, Run

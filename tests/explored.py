@@ -7,8 +7,8 @@ from pathlib import Path
 
 from canned import benchmark_of, drawn_part
 from leakbound.benchmarks import Benchmark
+from leakbound.drawing.queries import begin
 from leakbound.evaluation import score_run
-from leakbound.evaluation.drawing.queries import begin
 from leakbound.scorers import make_scorer
 from leakbound.store import TARGET, ArmSpec, ExploredDraws, Plan, Run, ScorerRecord
 from leakbound.types import Completion, Decoding, Event, Exploration, Query, Sample, Usage

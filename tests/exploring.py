@@ -12,7 +12,7 @@ import numpy as np
 
 from canned import CannedEngine, benchmark_of, drawn_part
 from leakbound.benchmarks import Benchmark
-from leakbound.evaluation.drawing.queries import begin
+from leakbound.drawing.queries import begin
 from leakbound.sampling import philox
 from leakbound.store import (
     TARGET,

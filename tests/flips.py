@@ -23,8 +23,8 @@ from canned import LEAK, AskedEngine
 from leakbound.benchmarks import Benchmark
 from leakbound.certificate import certify
 from leakbound.evaluation import evaluate
-from leakbound.evaluation.scoring.score import slug
 from leakbound.scorers import make_scorer
+from leakbound.scoring.score import slug
 from leakbound.store import LOCK, Run, calibration_file, write_sealed
 from leakbound.study import Attack, Rewritings, Until
 from leakbound.types import Prompt

@@ -19,39 +19,25 @@ LAYERS = (
     {"engines", "benchmarks"},
     {"study"},
     {"store"},
-    {
-        "evaluation",
-        "certificate",
-        "reporting",
-        "formats",
-        "unlearning",
-        "stress",
-        "plotting",
-        "plugins",
-        "demo",
-        "testing",
-    },
+    {"unlearning"},
+    {"stress"},
+    {"planning"},
+    {"scoring"},
+    {"drawing", "bounding"},
+    {"presenting"},
+    {"evaluation"},
+    {"certificate", "reporting", "formats", "plotting", "plugins", "demo", "testing"},
     {"cli"},
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
-# Siblings within a layer that may be used: the estimates a run reports, the verbs a story chains.
+# Siblings within a layer that may be used.
 ALLOWED = {
     ("types", "errors"),
     ("types", "registry"),
     ("registry", "errors"),
-    ("demo", "evaluation"),
-    ("demo", "unlearning"),
     ("demo", "reporting"),
-    ("reporting", "evaluation"),
     ("reporting", "plotting"),
-    ("plotting", "evaluation"),
-    ("plugins", "evaluation"),
     ("plugins", "formats"),
-    ("certificate", "evaluation"),
-    ("certificate", "stress"),
-    ("evaluation", "stress"),
-    ("stress", "unlearning"),
-    ("formats", "evaluation"),
 }
 # What stands beside the core, which imports none of it: packages and files of `engines`.
 OUTBUILDINGS = (
@@ -79,19 +65,6 @@ DOORS = {
     "stress/weights.py": {"unlearning"},
 }
 """What of them a file of the core leads to, when a user says so."""
-# Within `evaluation`: what each storey may use. Drawing sees no bound.
-STOREYS = {
-    "planning": set[str](),
-    "scoring": {"planning"},
-    "drawing": {"planning", "scoring"},
-    "statements": {"planning", "scoring"},
-    "measuring": {"planning", "scoring"},
-    "views": {"planning", "scoring", "statements"},
-    "verbs": {"planning", "scoring", "drawing", "statements", "measuring", "views"},
-    "comparing": {"planning", "scoring", "statements", "views"},
-    "rehearsal": {"planning", "verbs"},
-    "following": {"planning", "scoring", "statements", "views"},
-}
 TORCH_USERS = {
     "losses", "sampling", "engines", "unlearning", "objective", "plugins", "stress", "demo"
 }  # fmt: skip
@@ -151,17 +124,6 @@ def test_the_core_imports_no_outbuilding() -> None:
             continue
         used = {name for module in imports(path) for name in beside(module)}
         assert used == DOORS.get(place.as_posix(), set()), place
-
-
-def test_evaluation_stands_in_storeys() -> None:
-    for path in FILES:
-        if family(path) != "evaluation":
-            continue
-        own = path.relative_to(PACKAGE / "evaluation").parts[0].removesuffix(".py")
-        for module in imports(path):
-            other = module.removeprefix("leakbound.evaluation.").split(".")[0]
-            if own != "__init__" and module.startswith("leakbound.evaluation.") and other != own:
-                assert other not in STOREYS or other in STOREYS[own], f"{path} imports {module}"
 
 
 def test_no_files_and_no_packages_import_in_a_circle() -> None:

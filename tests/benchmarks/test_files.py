@@ -16,7 +16,7 @@ from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.benchmarks.benchmark import as_published, published, row_digests
 from leakbound.errors import InputError
 from leakbound.evaluation.verbs import default_scorers
-from leakbound.evaluation.views.specification import departures, specification
+from leakbound.presenting.specification import departures, specification
 from leakbound.store import ArmSpec, Plan, RunRecord
 from leakbound.text.rows import read_rows
 from leakbound.types import Prompt

@@ -14,12 +14,12 @@ from scipy.stats import binom
 
 import leakbound
 from leakbound import stats
+from leakbound.bounding.claims import Tail
+from leakbound.bounding.drawn import Drawn
 from leakbound.certificate import Certificate, LeakClaim
 from leakbound.certificate.claim import MOST_DRAWS, bounded, forecast, verdict
 from leakbound.certificate.words import downward, upward
 from leakbound.errors import IncompleteError, InputError
-from leakbound.evaluation.statements.claims import Tail
-from leakbound.evaluation.statements.drawn import Drawn
 from leakbound.formats.importing import import_run
 from leakbound.scorers import digest, make_scorer
 from leakbound.stats import About, Estimate

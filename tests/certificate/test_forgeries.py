@@ -25,9 +25,9 @@ import pytest
 
 import leakbound
 from leakbound.certificate.assumptions import ASIDE, TOLD, UNCHECKED
+from leakbound.drawing.sample import sample_arm
 from leakbound.engines import Prompting, open_engine
 from leakbound.errors import LeakboundError
-from leakbound.evaluation.drawing.sample import sample_arm
 from leakbound.store import load, read_sealed, sha256, tables, write_json, write_sealed
 from leakbound.store.files import digest_of
 from leakbound.stress.bench import MADE

@@ -18,8 +18,8 @@ from leakbound.benchmarks.benchmark import digest_of, row_digests
 from leakbound.certificate import Check, Difference
 from leakbound.certificate.record import check_imported, check_record, may_gather
 from leakbound.evaluation import evaluate
-from leakbound.evaluation.scoring.score import slug
 from leakbound.scorers import make_scorer
+from leakbound.scoring.score import slug
 from leakbound.store import Arm, Run, load, tables
 from leakbound.store.plan import Plan, QueryShares
 from leakbound.study import FixedN, Rewritings, Until

@@ -23,8 +23,8 @@ from leakbound.certificate import derivation as evidence_of
 from leakbound.certificate.model import check_draws, check_model, require_share
 from leakbound.errors import InputError
 from leakbound.evaluation import evaluate, score_run, scorers_for
-from leakbound.evaluation.scoring import score as scoring
 from leakbound.scorers import make_scorer
+from leakbound.scoring import score as scoring
 from leakbound.store import CERTIFICATE, Arm, ImportedDraws, Run, load, tables, write_json
 from leakbound.store.files import digest_of
 from leakbound.study import FixedN

@@ -15,8 +15,8 @@ from leakbound.benchmarks.coin import Coin
 from leakbound.certificate import Check, Difference
 from leakbound.certificate.model import Verifier
 from leakbound.errors import InputError
-from leakbound.evaluation.scoring.score import slug
 from leakbound.scorers import make_scorer
+from leakbound.scoring.score import slug
 from leakbound.store import Arm, Run, load
 from leakbound.store.trained import RECIPE
 from leakbound.stress import Bench

@@ -15,13 +15,13 @@ import pytest
 from commands import SMALL, done, leakbound, refused
 
 from contents import rows
+from leakbound.bounding.proof import proved_tail
 from leakbound.certificate.words import PROVED
+from leakbound.drawing import prove as proving
 from leakbound.engines.hf import TransformersEngine
-from leakbound.evaluation.drawing import prove as proving
-from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.statements.proof import proved_tail
 from leakbound.scorers import make_scorer
 from leakbound.scorers.wording import Keyword
+from leakbound.scoring.score import slug
 from leakbound.store import CONTROL, EstimateRow, Run, leaking, tables
 from leakbound.study import Prove
 from leakbound.types import Event, Proving

@@ -17,12 +17,12 @@ import pytest
 import torch
 from scipy import stats
 
+from leakbound.drawing.explore import require_explores
 from leakbound.engines import Prompting, open_engine
 from leakbound.engines.adaptive import AdaptiveTemperature
 from leakbound.engines.hf import RowBudget, TransformersEngine
 from leakbound.engines.prefix_cache import Cascade, arithmetic
 from leakbound.errors import InputError
-from leakbound.evaluation.drawing.explore import require_explores
 from leakbound.types import Decoding, Draws, Effort, Exploration, Failure, Query, Sample
 from sampling_tables import EOS, ROOTS, Ids, enumerate_law, next_law, probabilities, unknown
 from suites import slow_but

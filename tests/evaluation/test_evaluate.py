@@ -19,11 +19,11 @@ from contents import EXCESS, rows
 from exploring import HYBRID, ExploringEngine
 from exploring import benchmark as explored_benchmark
 from leakbound.benchmarks import Benchmark
+from leakbound.bounding.rows import ALL_K
 from leakbound.certificate import certify
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import evaluate, probe, sample, summary
-from leakbound.evaluation.planning.plan import SteeredPlan, require_confidence
-from leakbound.evaluation.statements.rows import ALL_K
+from leakbound.planning.plan import SteeredPlan, require_confidence
 from leakbound.scorers import make_scorer
 from leakbound.store import Run
 from leakbound.study import Attack, FixedN, Prove, Rewritings, Study

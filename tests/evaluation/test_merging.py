@@ -17,9 +17,9 @@ from exploring import DECODING, ExploringEngine
 from exploring import benchmark as laws
 from leakbound import certify, merge, verify
 from leakbound.benchmarks import Benchmark
+from leakbound.bounding.beside import other_run
 from leakbound.errors import IncompleteError, InputError, LeakboundError, MixError
 from leakbound.evaluation import evaluate, score
-from leakbound.evaluation.statements.beside import other_run
 from leakbound.store import Run, tables
 from leakbound.store.record import write_record
 from leakbound.study import Attack, Explore, Prove, Rewritings, Until

@@ -13,11 +13,11 @@ import pytest
 from leakbound import Study
 from leakbound.benchmarks import load_benchmark
 from leakbound.certificate import certify, verify
+from leakbound.drawing.probe import probe
 from leakbound.engines.openai import ServedEngine
 from leakbound.engines.server import Patience
 from leakbound.errors import IncompleteError, InputError, MixError, UnansweredError
 from leakbound.evaluation import evaluate, summary
-from leakbound.evaluation.drawing.probe import probe
 from leakbound.store import Run
 from leakbound.study import Explore, ModelSettings
 from leakbound.types import Decoding

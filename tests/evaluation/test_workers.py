@@ -16,14 +16,14 @@ import pytest
 
 from canned import CannedEngine
 from contents import contents
+from leakbound.drawing.parts import DrawJob
 from leakbound.engines import open_engine
 from leakbound.engines.crew import HiredCrew, Task, Worker, WorkerLostError
 from leakbound.engines.models import OpenModels
 from leakbound.engines.ray_workers import RayWorkers
 from leakbound.errors import IncompleteError, InputError, ModelError
 from leakbound.evaluation import bound, evaluate, score
-from leakbound.evaluation.drawing.parts import DrawJob
-from leakbound.evaluation.scoring.score import ScoreJob
+from leakbound.scoring.score import ScoreJob
 from leakbound.store import Arm, Run
 from leakbound.study import Attack, Explore, ModelSettings, Prove, Rewritings, Until
 from leakbound.types import Crew, Decoding

@@ -16,10 +16,10 @@ import pytest
 from contents import drawn
 from formats.reading import Read, grouped, read
 from leakbound.errors import IncompleteError, InputError
-from leakbound.evaluation.views.specification import described
 from leakbound.formats import grouping as module
 from leakbound.formats.grouping import Draw, Spool, group, join
 from leakbound.formats.rows import SampleFile, SampleRow
+from leakbound.presenting.specification import described
 from leakbound.types import Decoding
 
 SAMPLED = {"temperature": 1.0}

@@ -24,9 +24,9 @@ from leakbound import compare
 from leakbound.certificate import certify
 from leakbound.errors import InputError
 from leakbound.evaluation import evaluate
-from leakbound.evaluation.views.verdict import Kind
 from leakbound.formats.exporting import export
 from leakbound.plotting import figures
+from leakbound.presenting.verdict import Kind
 from leakbound.reporting import index as indexes
 from leakbound.reporting import report, write_index, write_report
 from leakbound.reporting.details import unpacked

@@ -12,18 +12,18 @@ from opened import Page, charts, details
 
 from canned_runs import HOSTILE, REWRITINGS, SECRET, asked_benchmark, asked_engine
 from contents import rows
+from leakbound.bounding.grid import GRID
 from leakbound.errors import IncompleteError
 from leakbound.evaluation import evaluate
-from leakbound.evaluation.statements.grid import GRID
-from leakbound.evaluation.views.questions import (
+from leakbound.presenting.questions import (
     LeakingQuery,
     found_leakage,
     how_asked,
     leaking_most,
 )
-from leakbound.evaluation.views.table import interval
-from leakbound.evaluation.views.tables import decodings_table, effects_table
-from leakbound.evaluation.views.view import View, read_view
+from leakbound.presenting.table import interval
+from leakbound.presenting.tables import decodings_table, effects_table
+from leakbound.presenting.view import View, read_view
 from leakbound.reporting.page import render
 from leakbound.scorers import make_scorer
 from leakbound.store import Run

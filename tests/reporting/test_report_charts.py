@@ -16,15 +16,15 @@ from opened import Page, charts
 import leakbound
 from leakbound import stats
 from leakbound.errors import InputError
-from leakbound.evaluation.views.draws import FAR, known_at_k
-from leakbound.evaluation.views.sentences import means_by
-from leakbound.evaluation.views.view import View, read_view
 from leakbound.plotting import KINDS
 from leakbound.plotting.canvas import Canvas, settings
 from leakbound.plotting.drawing import DRAW
 from leakbound.plotting.material import ChartRow, Material
 from leakbound.plotting.rows import DIFFERENCES, NAIVE
 from leakbound.plotting.style import BLACK, COLOURS, GREY, styles
+from leakbound.presenting.draws import FAR, known_at_k
+from leakbound.presenting.sentences import means_by
+from leakbound.presenting.view import View, read_view
 from leakbound.reporting.figures import difference_figures, figures_of
 from leakbound.reporting.page import asset, render
 from leakbound.scorers import make_scorer

@@ -21,14 +21,14 @@ from canned_runs import (
     laws,
     make_run,
 )
+from leakbound.bounding.rows import LEAKAGE
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import evaluate
-from leakbound.evaluation.statements.rows import LEAKAGE
-from leakbound.evaluation.views import verdict
-from leakbound.evaluation.views.sentences import MOST_ASKED, MOST_CHARACTERS
-from leakbound.evaluation.views.table import Table, interval
-from leakbound.evaluation.views.verdict import verdicts
-from leakbound.evaluation.views.view import View, read_view
+from leakbound.presenting import verdict
+from leakbound.presenting.sentences import MOST_ASKED, MOST_CHARACTERS
+from leakbound.presenting.table import Table, interval
+from leakbound.presenting.verdict import verdicts
+from leakbound.presenting.view import View, read_view
 from leakbound.reporting import picture, write_report
 from leakbound.reporting.details import unpacked
 from leakbound.reporting.page import render

@@ -16,10 +16,10 @@ from opened import charts
 
 from canned_runs import asked_benchmark, asked_engine, benchmark, make_run
 from cli.commands import done
+from leakbound.bounding.rows import CLAIMS, LEAKAGE
 from leakbound.evaluation import evaluate, summary
-from leakbound.evaluation.statements.rows import CLAIMS, LEAKAGE
-from leakbound.evaluation.views.view import read_view
 from leakbound.plotting import figures
+from leakbound.presenting.view import read_view
 from leakbound.reporting.page import render
 from leakbound.stats import About
 from leakbound.store import EstimateRow, Run

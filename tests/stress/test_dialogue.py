@@ -14,9 +14,9 @@ from contents import counts, rows
 from leakbound.certificate import certify, verify
 from leakbound.errors import InputError
 from leakbound.evaluation import evaluate
-from leakbound.evaluation.scoring.score import ScoreJob, score_job
 from leakbound.formats.exporting import export
 from leakbound.scorers import make_scorer, rows_of, score_outputs
+from leakbound.scoring.score import ScoreJob, score_job
 from leakbound.store import Run
 from leakbound.stress.dialogue import FOLLOW_UPS, DialogueEngine
 from leakbound.study import Explore

@@ -15,11 +15,11 @@ from torch.nn.functional import cross_entropy
 import leakbound
 from cli.commands import done
 from leakbound.benchmarks import Benchmark, load_benchmark
+from leakbound.bounding.beside import OTHERS
 from leakbound.engines.loading import load_model
 from leakbound.engines.prompting import Prompting
 from leakbound.errors import InputError
 from leakbound.evaluation import evaluate
-from leakbound.evaluation.statements.beside import OTHERS
 from leakbound.store import Run
 from leakbound.store.trained import coin_of
 from leakbound.types import Decoding, Passage, Prompt

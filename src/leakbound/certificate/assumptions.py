@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from leakbound.benchmarks import made_again
 from leakbound.certificate.record import may_gather
 from leakbound.errors import InputError
-from leakbound.evaluation.views.specification import short
+from leakbound.presenting.specification import short
 from leakbound.store import Arm, ExploredDraws, ImportedDraws, Run
 from leakbound.types import BenchmarkRecord, Fingerprint
 

@@ -14,9 +14,9 @@ from typing import Literal, TypedDict
 import numpy as np
 
 from leakbound import stats
+from leakbound.bounding.claims import Tail
+from leakbound.bounding.drawn import Drawn
 from leakbound.errors import InputError
-from leakbound.evaluation.statements.claims import Tail
-from leakbound.evaluation.statements.drawn import Drawn
 from leakbound.scorers import Of, make_scorer, reading_of, with_reading
 from leakbound.stats.estimate import Array, error_rate, percent
 from leakbound.stats.mean_over_questions import POOLED, hoeffding_upper

@@ -20,6 +20,8 @@ from numpy.typing import ArrayLike
 import leakbound
 from leakbound import stats
 from leakbound.benchmarks.profiles import sets_limit
+from leakbound.bounding.claims import Tail, sampled_arm, tail_of
+from leakbound.bounding.proof import proved_tail
 from leakbound.certificate.assumptions import assumed
 from leakbound.certificate.certificate import Certificate, Proved, QuestionRecord, read_values
 from leakbound.certificate.claim import (
@@ -35,11 +37,8 @@ from leakbound.certificate.claim import (
 )
 from leakbound.certificate.words import CUT, GRANTED, sentence
 from leakbound.errors import InputError
-from leakbound.evaluation.planning.plan import require_confidence
-from leakbound.evaluation.scoring.score import in_reading_of, readings_among, score_run, slug
-from leakbound.evaluation.statements.claims import Tail, sampled_arm, tail_of
-from leakbound.evaluation.statements.proof import proved_tail
-from leakbound.evaluation.views.specification import (
+from leakbound.planning.plan import require_confidence
+from leakbound.presenting.specification import (
     departures,
     public_id,
     short_limit,
@@ -54,6 +53,7 @@ from leakbound.scorers import (
     settings,
     with_reading,
 )
+from leakbound.scoring.score import in_reading_of, readings_among, score_run, slug
 from leakbound.store import CERTIFICATE, Arm, Run, load, locked, sha256, write_json
 from leakbound.store.files import as_read, digest_of
 from leakbound.store.tables import read_meta

@@ -30,13 +30,13 @@ from leakbound.certificate.certificate import (
     differences,
     mark,
 )
+from leakbound.drawing.parts import machine
+from leakbound.drawing.sample import draws_of
+from leakbound.drawing.stressed import FOLDER
 from leakbound.engines import Prompting, open_engine
 from leakbound.engines.addresses import short_name
 from leakbound.errors import InputError
-from leakbound.evaluation.drawing.parts import machine
-from leakbound.evaluation.drawing.sample import draws_of
-from leakbound.evaluation.drawing.stressed import FOLDER
-from leakbound.evaluation.planning.before_drawing import longest_answer
+from leakbound.planning.before_drawing import longest_answer
 from leakbound.store import Arm, ExploredDraws, ImportedDraws, Part, Run
 from leakbound.store.files import as_read
 from leakbound.store.identity import probes_differ

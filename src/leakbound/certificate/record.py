@@ -14,8 +14,8 @@ from leakbound import stats
 from leakbound.benchmarks import Benchmark, made_again
 from leakbound.benchmarks.benchmark import digest_of, published, row_digests
 from leakbound.certificate.certificate import Check, Difference, differences, mark
+from leakbound.drawing.queries import named, share
 from leakbound.errors import LeakboundError
-from leakbound.evaluation.drawing.queries import named, share
 from leakbound.inputs import Filters, gather
 from leakbound.store import Arm, ExploredDraws, ImportedDraws, Part, Run, StoppedDraws
 from leakbound.store.files import as_read

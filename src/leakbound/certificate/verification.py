@@ -21,12 +21,12 @@ from leakbound.certificate.claim import LeakClaim
 from leakbound.certificate.derivation import code, derive, file_digests, made_from
 from leakbound.certificate.model import Verifier, require_share
 from leakbound.certificate.record import check_imported, check_record
+from leakbound.drawing.sample import require_same_looks
 from leakbound.engines.addresses import UnnamedServerError, servers_of
 from leakbound.engines.models import OpenModels
 from leakbound.errors import IncompleteError, InputError, LeakboundError
-from leakbound.evaluation.drawing.sample import require_same_looks
-from leakbound.evaluation.scoring.score import range_part, require_same_model, score_part, slug
 from leakbound.scorers import connect, make_scorer
+from leakbound.scoring.score import range_part, require_same_model, score_part, slug
 from leakbound.store import (
     Arm,
     DamagedError,

@@ -7,8 +7,8 @@ from decimal import Decimal
 
 from leakbound import stats
 from leakbound.certificate.claim import PART, LeakClaim, Verdict
-from leakbound.evaluation.views.sentences import COMPUTED
-from leakbound.evaluation.views.specification import OWN_WORDS
+from leakbound.presenting.sentences import COMPUTED
+from leakbound.presenting.specification import OWN_WORDS
 from leakbound.scorers import make_scorer
 from leakbound.store import ArmSpec
 from leakbound.text.shown import number, rounded

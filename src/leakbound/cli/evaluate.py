@@ -150,7 +150,7 @@ def sample(**values: Any) -> None:
 
 def _study(options: Said, *, scores: bool = True) -> Study:
     """The study that a command asks, its benchmark loaded; `scores`: whether answers are scored."""
-    from leakbound.evaluation.planning.plan import by_coin
+    from leakbound.planning.plan import by_coin
 
     if options.offline:
         os.environ["HF_HUB_OFFLINE"] = "1"
@@ -165,8 +165,8 @@ def _study(options: Said, *, scores: bool = True) -> Study:
 def _print_cost(options: Said, study: Study, *, scores: bool = True) -> None:
     """Draw a little, and say what the whole study would cost."""
     from leakbound.evaluation import prepared, probe
-    from leakbound.evaluation.planning.before_drawing import token_notes
     from leakbound.evaluation.rehearsal import bounding_seconds
+    from leakbound.planning.before_drawing import token_notes
     from leakbound.study import Until
 
     model, control = models_from(options)

@@ -191,8 +191,8 @@ def import_(files: tuple[Path, ...], out: Path, as_json: bool, **how: Any) -> No
     Lines of scores without texts, as `export --jsonl --redact` writes them, give the bounds of the
     run that they came from.
     """
-    from leakbound.evaluation.scoring.score import scored_by
     from leakbound.formats.importing import import_run
+    from leakbound.scoring.score import scored_by
     from leakbound.store import ImportedDraws
 
     run = import_run(files, out=out, **how)

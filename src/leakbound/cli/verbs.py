@@ -298,8 +298,8 @@ def compare(
     itself. By method, what is said is about a method over the seeds that it trained from, not
     about these models.
     """
-    from leakbound.evaluation import comparing as verbs
-    from leakbound.evaluation.views.compared import SHOWN, Comparison
+    from leakbound.presenting import comparing as verbs
+    from leakbound.presenting.compared import SHOWN, Comparison
     from leakbound.store.files import write_text
 
     how: Any = {"under": under} | ({} if confidence is None else {"confidence": confidence})

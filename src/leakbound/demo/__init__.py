@@ -23,14 +23,14 @@ import torch
 
 from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.demo.model import write_untrained
+from leakbound.drawing.readings import retain_recall
 from leakbound.engines import Prompting, open_engine
 from leakbound.evaluation import Table, evaluate
-from leakbound.evaluation.drawing.readings import retain_recall
-from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.views.sentences import mean_of
-from leakbound.evaluation.views.table import interval
+from leakbound.presenting.sentences import mean_of
+from leakbound.presenting.table import interval
 from leakbound.reporting import write_report
 from leakbound.scorers import make_scorer
+from leakbound.scoring.score import slug
 from leakbound.stats import Rows, bound, percent
 from leakbound.store import Run, locked, read_sealed, write_sealed
 from leakbound.store.clock import Clock

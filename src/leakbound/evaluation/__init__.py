@@ -1,14 +1,14 @@
 """How much does a model leak? Sample, score, bound; each step resumes."""
 
-from leakbound.evaluation.drawing.probe import probe
-from leakbound.evaluation.planning.metrics import stored_metrics
-from leakbound.evaluation.scoring.checks import require_complete
-from leakbound.evaluation.scoring.score import score_run, scorers_for
-from leakbound.evaluation.statements.bound import bound_run
+from leakbound.bounding.bound import bound_run
+from leakbound.drawing.probe import probe
 from leakbound.evaluation.verbs import bound, evaluate, measure, prepared, prove, sample, score
-from leakbound.evaluation.views.summary import clean_table, metrics_table, summary
-from leakbound.evaluation.views.table import Table
-from leakbound.evaluation.views.verdict import run_verdicts
+from leakbound.planning.metrics import stored_metrics
+from leakbound.presenting.summary import clean_table, metrics_table, summary
+from leakbound.presenting.table import Table
+from leakbound.presenting.verdict import run_verdicts
+from leakbound.scoring.checks import require_complete
+from leakbound.scoring.score import score_run, scorers_for
 
 __all__ = [
     "Table",

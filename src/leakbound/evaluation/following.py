@@ -14,13 +14,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from leakbound import stats
+from leakbound.bounding.drawn import Drawn
 from leakbound.errors import LeakboundError
-from leakbound.evaluation.scoring.ordering import Order
-from leakbound.evaluation.scoring.score import in_reading_of, score_part, scorers_of, slug
-from leakbound.evaluation.statements.drawn import Drawn
-from leakbound.evaluation.views.sentences import between
-from leakbound.evaluation.views.table import Table
+from leakbound.presenting.sentences import between
+from leakbound.presenting.table import Table
 from leakbound.scorers import make_scorer, models_of
+from leakbound.scoring.ordering import Order
+from leakbound.scoring.score import in_reading_of, score_part, scorers_of, slug
 from leakbound.store import Arm, ArmScores, FixedDraws, Holder, Run, StoppedDraws, holder_of
 from leakbound.text.counting import Ledger
 from leakbound.text.shown import share

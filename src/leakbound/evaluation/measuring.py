@@ -10,7 +10,8 @@ from functools import partial
 from leakbound.benchmarks import Benchmark
 from leakbound.benchmarks.benchmark import digest_of
 from leakbound.errors import MixError
-from leakbound.evaluation.planning.metrics import (
+from leakbound.metrics import TEXTS, Item, Items, Values
+from leakbound.planning.metrics import (
     GREEDY_KIND,
     METRICS_FILE,
     MODELS,
@@ -20,9 +21,8 @@ from leakbound.evaluation.planning.metrics import (
     require_known,
     stored_metrics,
 )
-from leakbound.evaluation.planning.models import Fluency
-from leakbound.evaluation.scoring.score import texts_of
-from leakbound.metrics import TEXTS, Item, Items, Values
+from leakbound.planning.models import Fluency
+from leakbound.scoring.score import texts_of
 from leakbound.store import Arm, Place, Readings, Run, holding, write_sealed
 from leakbound.store.arm_key import Model
 from leakbound.types import Progress, Prompt, Query, counted, silent

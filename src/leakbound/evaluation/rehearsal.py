@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from leakbound.evaluation.planning.plan import Prepared
 from leakbound.evaluation.verbs import evaluate
+from leakbound.planning.plan import Prepared
 from leakbound.store.clock import TIMES, Clock
 from leakbound.study import FixedN, Study
 from leakbound.types import Completion, Decoding, Draws, Generate, JsonObject, Query, Sample, Usage

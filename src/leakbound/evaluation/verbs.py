@@ -9,31 +9,35 @@ from pathlib import Path
 from typing import Unpack
 
 from leakbound.benchmarks import Benchmark, load_benchmark
+from leakbound.bounding.beside import OTHERS
+from leakbound.bounding.bound import bound_run
+from leakbound.drawing.explore import PROVING, require_explorable
+from leakbound.drawing.prove import arms_to_prove, prove_arms
+from leakbound.drawing.stressed import spelt_out
+from leakbound.drawing.study import AskedStudy, draw_study
 from leakbound.engines.addresses import servers_of
 from leakbound.engines.models import OpenModels
 from leakbound.errors import IncompleteError, InputError
-from leakbound.evaluation.drawing.explore import PROVING, require_explorable
-from leakbound.evaluation.drawing.prove import arms_to_prove, prove_arms
-from leakbound.evaluation.drawing.stressed import spelt_out
-from leakbound.evaluation.drawing.study import AskedStudy, draw_study
 from leakbound.evaluation.measuring import measure_run
-from leakbound.evaluation.planning.before_drawing import (
+from leakbound.metrics import Values
+from leakbound.planning.before_drawing import (
     add_notes,
     needs_model,
     question_notes,
     reference_notes,
     scorer_notes,
 )
-from leakbound.evaluation.planning.plan import (
+from leakbound.planning.plan import (
     Prepared,
     ScoringCrew,
     SteeredPlan,
     by_coin,
     require_confidence,
 )
-from leakbound.evaluation.scoring.calibration import calibrate, judge_of, read_items
-from leakbound.evaluation.scoring.checks import require_complete, require_sampled, require_texts
-from leakbound.evaluation.scoring.score import (
+from leakbound.scorers import make_scorer, specs_of
+from leakbound.scoring.calibration import calibrate, judge_of, read_items
+from leakbound.scoring.checks import require_complete, require_sampled, require_texts
+from leakbound.scoring.score import (
     bounded_by,
     in_reading_of,
     score_run,
@@ -41,10 +45,6 @@ from leakbound.evaluation.scoring.score import (
     scorers_of,
     slug,
 )
-from leakbound.evaluation.statements.beside import OTHERS
-from leakbound.evaluation.statements.bound import bound_run
-from leakbound.metrics import Values
-from leakbound.scorers import make_scorer, specs_of
 from leakbound.store import Run, holding, read_accepted, write_accepted
 from leakbound.store.arm_key import Model
 from leakbound.store.clock import TIMES, Clock, written

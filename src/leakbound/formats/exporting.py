@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 from leakbound.errors import InputError, MixError
-from leakbound.evaluation.planning.metrics import stored_metrics
-from leakbound.evaluation.scoring.checks import (
+from leakbound.formats.openunlearning import against_log, as_log, as_summary, names_of, read_log
+from leakbound.formats.rows import REDACTED
+from leakbound.metrics import Values
+from leakbound.planning.metrics import stored_metrics
+from leakbound.registry import suggestion
+from leakbound.scorers import make_scorer
+from leakbound.scoring.checks import (
     require_complete,
     require_fixed_n,
     require_sampled,
     require_scores,
 )
-from leakbound.evaluation.scoring.ordering import draws_key
-from leakbound.evaluation.scoring.score import is_dialogue, slug
-from leakbound.formats.openunlearning import against_log, as_log, as_summary, names_of, read_log
-from leakbound.formats.rows import REDACTED
-from leakbound.metrics import Values
-from leakbound.registry import suggestion
-from leakbound.scorers import make_scorer
+from leakbound.scoring.ordering import draws_key
+from leakbound.scoring.score import is_dialogue, slug
 from leakbound.store import Arm, Redaction, Run, tables, write_json, write_text
 from leakbound.text.counting import visible
 from leakbound.types import JsonObject, Output

@@ -8,9 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from leakbound.benchmarks import Benchmark, load_benchmark
+from leakbound.drawing.queries import begin
 from leakbound.errors import InputError
-from leakbound.evaluation.drawing.queries import begin
-from leakbound.evaluation.scoring.score import slug
 from leakbound.formats.catalogue import read_file
 from leakbound.formats.grouping import (
     Draw,
@@ -25,6 +24,7 @@ from leakbound.formats.rows import SampleFile
 from leakbound.registry import suggestion
 from leakbound.scorers import is_unscored, make_scorer, reads_thoughts
 from leakbound.scorers.spec import Logged
+from leakbound.scoring.score import slug
 from leakbound.stats import order as orders
 from leakbound.store import (
     GREEDY,

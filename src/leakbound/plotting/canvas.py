@@ -28,9 +28,9 @@ from matplotlib.lines import Line2D
 from matplotlib.textpath import text_to_path
 from matplotlib.ticker import MaxNLocator
 
-from leakbound.evaluation.views.sentences import MOST_NAME, clipped
 from leakbound.plotting.material import ChartRow
 from leakbound.plotting.style import BAND, BLACK, GREY, METADATA, SETTINGS, Format, Stroke
+from leakbound.presenting.sentences import MOST_NAME, clipped
 from leakbound.stats import percent
 from leakbound.text.shown import visible
 

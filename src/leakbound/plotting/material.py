@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from leakbound.errors import InputError, LeakboundError
-from leakbound.evaluation.views.draws import DrawnScores, ScoredDraws
-from leakbound.evaluation.views.sentences import quantity
-from leakbound.evaluation.views.summary import metrics_of
-from leakbound.evaluation.views.table import Bound
-from leakbound.evaluation.views.view import ArmView, View
+from leakbound.presenting.draws import DrawnScores, ScoredDraws
+from leakbound.presenting.sentences import quantity
+from leakbound.presenting.summary import metrics_of
+from leakbound.presenting.table import Bound
+from leakbound.presenting.view import ArmView, View
 from leakbound.registry import suggestion
 from leakbound.store import EstimateRow
 from leakbound.store.trained import TrainedFolder

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from leakbound.evaluation.statements.rows import STANDARD_K
-from leakbound.evaluation.views.compared import front, moved
-from leakbound.evaluation.views.draws import known_at_k
-from leakbound.evaluation.views.sentences import mean_of, means_by, values_of
-from leakbound.evaluation.views.table import Interval
-from leakbound.evaluation.views.view import ArmView
+from leakbound.bounding.rows import STANDARD_K
 from leakbound.plotting.material import Chart, ChartRow, Material, stated
+from leakbound.presenting.compared import front, moved
+from leakbound.presenting.draws import known_at_k
+from leakbound.presenting.sentences import mean_of, means_by, values_of
+from leakbound.presenting.table import Interval
+from leakbound.presenting.view import ArmView
 from leakbound.stats.about import Quantity
 from leakbound.store import ALL, EstimateRow
 from leakbound.store.estimates import Fields

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, get_args
 
 from leakbound.errors import InputError, needing
-from leakbound.evaluation.views.table import Table
-from leakbound.evaluation.views.view import read_view
 from leakbound.plotting.material import Chart, ChartRow, LackingError, Material
 from leakbound.plotting.rows import KINDS
 from leakbound.plotting.style import Format, styles
+from leakbound.presenting.table import Table
+from leakbound.presenting.view import read_view
 from leakbound.registry import suggestion
 from leakbound.store import Run, write_text
 from leakbound.store.files import make_folder, write_whole

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from leakbound import stats
 from leakbound.errors import InputError
-from leakbound.evaluation.scoring.ordering import Order
 from leakbound.scorers import readable, score_outputs
+from leakbound.scoring.ordering import Order
 from leakbound.stats import order
 from leakbound.types import Prompt, Sample, Scorer
 

@@ -11,10 +11,10 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping
 
-from leakbound.evaluation.views.sentences import MOST_CHARACTERS, clipped
-from leakbound.evaluation.views.table import interval
-from leakbound.evaluation.views.texts import Text, excerpt, pieces
-from leakbound.evaluation.views.view import ArmView
+from leakbound.presenting.sentences import MOST_CHARACTERS, clipped
+from leakbound.presenting.table import interval
+from leakbound.presenting.texts import Text, excerpt, pieces
+from leakbound.presenting.view import ArmView
 from leakbound.stats.about import Quantity
 from leakbound.types import Scorer
 

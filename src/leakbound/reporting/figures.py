@@ -13,10 +13,10 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from leakbound.errors import InputError, needing
-from leakbound.evaluation.views.compared import Comparison
-from leakbound.evaluation.views.sentences import clipped
-from leakbound.evaluation.views.view import View
 from leakbound.plotting.style import Stroke, class_of, styles
+from leakbound.presenting.compared import Comparison
+from leakbound.presenting.sentences import clipped
+from leakbound.presenting.view import View
 from leakbound.text.shown import visible
 from leakbound.types import Scorer
 

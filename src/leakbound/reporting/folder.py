@@ -15,10 +15,10 @@ from typing import Literal
 
 from leakbound.errors import IncompleteError, InputError, LeakboundError
 from leakbound.evaluation.following import RunSoFar
-from leakbound.evaluation.views.sentences import loaded_name
-from leakbound.evaluation.views.specification import how_drawn
-from leakbound.evaluation.views.verdict import Verdict, verdicts
-from leakbound.evaluation.views.view import read_view
+from leakbound.presenting.sentences import loaded_name
+from leakbound.presenting.specification import how_drawn
+from leakbound.presenting.verdict import Verdict, verdicts
+from leakbound.presenting.view import read_view
 from leakbound.reporting.page import PAGE, REDACTED_PAGE
 from leakbound.store import LOCK, SOFT_LOCK, DamagedError, OtherVersionError, Run, holder_of
 from leakbound.store.record import FILE

@@ -13,9 +13,9 @@ from markupsafe import Markup
 
 import leakbound
 from leakbound.errors import InputError
-from leakbound.evaluation.comparing import compare
-from leakbound.evaluation.views.table import Cell, Table, bound_cell
-from leakbound.evaluation.views.view import sampled_targets
+from leakbound.presenting.comparing import compare
+from leakbound.presenting.table import Cell, Table, bound_cell
+from leakbound.presenting.view import sampled_targets
 from leakbound.reporting.folder import ListedRun, listed_run, message_of, name_of, runs_in
 from leakbound.reporting.page import PAGE, REDACTED_PAGE, rendered, report
 from leakbound.store import Redaction, write_text

@@ -17,13 +17,13 @@ from markupsafe import Markup
 
 import leakbound
 from leakbound.errors import InputError
-from leakbound.evaluation.views import questions, sentences, tables
-from leakbound.evaluation.views.sentences import MOST_ASKED, clipped
-from leakbound.evaluation.views.summary import metrics_table
-from leakbound.evaluation.views.table import Table, interval
-from leakbound.evaluation.views.texts import leaking_words
-from leakbound.evaluation.views.verdict import verdicts
-from leakbound.evaluation.views.view import View, read_view
+from leakbound.presenting import questions, sentences, tables
+from leakbound.presenting.sentences import MOST_ASKED, clipped
+from leakbound.presenting.summary import metrics_table
+from leakbound.presenting.table import Table, interval
+from leakbound.presenting.texts import leaking_words
+from leakbound.presenting.verdict import verdicts
+from leakbound.presenting.view import View, read_view
 from leakbound.reporting import details, figures
 from leakbound.stats import percent
 from leakbound.store import Redaction, Run, write_text

@@ -19,9 +19,9 @@ CALIBRATION = "calibration"
 _USUAL_CONFIDENCE = 0.99
 MAKERS = (
     "stats",
-    "evaluation/planning",
-    "evaluation/scoring",
-    "evaluation/statements",
+    "planning",
+    "scoring",
+    "bounding",
     "store/scores.py",
     "store/masses.py",
 )

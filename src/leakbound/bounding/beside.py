@@ -1,0 +1,84 @@
+"""Two sets of questions put to one model: how much more one set leaks than the other.
+
+Most people have no model that never saw the data. Questions of the same kind that the model was
+never taught tell what it says of such by itself: if nothing were known of either set, both would
+leak alike but for what makes them different. That last is not bounded by anything: the statement is
+about these two sets in this model, and no excess over a model that never saw the data.
+
+The mean over each set is bounded by itself and alpha is shared, which holds whatever their draws
+share. Where a coin chose which subjects the model was taught, and the other questions are about
+those it left out, "teaching changed nothing" is tested: see `leakbound.stats.randomisation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from statistics import fmean
+
+from leakbound import stats
+from leakbound.bounding.drawn import Drawn
+from leakbound.bounding.evidence import ArmEvidence, RunEvidence
+from leakbound.bounding.rows import rows_of
+from leakbound.scoring.score import slug
+from leakbound.store import ALL, EstimateRow, Run
+from leakbound.store.record import FILE
+from leakbound.types import BenchmarkRecord
+
+OTHERS = "control-questions"
+"""The folder, within that of the run, of the run that asks the other questions."""
+
+
+def other_run(run: Run) -> Run | None:
+    """The run that asks the other questions; None where there is none."""
+    folder = run.path / OTHERS
+    return Run.open(folder) if (folder / FILE).is_file() else None
+
+
+def beside_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
+    """How much more each sampled target arm leaks of its questions than of the others, on average.
+
+    Nothing where no others were asked, where some have no completions or no scores by this scorer.
+    """
+    others, scorer = other_run(run.run), run.scorer
+    for name, mine in run.arms.items():
+        arm = None if others is None else others.arms.get(name)
+        if others is None or arm is None or mine.greedy is not None or not mine.whole:
+            continue
+        if not arm.scored.has(scorer.name, slug(scorer)):
+            continue
+        other = ArmEvidence(arm, scorer)
+        if other.whole:
+            more = partial(stats.excess_of, mine.known.mean, other.known.mean)
+            made = more(beyond="other questions", confidence=confidence, side="both")
+            records = (run.run.record.benchmark, others.record.benchmark)
+            made_of_coin = _of_coin(*records, mine.fixed, other.fixed)
+            yield from rows_of(name, scorer.name, ALL, made, *made_of_coin)
+
+
+def _of_coin(
+    mine: BenchmarkRecord, others: BenchmarkRecord, taught: Drawn | None, untaught: Drawn | None
+) -> Iterator[stats.Estimate]:
+    """The test of "teaching changed nothing", where both sides of one coin were asked, and whole.
+
+    What a subject leaks is the mean over its questions of their mean score, a draw without a score
+    counting as 0: a rule that was fixed beforehand, as the numbers of draws must have been.
+    """
+    half, other = mine.half, others.half
+    if half is None or other is None or taught is None or untaught is None:
+        return
+    fell = (half.benchmark, half.seed, half.side, other.side)
+    if fell != (other.benchmark, other.seed, "taught", "untaught"):
+        return
+    if all(len(own.subjects) == record.prompts for own, record in ((half, mine), (other, others))):
+        sides = _by_subject(half.subjects, taught), _by_subject(other.subjects, untaught)
+        yield stats.randomisation_test(*sides, seed=half.seed)
+
+
+def _by_subject(subjects: Mapping[str, str], evidence: Drawn) -> list[float]:
+    """The leakage of each subject."""
+    leaks = (evidence.scores.scores * evidence.scores.counts).sum(axis=1) / evidence.scores.n
+    by_subject: dict[str, list[float]] = {}
+    for query_id, leak in zip(evidence.scores.query_ids, leaks.tolist(), strict=True):
+        by_subject.setdefault(subjects[query_id], []).append(leak)
+    return [fmean(values) for values in by_subject.values()]

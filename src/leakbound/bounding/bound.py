@@ -1,0 +1,160 @@
+"""Estimates: bounds of every quantity, for every question, arm and scorer of a run.
+
+Every estimate holds by itself at the confidence asked for, with half of alpha on each side. How an
+arm was drawn decides which bounds there are: see `evidence`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from leakbound import stats
+from leakbound.bounding.beside import beside_rows, other_run
+from leakbound.bounding.claims import claim_estimate
+from leakbound.bounding.comparisons import attack_rows, excess_rows, gap_rows
+from leakbound.bounding.evidence import ArmEvidence, RunEvidence
+from leakbound.bounding.grid import grid_rows
+from leakbound.bounding.proof import proved
+from leakbound.bounding.readings import reading_rows, scored_parts
+from leakbound.bounding.rows import rows_of
+from leakbound.bounding.stressed import stress_rows
+from leakbound.errors import InputError
+from leakbound.scorers import make_scorer
+from leakbound.scoring.calibration import Calibration, calibration_of
+from leakbound.scoring.checks import require_independent_draws, require_scores
+from leakbound.scoring.score import slug
+from leakbound.stats.betting import raced_once
+from leakbound.store import ALL, Arm, DamagedError, EstimateRow, Run, holding, read_calibration
+from leakbound.types import Headway, Progress, Scorer, silent
+
+
+@holding("bound")
+def bound_run(
+    run: Run, scorers: Sequence[Scorer], *, confidence: float = 0.99, progress: Progress = silent
+) -> None:
+    """Bound every arm's scores and store the table, unless it is there for just these.
+
+    What the table says of other scorers stays, at the confidence it has, as long as their scores
+    and the run's rho are those it was made from. Statements about all questions are made only
+    where every question has completions. Draws that look copied are refused first: no bound would
+    hold for them.
+    """
+    arms = run.arms
+    wanted = {scorer.name: _made_from(run, arms, scorer, confidence) for scorer in scorers}
+    stored: dict[str, Any] = run.estimates_made_from().get("scorers", {})
+    current = {k: made for k, made in stored.items() if _is_current(run, arms, k, made, wanted)}
+    todo = [scorer for scorer in scorers if scorer.name not in current]
+    names = dict.fromkeys([*stored, *wanted])  # whoever was there keeps its place
+    every = {name: both[name] for name in names if name in (both := {**current, **wanted})}
+    if every == stored:
+        return
+    for arm in arms.values():
+        require_independent_draws(arm)
+    jobs = len(todo) * len(arms)
+    rows: dict[str, list[EstimateRow]] = {name: [] for name in every}
+    for row in run.stored_estimates() if current else ():
+        if row.scorer in current:
+            rows[row.scorer].append(row)
+    for done, scorer in enumerate(todo):
+        progress(Headway("bounding", done * len(arms), jobs, "arms × scorers"))
+        with raced_once():
+            evidence = RunEvidence(run, scorer, arms)
+            rows[scorer.name] = list(_rows(evidence, calibration_of(run, scorer), confidence))
+    progress(Headway("bounding", jobs, jobs, "arms × scorers"))
+    made_from = {
+        "confidence": confidence,
+        "rho": run.study.rho,
+        "scores": [row for made in every.values() for row in made["scores"]],
+        "calibrated": {k: v for made in every.values() for k, v in made["calibrated"].items()},
+        "scorers": every,
+    }
+    run.write_estimates([row for of_one in rows.values() for row in of_one], made_from)
+
+
+def _made_from(
+    run: Run, arms: Mapping[str, Arm], scorer: Scorer, confidence: float
+) -> dict[str, Any]:
+    """All that a scorer's estimates depend on; InputError where completions have no scores."""
+    name, calibrated = slug(scorer), read_calibration(run.path, slug(scorer))
+    others = other_run(run)
+    arms_beside = {} if others is None else others.arms
+    beside = {k: arm.digests(scorer.name, name) for k, arm in arms_beside.items()}
+    return {
+        **({"beside": beside} if beside else {}),
+        "confidence": confidence,
+        "rho": run.study.rho,
+        "scores": [
+            [k, read.name, slug(read), require_scores(arms[k], read)]
+            for read in (scorer, *scored_parts(arms, scorer))
+            for k in arms
+        ],
+        "calibrated": {} if calibrated is None else {name: calibrated},
+    }
+
+
+def _is_current(
+    run: Run,
+    arms: Mapping[str, Arm],
+    name: str,
+    made: Mapping[str, Any],
+    wanted: Mapping[str, Mapping[str, Any]],
+) -> bool:
+    """True if a scorer's estimates stand: as they are wanted, or as its scores are now."""
+    if name in wanted:
+        return made == wanted[name]
+    try:
+        return made == _made_from(run, arms, make_scorer(name), made["confidence"])
+    except DamagedError:
+        raise
+    except InputError:  # it has no scores any more, or is not installed
+        return False
+
+
+def _rows(run: RunEvidence, judged: Calibration | None, confidence: float) -> Iterator[EstimateRow]:
+    """The estimates of one scorer, arm by arm, and what compares the arms."""
+    for evidence in run.arms.values():
+        yield from _arm_rows(evidence, judged, confidence)
+    every = (excess_rows, gap_rows, grid_rows, attack_rows, stress_rows, beside_rows)
+    for compared in every:
+        yield from compared(run, confidence)
+    parts = scored_parts({name: arm.arm for name, arm in run.arms.items()}, run.scorer)
+    yield from reading_rows(run, parts, confidence)
+
+
+def _arm_rows(
+    evidence: ArmEvidence, judged: Calibration | None, confidence: float
+) -> Iterator[EstimateRow]:
+    arm, scorer = evidence.arm, evidence.scorer
+    if (greedy := evidence.greedy) is not None:
+        yield from rows_of(arm.name, scorer.name, greedy.scores.query_ids, greedy.each())
+    elif evidence.query_ids:
+        yield from _drawn_rows(evidence, judged, confidence)
+        for query_id, estimate in proved(arm, scorer):
+            yield from rows_of(arm.name, scorer.name, [query_id], estimate)
+
+
+def _drawn_rows(
+    evidence: ArmEvidence, judged: Calibration | None, confidence: float
+) -> Iterator[EstimateRow]:
+    """The rows of the draws of an arm: each question, each of its queries, all of them."""
+    name, scorer, draws = evidence.arm.name, evidence.scorer.name, evidence.known
+    yield from rows_of(name, scorer, evidence.query_ids, *_each(evidence, judged, confidence))
+    if evidence.pool is not None and evidence.pool.has_queries:
+        yield from rows_of(name, scorer, *evidence.pool.each_query(confidence))
+    if evidence.whole:
+        yield from rows_of(name, scorer, ALL, *draws.together(confidence))
+        if judged is not None:
+            yield from rows_of(name, scorer, ALL, judged.correct(draws.mean, confidence))
+
+
+def _each(
+    evidence: ArmEvidence, judged: Calibration | None, confidence: float
+) -> Iterator[stats.Estimate]:
+    """Every statement about each question; of a judge whose errors are known, a corrected one."""
+    yield from evidence.known.each(confidence)
+    claim = claim_estimate(evidence)
+    if claim is not None:
+        yield claim
+    if judged is not None:
+        yield judged.correct(evidence.known.leakage, confidence)

@@ -1,0 +1,329 @@
+"""How far an arm leaks beyond another: its control, its questions' own words, or as a search found.
+
+*Beyond the control.* Where the draws of the two are known to share no randomness, and n was fixed
+alike for both at `stats.FEWEST_PAIRS` or more, their differences are bet on; else each is bounded
+by itself and alpha is shared, which holds whatever they share. What they share is told by what keys
+their draws: within one run each arm has a purpose of its own, and since draws are keyed by the
+model too, so has each model of two runs. Of runs that were begun before that, a control was drawn
+for the purpose that the target was, and shares its random numbers unless its seed is another. Of
+draws that were imported nothing is known.
+
+*What a search for worst-case inputs found.* Let S be all that the search drew, and X = f(S) the
+query and decoding that it found for a question. The final draws Y_1 … Y_n have keys of their own,
+so they are independent of S, and n is fixed beforehand. Given S, X is one fixed query under one
+fixed decoding, and Y_1 … Y_n are i.i.d. from its law. So a bound B with P(B(Y) holds) >= 1 - alpha
+for every law holds with that probability given S, whatever S was, hence altogether:
+
+    P(B holds for X) = E[ P(B holds for X | S) ] >= 1 - alpha.
+
+No correction for the number of queries tried is due, as each question's X was chosen without its
+Y. Over several questions the Y are independent given S, so `stats` corrects as for any questions.
+Both fail for the search's own draws: of many queries that leak alike, it keeps the one whose draws
+leaked most by chance.
+
+What is bounded is the leakage of what was found. Its lower end bounds the worst input from below;
+its upper end says nothing of inputs that were not found.
+
+*Beyond a baseline*, of any two runs: all that is said of a scorer holds at once, see
+`stats.difference_over_questions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from leakbound import stats
+from leakbound.bounding.drawn import AS_FOUND, Drawn
+from leakbound.bounding.evidence import ArmEvidence, RunEvidence
+from leakbound.bounding.rows import rows_of, stacked
+from leakbound.errors import InputError, MixError
+from leakbound.scoring.ordering import Order
+from leakbound.stats.about import Beyond
+from leakbound.store import ALL, ATTACK, TARGET, Arm, ArmKey, ArmScores, EstimateRow, Run
+from leakbound.text.shown import some
+from leakbound.types import Scorer
+
+gap = partial(stats.excess_of, beyond="own words")
+"""The leakage in all words minus that in a question's own, alpha shared between the two."""
+
+
+def share_nothing(target: Sequence[Arm], control: Sequence[Arm]) -> bool:
+    """True if these arms' records prove that no draw of one shares random numbers with another's.
+
+    Draws of one seed, purpose, question and chunk share theirs; other seeds or purposes, none.
+    """
+    keys = [{arm.randomness for arm in arms} for arms in (target, control)]
+    return None not in keys[0] | keys[1] and not keys[0] & keys[1]
+
+
+def excess_over(
+    target: Drawn,
+    control: Drawn,
+    apart: bool,
+    quantity: stats.Quantity = stats.LEAKAGE,
+    *,
+    beyond: Beyond = "control",
+) -> stats.BoundFunction:
+    """The bound of an excess, of each question or of their mean; `apart`: the draws share nothing.
+
+    By differences where n was fixed and large enough, for draws of the same questions.
+    """
+    mine, other, ids = target.rows, control.rows, target.scores.query_ids
+    same = apart and ids and ids == control.scores.query_ids
+    if same and mine and other and min(mine.n.min(), other.n.min()) >= stats.FEWEST_PAIRS:
+        return partial(_difference, target, stats.Pair(mine, other), quantity, beyond)
+    bounds = (partial(draws.bound, quantity) for draws in (target, control))
+    return partial(stats.excess_of, *bounds, beyond=beyond)
+
+
+def _difference(
+    target: Drawn,
+    pair: stats.Pair,
+    quantity: stats.Quantity,
+    beyond: Beyond,
+    *,
+    confidence: float,
+    side: stats.Side,
+) -> stats.Estimate:
+    """The bound of the pair, saying how the questions were put and beyond what it is."""
+    made = stats.bound(pair, quantity, confidence=confidence, side=side, seed=target.keys)
+    return replace(made, about=replace(made.about, inputs=target.inputs, beyond=beyond))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeyondControl:
+    """A target beside its control: how far it leaks beyond that.
+
+    apart: whether the draws of the two share nothing.
+    """
+
+    target: Drawn
+    control: Drawn
+    apart: bool
+
+    @classmethod
+    def of(cls, target: ArmEvidence, control: ArmEvidence) -> BeyondControl:
+        """An arm and what is known of it, beside its control."""
+        apart = share_nothing([target.arm], [control.arm])
+        return cls(target=target.known, control=control.known, apart=apart)
+
+    def each(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """The excess at each question, by itself."""
+        excess = excess_over(self.target, self.control, self.apart)
+        return excess(confidence=confidence, side=side)
+
+    @property
+    def _questions(self) -> int:
+        return len(self.target.scores.query_ids)
+
+    def together(self, confidence: float) -> stats.Estimate:
+        """How far at least each question exceeds the control's, all at once (Bonferroni).
+
+        For whoever picks questions by it: of N that equal the control's, none is picked with
+        probability `confidence`, where bounds that hold one by one pick some.
+        """
+        return stats.every_question(
+            self.each, self._questions, confidence=confidence, side="lower", independent=False
+        )
+
+    def over_questions(self, confidence: float) -> stats.ExcessOverQuestions:
+        """How far the target's mean exceeds its control's, and at the question where most."""
+        return stats.excess_of_mean_and_worst(
+            self.mean, self.each, self._questions, confidence=confidence
+        )
+
+    def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """On average over the questions."""
+        excess = excess_over(self.target, self.control, self.apart, stats.LEAKAGE.mean())
+        return excess(confidence=confidence, side=side)
+
+
+def excess_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
+    """How much more each sampled target arm leaks than its control.
+
+    At each question, by itself and all at once; on average, and at the question where it is most.
+
+    By differences where their draws share nothing; else the error is shared equally between them.
+    """
+    for name, target in run.arms.items():
+        control = run.of(target.arm.key.control)
+        if target.arm.key.is_control or control is None or target.greedy is not None:
+            continue
+        query_ids = target.query_ids
+        if query_ids != control.query_ids or not query_ids:
+            continue
+        beyond = BeyondControl.of(target, control)
+        excess = beyond.each(confidence=confidence, side="both")
+        together = beyond.together(confidence)
+        yield from rows_of(name, run.scorer.name, query_ids, excess, together)
+        if target.whole:
+            over = beyond.over_questions(confidence)
+            yield from rows_of(name, run.scorer.name, ALL, over.mean, over.worst)
+
+
+def gap_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
+    """How much more is found by asking rewritings too: each question, all, and on how many.
+
+    Each question in all its queries, and in its worst query; the gap of the means; the largest gap,
+    and at how many questions there is one, of each kind. Draws of different questions share no
+    randomness, nor do the allocations, as both are keyed by question.
+    """
+    for name, arm in run.arms.items():
+        own = run.of(arm.arm.key.in_own_words)
+        if arm.arm.key.asks != "rewritings" or own is None:
+            continue
+        full, output, query_ids = arm.pool, own.known, arm.query_ids
+        if full is None or query_ids != own.query_ids or not query_ids:
+            continue
+        gaps = [gap(full.leakage, output.leakage, confidence=confidence, side="both")]
+        bounds = [full.leakage]
+        if full.has_queries:
+            bounds.append(full.worst_queries)
+            gaps.append(gap(bounds[1], output.leakage, confidence=confidence, side="lower"))
+        yield from rows_of(name, run.scorer.name, query_ids, *gaps)
+        if arm.whole:
+            over = [gap(full.mean, output.mean, confidence=confidence, side="both")]
+            for bound in bounds:
+                number = len(query_ids)
+                made = stats.gaps_over_questions(
+                    bound, output.leakage, number, confidence=confidence
+                )
+                over += [made.largest, made.count]
+            yield from rows_of(name, run.scorer.name, ALL, *over)
+
+
+def attack_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
+    """Rows of what holds of all questions as found, whichever arms drew them; none without.
+
+    The worst of them, their mean, how many leak more than x; how far the mean and the worst lie
+    beyond the control's; and, where the questions were asked in their own words under one decoding
+    alone, the gap of each, the largest, and at how many there is one. Nothing where a question
+    lacks.
+    """
+    scorer = run.scorer.name
+    arms = {key: _drawn_as(run, key) for key in (ATTACK, ATTACK.control)}
+    target, control = (_found(run, mine) for mine in arms.values())
+    for key, as_found in zip(arms, (target, control), strict=True):
+        if as_found:
+            yield from rows_of(str(key), scorer, ALL, *as_found.together(confidence))
+    if target and control:
+        apart = share_nothing(*([arm.arm for arm in mine] for mine in arms.values()))
+        beyond = BeyondControl(target=target, control=control, apart=apart)
+        over = beyond.over_questions(confidence)
+        yield from rows_of(str(ATTACK), scorer, ALL, over.mean, over.worst)
+    own = run.of(TARGET)
+    if target and own and own.query_ids == (ids := target.scores.query_ids):
+        more, base = target.leakage, own.known.leakage
+        gaps = gap(more, base, confidence=confidence, side="both")
+        yield from rows_of(str(ATTACK), scorer, ids, gaps)
+        made = stats.gaps_over_questions(more, base, len(ids), confidence=confidence)
+        yield from rows_of(str(ATTACK), scorer, ALL, made.largest, made.count)
+
+
+def _drawn_as(run: RunEvidence, base: ArmKey) -> list[ArmEvidence]:
+    """The arms that drew what was found, one a decoding."""
+    return [arm for arm in run.arms.values() if replace(arm.arm.key, decoding="") == base]
+
+
+def _found(run: RunEvidence, arms: Sequence[ArmEvidence]) -> Drawn | None:
+    """All questions as they were found; None unless every one of them has draws."""
+    ids = [query.id for query in run.run.questions]
+    scores = ArmScores.joined([arm.known.scores for arm in arms], ids)
+    if len(scores.query_ids) < len(ids):
+        return None
+    order = Order.of(arms[0].arm, run.scorer)
+    return Drawn.fixed(scores, run.scorer.binary, inputs=AS_FOUND, order=order)
+
+
+def difference_rows(
+    arms: Mapping[str, Arm], baseline: Arm, scorer: Scorer, *, questions: int, confidence: float
+) -> Iterator[EstimateRow]:
+    """Rows of the difference of each arm from the baseline, by label; all valid simultaneously.
+
+    The mean if all `questions` have completions, and every question's. Raises MixError if two arms
+    have completions of other questions.
+    """
+    base = ArmEvidence(baseline, scorer).known
+    for label, arm in arms.items():
+        mine = ArmEvidence(arm, scorer).known
+        query_ids = mine.scores.query_ids
+        _require_same(label, query_ids, base.scores.query_ids)
+        apart = share_nothing([arm], [baseline])
+        mean, entries = (
+            excess_over(mine, base, apart, quantity, beyond="baseline")
+            for quantity in (stats.LEAKAGE.mean(), stats.LEAKAGE)
+        )
+        bounds = stats.difference_over_questions(
+            mean if len(query_ids) == questions else None,
+            entries,
+            len(query_ids),
+            models=len(arms),
+            confidence=confidence,
+        )
+        if bounds.mean is not None:
+            yield from rows_of(label, scorer.name, ALL, bounds.mean)
+        yield from rows_of(label, scorer.name, query_ids, bounds.each)
+
+
+def standing_rows(
+    label: str, run: Run, arm: Arm, scorer: Scorer, confidence: float
+) -> Iterator[EstimateRow]:
+    """Rows of an arm's leakage, bounded at this confidence, whatever its run was bounded at.
+
+    The mean and the worst question if all questions have completions, and both beyond a control
+    that was asked the same.
+    """
+    target, number = ArmEvidence(arm, scorer), len(run.questions)
+    draws, control = target.known, run.arm(arm.key.control)
+    if len(target.query_ids) < number:
+        return
+    yield from rows_of(
+        label, scorer.name, ALL,
+        draws.mean(confidence=confidence, side="both"), draws.worst(confidence=confidence),
+    )  # fmt: skip
+    other = None if control is None else ArmEvidence(control, scorer)
+    if other is not None and other.query_ids == target.query_ids:
+        over = BeyondControl.of(target, other).over_questions(confidence)
+        yield from rows_of(label, scorer.name, ALL, over.mean, over.worst)
+
+
+def mean_of(arm: Arm, control: Arm | None, scorer: Scorer) -> stats.BoundFunction:
+    """The bound of an arm's mean over the questions, beyond the control's where there is one.
+
+    MixError where the two have completions of other questions.
+    """
+    target = ArmEvidence(arm, scorer)
+    if control is None:
+        return target.known.mean
+    other = ArmEvidence(control, scorer)
+    _require_same(arm.place, target.query_ids, other.query_ids)
+    return BeyondControl.of(target, other).mean
+
+
+def median_of(bounds: Sequence[stats.BoundFunction], confidence: float) -> stats.Estimate:
+    """The median over models trained from as many seeds, from below alone where these are few.
+
+    InputError where they are too few for that.
+    """
+    try:
+        return stats.median_over_seeds(
+            stacked(bounds), len(bounds), confidence=confidence, side="both"
+        )
+    except InputError:
+        return stats.median_over_seeds(
+            stacked(bounds), len(bounds), confidence=confidence, side="lower"
+        )
+
+
+def _require_same(label: str, mine: Sequence[str], base: Sequence[str]) -> None:
+    if not mine:
+        raise MixError(f"{label!r} has no completions of any question: nothing can be compared.")
+    lacking = [*(q for q in base if q not in set(mine)), *(q for q in mine if q not in set(base))]
+    if lacking:
+        raise MixError(
+            f"{label!r} and the baseline have completions of other questions: {some(lacking)} in "
+            "one of them alone. Run the command that made the other one again, or compare runs "
+            "of the questions that both can be asked."
+        )

@@ -1,0 +1,225 @@
+"""The evidence of an arm's draws as `stats` takes it, and the statements made of it.
+
+*Fixed n.* `stats.Rows`. The bound used follows from the scorer's declared range.
+
+*Greedy.* One output a question, so that its scores are exact, or missing.
+
+*Stopped when a claim was decided.* `stats.Stopped`. How many draws a question got then depends on
+its scores, so every bound for a fixed n is void. `stats` has others for every scorer, not only for
+the one that steered: at each look the rule may use all that was drawn and scored until then.
+
+*Explored.* `stats.Masses`. Each question has events of known mass, with the range of the scores
+inside each, and draws of its remainder, whose number was fixed before them. A score that is not
+settled widens its interval. All of it is given the measured margin (`leakbound.engines.margin`),
+estimates of confidence 1 too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from leakbound import stats
+from leakbound.bounding.rows import (
+    EACH_CONFIDENCE,
+    FEWEST_BLOCKS,
+    LEAK_X,
+    LEAKAGE,
+    MEAN_SPREAD,
+    OF_QUESTION,
+    SPREAD,
+    STANDARD_K,
+    TOGETHER_K,
+    Stated,
+)
+from leakbound.scoring.ordering import BY_QUESTION, Order
+from leakbound.stats.about import Inputs, Quantity
+from leakbound.stats.leak_at_k import FEWEST_GROUPS
+from leakbound.store import ArmScores, QueryMasses
+from leakbound.study import RHO
+
+AS_FOUND: Inputs = "as found"
+"""How questions were put that a search found."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The evidence about an arm's questions, in whichever way it was drawn.
+
+    scores: the questions there are, and their draws' scores.
+    evidence: the same as `stats` takes it, with the scorer's declared range.
+    order: that in which bets meet the draws.
+    inputs: how the questions were put.
+    rho: the weight of the standard deviation in the ED score.
+    """
+
+    scores: ArmScores
+    evidence: stats.Evidence
+    order: Order = field(default=BY_QUESTION, kw_only=True)
+    inputs: Inputs = field(default="as asked", kw_only=True)
+    rho: float = field(default=RHO, kw_only=True)
+
+    @classmethod
+    def fixed(cls, scores: ArmScores, binary: bool, **how: Any) -> Drawn:
+        """Draws of a number that was fixed in advance."""
+        return cls(scores, scores.rows(binary=binary), **how)
+
+    @classmethod
+    def stopped(cls, scores: ArmScores, binary: bool, cap: int, **how: Any) -> Drawn:
+        """Draws that a claim stopped, at most `cap` of a question."""
+        return cls(scores, stats.Stopped(scores.rows(binary=binary), cap), **how)
+
+    @classmethod
+    def explored(
+        cls, scores: ArmScores, binary: bool, masses: Mapping[str, QueryMasses], **how: Any
+    ) -> Drawn:
+        """Masses and draws of the rest, questions in the order of `scores`."""
+        own = (masses[query_id] for query_id in scores.query_ids)
+        laws = [stats.Mass(m.mass, m.low, m.high, m.remainder) for m in own]
+        return cls(scores, stats.Masses.of(laws, scores.rows(binary=binary, empty=True)), **how)
+
+    @property
+    def binary(self) -> bool:
+        """The scorer's declared range."""
+        return self.evidence.binary
+
+    @property
+    def rows(self) -> stats.Rows | None:
+        """The draws, where n was fixed and those of a question are of one law."""
+        return self.evidence if isinstance(self.evidence, stats.Rows) else None
+
+    @cached_property
+    def keys(self) -> NDArray[np.int64]:
+        """The keys of the order of each question's draws."""
+        return self.order.keys(self.scores.query_ids)
+
+    def bound(
+        self, quantity: stats.Quantity, *, confidence: float, side: stats.Side
+    ) -> stats.Estimate:
+        """Bound a quantity of each question or of all, saying how the questions were put."""
+        how: dict[str, Any] = {"confidence": confidence, "side": side, "seed": self._seed(quantity)}
+        return self._put(stats.bound(self.evidence, quantity, **how))
+
+    def leakage(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """One entry a question: Pr[leak] for a binary scorer, else the mean score."""
+        return self.bound(stats.LEAKAGE, confidence=confidence, side=side)
+
+    def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """The mean leakage over these questions."""
+        return self.bound(stats.LEAKAGE.mean(), confidence=confidence, side=side)
+
+    def worst(self, *, confidence: float, side: stats.Side = "both") -> stats.Estimate:
+        """The leakage of the question that leaks most."""
+        return self.bound(stats.LEAKAGE.worst(), confidence=confidence, side=side)
+
+    def mean_leak_at_k(
+        self, k: ArrayLike, *, confidence: float, side: stats.Side
+    ) -> stats.Estimate:
+        """The mean over these questions of a leak among k draws."""
+        return self.bound(stats.leak_at(k).mean(), confidence=confidence, side=side)
+
+    def each(self, confidence: float) -> Iterator[stats.Estimate]:
+        """Every quantity of every question."""
+        yield from self._stated(OF_QUESTION, confidence)
+        yield from map(self._put, self._worst_of_k())
+        yield from self._stated(SPREAD, confidence)
+
+    def together(self, confidence: float) -> Iterator[stats.Estimate]:
+        """The worst question, the mean, how many leak more than x, and the means of others.
+
+        These are leak@k, of a binary scorer also at k = n (what share of the questions leaks in n
+        draws), and of any other the deviation and, from above, the ED score. Blocks of k draws are
+        what leak@k rests on: with fewer than `FEWEST_BLOCKS` of them, which questions, n and k
+        settle before anything is drawn, nothing is said.
+        """
+        varies = isinstance(self.evidence, stats.Stopped | stats.Masses)
+        counted = stats.LEAKAGE.above(LEAK_X, EACH_CONFIDENCE if varies else None)
+        yield self.worst(confidence=confidence)
+        yield self.mean(confidence=confidence, side="both")
+        yield self.bound(counted, confidence=confidence, side="both")
+        yield from self._stated(MEAN_SPREAD, confidence)
+        n = int(self.scores.n.min())
+        sizes = sorted({min(TOGETHER_K, n), *([n] if self.binary else [])})
+        at_k = [Stated(stats.leak_at(k).mean()) for k in sizes if self.blocks(k) >= FEWEST_BLOCKS]
+        yield from self._stated(at_k, confidence)
+
+    def blocks(self, k: int) -> int:
+        """How many blocks of k draws there are, over all questions; none of no draws."""
+        return int((self.scores.n // k).sum()) if k else 0
+
+    def _stated(self, rows: Iterable[Stated], confidence: float) -> Iterator[stats.Estimate]:
+        """The estimates of the rows about scores of this kind that have a bound."""
+        for row in rows:
+            fits, quantity = row.binary in (None, self.binary), row.quantity
+            if quantity.reading == "expectation deviation":
+                quantity = replace(quantity, at=self.rho)
+            if fits and stats.has_bound(self.evidence, quantity):
+                yield self.bound(quantity, confidence=confidence, side=row.side)
+
+    def _worst_of_k(self) -> Iterator[stats.Estimate]:
+        """The naive estimate of leak@k beside the unbiased one: no bound, noisier."""
+        rows = self.evidence.joined if isinstance(self.evidence, stats.Pool) else self.rows
+        sizes = [k for k in STANDARD_K if FEWEST_GROUPS * k <= self.scores.n.min()]
+        if rows is None or rows.missing.any() or not sizes or self.evidence.kind == "unlike pool":
+            return
+        values = [stats.worst_of_k(rows, k, seed=self.keys) for k in sizes]
+        shown = np.stack(values, axis=1)
+        about = stats.About(quantity="worst of k", parameter=tuple(map(float, sizes)))
+        yield stats.Estimate(
+            about=about, value=shown, lower=np.zeros_like(shown), upper=np.ones_like(shown),
+            confidence=1.0, side="both", n=self.scores.n, missing=self.scores.missing,
+            method="naive", seed=self.keys,
+        )  # fmt: skip
+
+    def _seed(self, _: stats.Quantity) -> NDArray[np.int64]:
+        return self.keys
+
+    def _put(self, estimate: stats.Estimate) -> stats.Estimate:
+        """The estimate, saying how the questions were put."""
+        return replace(estimate, about=replace(estimate.about, inputs=self.inputs))
+
+
+@dataclass(frozen=True, slots=True)
+class Greedy:
+    """The scores of a greedy arm; `binary` is the scorer's declared range."""
+
+    scores: ArmScores
+    binary: bool
+
+    def each(self) -> stats.Estimate:
+        """The score of every question's answer."""
+        scores = self.scores
+        scored = scores.counts.sum(axis=1) > 0
+        value = np.where(scored, (scores.scores * scores.counts).sum(axis=1), np.nan)
+        ends = np.where(scored, value, 0.0), np.where(scored, value, 1.0)
+        n = np.ones(len(value), dtype=np.int64)
+        return _exact(stats.About(quantity="greedy score"), value, ends, n, scores.missing)
+
+    def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """The mean leakage over these questions."""
+        return self._mean(LEAKAGE[0 if self.binary else 1])
+
+    def mean_leak_at_k(self, k: int, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """The same: k outputs of a question are k times the same."""
+        return self._mean("leak@k", k)
+
+    def _mean(self, quantity: Quantity, k: int | None = None) -> stats.Estimate:
+        number, missing = len(self.scores.query_ids), int(self.scores.missing.sum())
+        total, scored = float((self.scores.scores * self.scores.counts).sum()), number - missing
+        about = stats.About(quantity=quantity, scope="mean", parameter=k, over=number)
+        ends = total / number, (total + missing) / number
+        return _exact(about, total / scored if scored else float("nan"), ends, number, missing)
+
+
+def _exact(
+    about: stats.About, value: Any, ends: tuple[Any, Any], n: Any, missing: Any
+) -> stats.Estimate:
+    return stats.Estimate(
+        about=about, value=value, lower=ends[0], upper=ends[1], confidence=1.0, side="both",
+        n=n, missing=missing, method="exact",
+    )  # fmt: skip

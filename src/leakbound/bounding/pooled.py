@@ -1,0 +1,130 @@
+"""Bounds for an arm that asks rewritings too: a question's outputs are those of all its queries.
+
+Let mu_ij be the expected score of an output to query j of question i, C_i how many queries it has.
+What is bounded of a question is the score of an output to one of its queries, each as likely as
+the others, with mean (1/C_i) sum_j mu_ij; or, for a `fresh` design, of an output over the input
+distribution, of which the queries are independent draws. `stats.pool` proves for which design the
+outputs of one question are i.i.d., and the mean over N questions. Outputs of two questions are
+independent. Under `fresh` the number of outputs depends on which rewritings were accepted, not on
+their scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leakbound import stats
+from leakbound.bounding.drawn import Drawn
+from leakbound.store import ArmScores, QueryShares
+from leakbound.types import Query
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pooled(Drawn):
+    """The scores of an arm whose draws are shared among each question's queries.
+
+    `scores` are those of each question, of whichever of its queries; `asked` has a row for each
+    query with outputs, `members` the queries of each question of which none failed, those without
+    outputs included.
+    """
+
+    asked: ArmScores
+    members: Mapping[str, tuple[str, ...]]
+
+    @classmethod
+    def of(
+        cls,
+        scores: ArmScores,
+        queries: Sequence[Query],
+        shares: QueryShares,
+        binary: bool,
+        **how: Any,
+    ) -> Pooled:
+        """From the scores of an arm's queries; questions with a query that failed are left out."""
+        members: dict[str, tuple[str, ...]] = {}
+        for query in queries:
+            members[query.prompt_id] = (*members.get(query.prompt_id, ()), query.id)
+        there = set(scores.query_ids)
+        whole = {
+            prompt_id: ids
+            for prompt_id, ids in members.items()
+            if all(query_id in there for query_id in ids if shares.draws_per_query[query_id])
+        }
+        question = {query_id: prompt_id for prompt_id, ids in whole.items() for query_id in ids}
+        rows = scores.of(question.keys())
+        owned = replace(rows, query_ids=tuple(question[query_id] for query_id in rows.query_ids))
+        places = {prompt_id: place for place, prompt_id in enumerate(whole)}
+        pool = stats.Pool.of(
+            rows.rows(binary=binary),
+            design=shares.design,
+            target="inputs" if shares.design == "fresh" else "queries",
+            owners=[places[prompt_id] for prompt_id in owned.query_ids],
+            queries=list(map(len, whole.values())),
+        )
+        own = ArmScores.joined([owned], tuple(whole))
+        return cls(own, pool, asked=rows, members=whole, **how)
+
+    def each(self, confidence: float) -> Iterator[stats.Estimate]:
+        """Every quantity of every question that has a bound for the design, and its worst query."""
+        yield from super().each(confidence)
+        if self.has_queries:
+            yield self.worst_queries(confidence=confidence, side="both")
+
+    def together(self, confidence: float) -> Iterator[stats.Estimate]:
+        """Statements about all questions, and the worst query of all."""
+        yield from super().together(confidence)
+        if self.has_queries:
+            every = [query_id for ids in self.members.values() for query_id in ids]
+            worst = self._worst(every, confidence, "both")
+            about = replace(worst.about, scope="worst question", over=len(every))
+            yield replace(worst, about=about)
+
+    @property
+    def has_queries(self) -> bool:
+        """True if single queries can be told apart: a fresh one has one output, which is little."""
+        return self.pool.design != "fresh"
+
+    def each_query(self, confidence: float) -> tuple[tuple[str, ...], stats.Estimate]:
+        """The ids of all queries, and the leakage of each; [0, 1] for one that got no output."""
+        ids = tuple(query_id for own in self.members.values() for query_id in own)
+        return ids, self._single(ids).leakage(confidence=confidence, side="both")
+
+    def worst_queries(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """The leakage of the worst query of every question, one entry a question.
+
+        The lower end of each has paid for the choice among all the queries of its question.
+        """
+        return stats.stack([self._worst(ids, confidence, side) for ids in self.members.values()])
+
+    def _worst(self, ids: Sequence[str], confidence: float, side: stats.Side) -> stats.Estimate:
+        """The worst of these queries; the choice is among those without outputs too."""
+        worst = self._single(ids).worst(confidence=confidence, side=side)
+        return replace(worst, about=replace(worst.about, scope="question", inputs="worst query"))
+
+    def _single(self, ids: Sequence[str]) -> Drawn:
+        """Rows that are each i.i.d. draws of one law; a query may have none."""
+        drawn = {query_id: place for place, query_id in enumerate(self.asked.query_ids)}
+        places = [drawn.get(query_id, -1) for query_id in ids]
+        columns = (self.asked.scores, self.asked.counts, self.asked.missing)
+        padded = (np.concatenate([column, np.zeros_like(column[:1])])[places] for column in columns)
+        scores = ArmScores(tuple(ids), *padded)
+        return Drawn(scores, scores.rows(binary=self.binary, empty=True), order=self.order)
+
+    @property
+    def pool(self) -> stats.Pool:
+        """The evidence, which is a pool."""
+        assert isinstance(self.evidence, stats.Pool)
+        return self.evidence
+
+    def _seed(self, quantity: stats.Quantity) -> NDArray[np.int64]:
+        """The mean over unlike queries meets the draws of each query, in an order of its own."""
+        unlike = quantity.over == "mean" and self.pool.design == "fixed"
+        return self.order.keys(self.asked.query_ids) if unlike else self.keys
+
+    def _put(self, estimate: stats.Estimate) -> stats.Estimate:
+        return self.pool.about(estimate)

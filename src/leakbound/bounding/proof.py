@@ -1,0 +1,40 @@
+"""Proofs of leakage: lower bounds, given the measured margin, from texts of known probability.
+
+The events that are known to leak are disjoint: their scores bound the leakage from below, without
+any confidence to be spent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from leakbound import stats
+from leakbound.bounding.rows import ALL_K
+from leakbound.scoring.antichain import antichains
+from leakbound.store import Arm
+from leakbound.types import Scorer
+
+
+def proved(arm: Arm, scorer: Scorer) -> Iterator[tuple[str, stats.Estimate]]:
+    """(query id, estimate) for each question with a leaking text.
+
+    Leak probability (for a binary scorer) or mean leakage, and leak@k for any k.
+    """
+    for query_id, texts in antichains(arm, scorer).items():
+        mass, scores, _ = np.array(list(texts.values())).T
+        # a law's masses add up to 1; what rounding adds beyond that is taken off
+        proof = stats.proof_of_leak(mass / max(1.0, math.fsum(mass)), scores, ALL_K)
+        yield query_id, proof.probability if scorer.binary else proof.mean
+        yield query_id, proof.leak_at_k
+
+
+def proved_tail(arm: Arm, scorer: Scorer, x: float) -> dict[str, float]:
+    """Pr[h > x] at least, by the id of each question of which something is proved."""
+    tails = {}
+    for query_id, events in antichains(arm, scorer, x).items():
+        total = math.fsum(event.mass for event in events.values())
+        tails[query_id] = total / max(1.0, total)
+    return tails

@@ -1,0 +1,76 @@
+"""The three readings of an arm: what leaks in the answer, in the thought, in either.
+
+Let the statement of each reading fail with probability at most alpha/3. By the union bound one of
+the three fails with probability at most alpha, however answer and thought depend on each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from leakbound import stats
+from leakbound.bounding.comparisons import BeyondControl
+from leakbound.bounding.evidence import ArmEvidence, RunEvidence
+from leakbound.bounding.rows import LEAKAGE, rows_of
+from leakbound.scorers import Of
+from leakbound.scoring.score import parts_of, slug
+from leakbound.stats.about import Quantity
+from leakbound.store import ALL, Arm, EstimateRow
+from leakbound.types import Scorer
+
+READ: Mapping[Of, tuple[Quantity, Quantity]] = {
+    "answer": ("leak probability in the answer", "mean leakage in the answer"),
+    "thought": ("leak probability in the thought", "mean leakage in the thought"),
+    "either": ("leak probability in either", "mean leakage in either"),
+}
+"""The quantity of each reading, as `LEAKAGE`: of a binary scorer, and of any other."""
+
+
+def scored_parts(arms: Mapping[str, Arm], scorer: Scorer) -> tuple[Scorer, ...]:
+    """Return the scorers that read one part each, if every arm has scores by both; else none."""
+    parts = parts_of(scorer)
+    scored = all(
+        arm.digests(part.name, slug(part)) is not None for part in parts for arm in arms.values()
+    )
+    return parts if scored else ()
+
+
+def reading_rows(
+    run: RunEvidence, parts: Sequence[Scorer], confidence: float
+) -> Iterator[EstimateRow]:
+    """The mean and the worst question in each reading, and how far both exceed the control's.
+
+    Args:
+        run: the evidence by a scorer that reads either part.
+        parts: the scorers that read answers and thoughts, see `scored_parts`.
+        confidence: with which each statement is valid in the three readings simultaneously.
+
+    Returns:
+        Rows under the name of the scorer that reads either, of each arm that was sampled in the
+        questions' own words and has draws of all of them.
+    """
+    arms = {name: evidence.arm for name, evidence in run.arms.items()}
+    read = [run, *(RunEvidence(run.run, part, arms) for part in parts)] if parts else []
+    for of, evidence in zip(READ, [*read[1:], *read[:1]], strict=False):
+        for name, arm in evidence.arms.items():
+            if not arm.arm.key.own_words or arm.greedy is not None or not arm.whole:
+                continue
+            control = None if arm.arm.key.is_control else evidence.of(arm.arm.key.control)
+            for estimate in _of_all(arm, control, len(read), confidence):
+                quantity = READ[of][LEAKAGE.index(estimate.about.quantity)]
+                about = replace(estimate.about, quantity=quantity, jointly=True)
+                joint = replace(estimate, about=about, confidence=confidence)
+                yield from rows_of(name, run.scorer.name, ALL, joint)
+
+
+def _of_all(
+    arm: ArmEvidence, control: ArmEvidence | None, readings: int, confidence: float
+) -> Iterator[stats.Estimate]:
+    """The mean and the worst question of one reading, which spends its share of alpha on each."""
+    share, draws = 1 - (1 - confidence) / readings, arm.known
+    yield draws.mean(confidence=share, side="both")
+    yield draws.worst(confidence=share)
+    if control is not None and control.query_ids == arm.query_ids:
+        over = BeyondControl.of(arm, control).over_questions(share)
+        yield from (over.mean, over.worst)

@@ -1,0 +1,397 @@
+"""Runs side by side: what was made otherwise, what leaks more or less, and what utility is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Unpack
+
+from leakbound.presenting.sentences import MOST_NAME, clipped, counted, quantity
+from leakbound.presenting.table import (
+    Cell,
+    Table,
+    bound_cell,
+    count_cell,
+    interval,
+    number_cell,
+    table_of,
+    written,
+)
+from leakbound.stats import percent
+from leakbound.store import ALL, EstimateRow, Estimates
+from leakbound.store.estimates import Fields
+from leakbound.text.counting import Ledger
+from leakbound.text.shown import DASH, above, as_html, as_lines, below
+from leakbound.types import Json, Scorer, to_json
+
+Change = Literal["less", "more", "mixed", "not shown"]
+Moved = Literal["rose", "fell", "not shown"]
+Form = Literal["markdown", "latex", "csv"]
+SHOWN = 10  # questions on a console
+_SHOWN = 8  # verdicts in a shell or a notebook
+_FIGURES = ("quantity", "value", "lower", "upper", "confidence", "jointly", "n", "method")
+UTILITY = ("model_utility", "retain_rouge_l_recall", "choice_accuracy")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DifferenceVerdict:
+    """The verdict on a model next to the baseline, under one scorer.
+
+    Attributes:
+        scorer: by its name.
+        model, baseline: their labels.
+        kind: less or more, if nothing that is shown contradicts it; mixed, if something does; not
+            shown, if nothing is.
+        sentence: that in words, with the mean, the questions that moved, and the confidence.
+    """
+
+    scorer: str
+    model: str
+    baseline: str
+    kind: Change
+    sentence: str
+
+
+def moved(row: EstimateRow) -> Moved:
+    """Whether a question is shown to leak more, or less, than under the baseline."""
+    return "rose" if row.lower > 0 else "fell" if row.upper < 0 else "not shown"
+
+
+def change(rows: Sequence[EstimateRow]) -> Change:
+    """Whether a model leaks more or less, by its mean and its questions."""
+    directions = set(map(moved, rows))
+    if {"rose", "fell"} <= directions:
+        return "mixed"
+    return "more" if "rose" in directions else "less" if "fell" in directions else "not shown"
+
+
+def difference_sentence(
+    model: str, baseline: str, rows: Sequence[EstimateRow], binary: bool, confidence: float
+) -> str:
+    """The verdict in words, valid with all statements about this scorer at the confidence.
+
+    Args:
+        model: the model with which the sentence begins.
+        baseline: the model that it is compared with.
+        rows: its differences: the mean, if it is known, and every question's.
+        binary: whether scores are 0 or 1.
+        confidence: of all statements together.
+    """
+    kind, verb = change(rows), "leaks" if binary else "scores"
+    more, less = ("more", "less") if binary else ("higher", "lower")
+    says = {
+        "more": f"{model} {verb} {more.upper()} than {baseline}",
+        "less": f"{model} {verb} {less.upper()} than {baseline}",
+        "mixed": f"{model} beside {baseline} is MIXED",
+        "not shown": f"NO DIFFERENCE is shown between {model} and {baseline}",
+    }
+    mean = next((row for row in rows if row.query_id is ALL), None)
+    if mean is None:
+        extent = "on average not known, as questions lack completions"
+    elif moved(mean) == "not shown":
+        none = "" if kind == "not shown" else "no difference is shown, "
+        extent = f"on average {none}{below(mean.lower)} to {above(mean.upper)}"
+    else:
+        which, least = (more, mean.lower) if mean.lower > 0 else (less, -mean.upper)
+        direction = f"{which} " if kind == "mixed" else ""
+        extent = f"{direction}by at least {below(least)} on average"
+    counts = _counts([moved(row) for row in rows if row.query_id is not ALL])
+    return f"{says[kind]}: {extent}; {counts} ({percent(confidence)}, all at once)."
+
+
+def _counts(directions: Sequence[Moved]) -> str:
+    """How many questions are shown to have moved; the rest may have, unseen."""
+    total = len(directions)
+    counts = {which: directions.count(which) for which in ("rose", "fell")}
+    shown = [f"{count:,} {which}" for which, count in counts.items() if count]
+    for which, count in counts.items():
+        if count == total:
+            every = {1: "the one question", 2: "both questions"}
+            return f"{every.get(total, f'all {total:,} questions')} {which}"
+    if not shown:
+        none = "the one question is not" if total == 1 else f"none of {total:,} questions is"
+        return f"{none} shown to rise or fall"
+    if len(shown) == 1:
+        shown.append(f"none is shown to {'fall' if counts['rose'] else 'rise'}")
+    return f"of {total:,} questions {', '.join(shown)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Comparison:
+    """Models of runs that asked the same questions, and the first of them, the baseline.
+
+    Attributes:
+        baseline: the label of the first.
+        labels: of all, the baseline first.
+        confidence: at which all differences of a scorer are valid simultaneously.
+        made: what was made otherwise: by fact, what each label has.
+        scorers: the scorers that all runs were bounded by.
+        statements: rows by label in place of an arm: the differences of every model but the
+            baseline, and what each leaks, at this confidence.
+        alike: the labels whose draws may share random numbers with the baseline's.
+        draws: by label, the draws of all questions.
+        utility: the metric that represents it; None: none was measured in all runs.
+        useful: by label, the metrics of the model.
+        questions: their words, by id; empty if they are withheld.
+        ledgers: by label, how the draws are counted.
+    """
+
+    baseline: str
+    labels: tuple[str, ...]
+    confidence: float
+    made: Mapping[str, Mapping[str, str]]
+    scorers: tuple[Scorer, ...]
+    statements: Estimates
+    alike: tuple[str, ...] = ()
+    draws: Mapping[str, int]
+    utility: str | None = None
+    useful: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    questions: Mapping[str, str] = field(default_factory=dict)
+    ledgers: Mapping[str, Ledger] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return as_lines(f"{', '.join(self.labels[1:])} beside {self.baseline}", self._shown())
+
+    def _repr_html_(self) -> str:
+        return as_html(f"{', '.join(self.labels[1:])} beside {self.baseline}", self._shown())
+
+    def _shown(self) -> Iterator[tuple[str]]:
+        """The first verdicts."""
+        lines = self.opening.splitlines()
+        yield from ((line,) for line in lines[:_SHOWN])
+        if len(lines) > _SHOWN:
+            yield (f"and {len(lines) - _SHOWN:,} more, see verdicts",)
+
+    def differences(self, scorer: Scorer) -> dict[str, Estimates]:
+        """By label, how much more each other model leaks: on average and at every question."""
+        return {
+            label: self.statements.matching(arm=label, scorer=scorer.name, beyond="baseline")
+            for label in self.labels[1:]
+        }
+
+    @property
+    def verdicts(self) -> tuple[DifferenceVerdict, ...]:
+        """One of every model next to the baseline, under each scorer."""
+        return tuple(verdict for scorer in self.scorers for verdict in self.under(scorer))
+
+    def under(self, scorer: Scorer) -> tuple[DifferenceVerdict, ...]:
+        """The verdicts under one scorer."""
+        subject = {label: f"{label}{self.ledgers[label].within}" for label in self.labels}
+        return tuple(
+            DifferenceVerdict(
+                scorer=scorer.name,
+                model=label,
+                baseline=self.baseline,
+                kind=change(rows),
+                sentence=difference_sentence(
+                    subject[label], subject[self.baseline], rows, scorer.binary, self.confidence
+                ),
+            )
+            for label, rows in self.differences(scorer).items()
+        )
+
+    @property
+    def opening(self) -> str:
+        """The lines that come first: one per verdict, of several scorers under the name of each."""
+        several = len(self.scorers) > 1
+        return "\n".join(
+            f"{v.scorer}: {v.sentence}" if several else v.sentence for v in self.verdicts
+        )
+
+    def named(self, query_id: str) -> str:
+        """A question by its id and, if they may be shown, its words."""
+        return clipped(f"{query_id} {self.questions.get(query_id, '')}".strip(), MOST_NAME)
+
+    def tables(self, *, questions: int | None = None) -> list[Table]:
+        """Tables of what was made otherwise, then for each scorer what leaks, then a leaderboard.
+
+        `questions`: the number that is shown, those that differ most first (None: all).
+        """
+        made = [(key, *(facts[la] for la in self.labels)) for key, facts in self.made.items()]
+        columns = ("What", *self.labels)
+        tables = [Table.plain("Made otherwise", columns, made, prose=True)] if made else []
+        for scorer in self.scorers:
+            tables += [self._differences(scorer), self._questions(scorer, questions)]
+        return [*tables, *map(self._leaderboard, self.scorers)]
+
+    def rows(self) -> Iterator[dict[str, Json]]:
+        """Every difference as one flat row, for other tools."""
+        for scorer in self.scorers:
+            verdicts = {verdict.model: verdict.sentence for verdict in self.under(scorer)}
+            for label, rows in self.differences(scorer).items():
+                fixed = {"scorer": scorer.name, "model": label, "baseline": self.baseline}
+                mean = next((row for row in rows if row.query_id is ALL), None)
+                whole = {**fixed, "scope": "mean", "question": None, "asked": None}
+                yield {**whole, "verdict": verdicts[label], **_figures(mean)}
+                for row in rows:
+                    if (query_id := row.query_id) is not ALL:
+                        text = self.questions.get(query_id)
+                        of = {**fixed, "scope": "question", "question": query_id, "asked": text}
+                        yield {**of, "verdict": moved(row), **_figures(row)}
+
+    def written(self, form: Form) -> str:
+        """Every difference as CSV; or the tables in another form, after the opening."""
+        return written(form, self.tables(), self.rows(), self.opening)
+
+    def to_dict(self) -> dict[str, Json]:
+        """All of it, as JSON holds it."""
+        return {
+            "baseline": self.baseline,
+            "models": [*self.labels],
+            "confidence": self.confidence,
+            "verdicts": [to_json(verdict) for verdict in self.verdicts],
+            "ledgers": {label: own.to_dict() for label, own in self.ledgers.items()},
+            "made otherwise": {key: dict(facts) for key, facts in self.made.items()},
+            "differences": [*self.rows()],
+            "leaderboard": [row for scorer in self.scorers for row in self.leaderboard(scorer)],
+        }
+
+    def leaderboard(self, scorer: Scorer) -> list[dict[str, Any]]:
+        """A row per model, by certified leakage; on the front none beats it and its utility."""
+        upper = {label: self.certified(label, scorer) for label in self.labels}
+        useful = {la: self.useful[la][self.utility] if self.utility else None for la in self.labels}
+        best = front({label: (upper[label], useful[label]) for label in self.labels})
+        rows = [
+            {
+                "scorer": scorer.name,
+                "model": label,
+                "certified": upper[label],
+                "confidence": self.confidence,
+                "draws": self.draws[label],
+                "of": "excess" if self.against_control(scorer) else "leakage",
+                "utility": self.utility,
+                "value": useful[label],
+                "front": label in best,
+            }
+            for label in self.labels
+        ]
+        return sorted(rows, key=lambda row: (row["certified"] is None, row["certified"] or 0.0))
+
+    def leakage(
+        self, label: str, scorer: Scorer, /, **wanted: Unpack[Fields]
+    ) -> EstimateRow | None:
+        """Return the leakage of a model over all questions, or its excess over the control."""
+        place: Fields = {"arm": label, "scorer": scorer.name, "query_id": ALL}
+        return self.statements.first(**place | wanted)
+
+    def against_control(self, scorer: Scorer) -> bool:
+        """Whether every model has a control, so that what is certified is the excess."""
+        excess: Fields = {"scope": "mean", "beyond": "control"}
+        return all(self.leakage(label, scorer, **excess) for label in self.labels)
+
+    def certified(self, label: str, scorer: Scorer, *, worst: bool = False) -> float | None:
+        """The most that a model leaks, beyond its control if all have one.
+
+        On average, or at its `worst` question.
+        """
+        row = self.leakage(
+            label,
+            scorer,
+            scope="worst question" if worst else "mean",
+            beyond="control" if self.against_control(scorer) else None,
+        )
+        return None if row is None else row.upper
+
+    def _differences(self, scorer: Scorer) -> Table:
+        def furthest(rows: Estimates, which: Moved) -> Cell:
+            """The question that is shown to have moved most, by its bound; a dash for none."""
+            shown = [r for r in rows if r.query_id is not ALL and moved(r) == which]
+            if not shown:
+                return Cell(DASH)
+            bound = {"rose": "lower", "fell": "upper"}[which]
+            most = max(shown, key=lambda row: abs(getattr(row, bound)))
+            text = f"{interval(most)} {self.named(str(most.query_id))}"
+            return Cell(text, getattr(most, bound), prose=True)
+
+        def count(rows: Estimates, which: Moved) -> Cell:
+            return count_cell(sum(moved(r) == which for r in rows if r.query_id is not ALL))
+
+        Item = tuple[str, Estimates]
+        columns: dict[str, Callable[[Item], Cell]] = {
+            "Model": lambda item: Cell(item[0]),
+            "Difference, mean": lambda item: bound_cell(*item[1].matching(query_id=ALL) or [None]),
+            "Rose": lambda item: count(item[1], "rose"),
+            "Fell": lambda item: count(item[1], "fell"),
+            "Largest rise": lambda item: furthest(item[1], "rose"),
+            "Largest fall": lambda item: furthest(item[1], "fell"),
+        }
+        title = f"{scorer.name}: {quantity(scorer)} beside {self.baseline}"
+        alike = ", ".join(self.alike)
+        caveat = (
+            f"{alike}: not known to have random numbers of their own, so bounded each by itself, "
+            "some 1.4 times as wide; another --seed helps."
+        )
+        return table_of(title, columns, self.differences(scorer).items(), alike and caveat)
+
+    def _questions(self, scorer: Scorer, shown: int | None) -> Table:
+        """A row per question, the largest difference between any two first."""
+        models = [
+            {row.query_id: row for row in rows if row.query_id is not ALL}
+            for rows in self.differences(scorer).values()
+        ]
+        order = sorted(models[0], key=lambda q: -max(abs(rows[q].value or 0.0) for rows in models))
+        cells = tuple(
+            (Cell(self.named(q)), *(bound_cell(rows[q]) for rows in models)) for q in order[:shown]
+        )
+        more = len(order) - len(cells)
+        title = f"{scorer.name}: each question beside {self.baseline}"
+        note = f"{more:,} more differ less: --format csv has all" if more else ""
+        return Table(title, ("Question", *self.labels[1:]), cells, note)
+
+    def _leaderboard(self, scorer: Scorer) -> Table:
+        def at_most(upper: float | None) -> Cell:
+            return Cell(DASH) if upper is None else Cell(f"≤ {above(upper)}", upper)
+
+        kind = "excess" if self.against_control(scorer) else "leakage"
+        columns: dict[str, Callable[[dict[str, Any]], Cell]] = {
+            "Model": lambda row: Cell(row["model"]),
+            f"Certified {kind}, mean": lambda row: at_most(row["certified"]),
+            "Worst question": lambda row: at_most(self.certified(row["model"], scorer, worst=True)),
+            "Leakage, mean": lambda row: bound_cell(
+                self.leakage(row["model"], scorer, scope="mean")
+            ),
+            "Draws": lambda row: count_cell(row["draws"]),
+        }
+        notes = [f"Each by itself, {percent(self.confidence)}; more draws lower an upper end too."]
+        if self.utility is not None:
+            columns |= {
+                self.utility: lambda row: number_cell(row["value"]),
+                "Front": lambda row: Cell("yes" if row["front"] else ""),
+            }
+            notes.append("Front: no other model leaks less and is at least as useful.")
+        if kind == "leakage":
+            notes.append("Chance is not subtracted: not every model has a control.")
+        title = f"{scorer.name}: leaderboard, by upper ends"
+        note = f"{' '.join(notes)}\n{counted(self.ledgers)}"
+        return table_of(title, columns, self.leaderboard(scorer), note)
+
+
+def _figures(row: EstimateRow | None) -> dict[str, Json]:
+    if row is None:  # of a mean that is not known
+        return dict.fromkeys(_FIGURES)
+    jointly = row.query_id is not ALL
+    figures = (row.value, row.lower, row.upper, row.confidence, jointly, row.n, row.method)
+    return dict(zip(_FIGURES, (row.quantity, *figures), strict=True))
+
+
+def front(points: Mapping[str, tuple[float | None, float | None]]) -> frozenset[str]:
+    """The names of the points (leakage, utility) that no other is better than in both."""
+    whole = {
+        name: (leak, use)
+        for name, (leak, use) in points.items()
+        if leak is not None and use is not None
+    }
+    return frozenset(
+        name
+        for name, (leak, use) in whole.items()
+        if not any(a <= leak and u >= use and (a, u) != (leak, use) for a, u in whole.values())
+    )
+
+
+def differing(
+    facts: Mapping[str, Mapping[str, str]], leave_out: Collection[str] = ()
+) -> dict[str, dict[str, str]]:
+    """The facts that are not the same for all labels: by fact, what each label has."""
+    every = dict.fromkeys(fact for own in facts.values() for fact in own if fact not in leave_out)
+    table = {fact: {la: own.get(fact, DASH) for la, own in facts.items()} for fact in every}
+    return {fact: values for fact, values in table.items() if len(set(values.values())) > 1}

@@ -1,0 +1,235 @@
+"""Runs beside each other: how much more or less each leaks than the first, and what that costs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from leakbound.bounding.comparisons import (
+    difference_rows,
+    mean_of,
+    median_of,
+    share_nothing,
+    standing_rows,
+)
+from leakbound.errors import InputError, MixError
+from leakbound.presenting.compared import UTILITY, Comparison, differing
+from leakbound.presenting.methods import MethodComparison, MethodStanding
+from leakbound.presenting.summary import metrics_of
+from leakbound.presenting.view import ArmView, require_same_questions, sampled_targets
+from leakbound.scorers import make_scorer
+from leakbound.store import Arm, EstimateRow, Estimates, Run
+from leakbound.store.identity import which_model
+from leakbound.stress import named_stress
+from leakbound.types import Scorer
+
+_NUMBERED = re.compile(r"[-_. ]*(?:seed[-_. ]*)?\d+$")  # what tells the seeds of a method apart
+_ITS_OWN = {"model", "drawn as", "weights", "run", "outputs"}  # facts that no two models share
+
+
+def compare(
+    runs: Sequence[Run | str | Path] | Mapping[str, Run],
+    *,
+    confidence: float = 0.99,
+    utility: str | None = None,
+    under: str = "",
+) -> Comparison:
+    """Set finished runs beside the first of them: paired by question, all differences at once.
+
+    Every model that was sampled in its questions' own words is compared, under each of its
+    decodings; the first of the first run is the baseline. What differs in how they were made is
+    part of the result. Questions are named by their words too, unless one of the runs is redacted.
+
+    Args:
+        runs: open runs, see `leakbound.load`, or their folders; shown by the folders' names, or
+            by the labels under which they are given.
+        confidence: at which all differences of one scorer hold at once, in (0, 1).
+        utility: the metric that stands for it in the leaderboard (None: the first of model
+            utility, ROUGE-L recall of the retain set and choice accuracy that all runs have).
+        under: compare them put through this stress, as it was named when they were; see
+            `leakbound.stress` (default, empty: under none).
+
+    Returns:
+        The comparison, with the differences of every model to the first under each scorer that
+            all runs were bounded by.
+
+    Raises:
+        InputError: for fewer than two models, a run that is named twice, two folders of one name,
+            a confidence outside (0, 1), and a stress that is none.
+        MixError: for runs that asked other questions, used no scorer in common, lack the metric,
+            were not put through the stress, or hold the same draws.
+    """
+    named = _named(runs)
+    targets = sampled_targets(named, named_stress(under) if under else "")
+    if len(targets) < 2:
+        raise InputError(
+            f"a comparison needs two models that were sampled, got {_listed([*targets])}. Name "
+            "another run, or one with several decodings."
+        )
+    scorers = _common(named)
+    chosen = _utility(named, utility)
+    _require_apart(targets)
+    baseline, *others = targets
+    first, first_run = targets[baseline].arm, next(iter(named.values()))
+    withheld = any(run.redacted for run in named.values())
+    made = {label: model.facts for label, model in targets.items()}
+    rows: list[EstimateRow] = []
+    for scorer in scorers:
+        rows += difference_rows(
+            {label: targets[label].arm for label in others},
+            first,
+            scorer,
+            questions=len(first_run.questions),
+            confidence=confidence,
+        )
+        for label, model in targets.items():
+            rows += standing_rows(label, model.run, model.arm, scorer, confidence)
+    return Comparison(
+        baseline=baseline,
+        labels=tuple(targets),
+        confidence=confidence,
+        made=differing(made, leave_out=_ITS_OWN),
+        scorers=scorers,
+        statements=Estimates(tuple(rows)),
+        alike=tuple(la for la in others if not share_nothing([targets[la].arm], [first])),
+        draws={label: model.arm.usage.draws for label, model in targets.items()},
+        utility=chosen,
+        useful={label: metrics_of(model.run, "target") for label, model in targets.items()},
+        ledgers={label: model.ledger for label, model in targets.items()},
+        questions={} if withheld else {query.id: query.text for query in first_run.questions},
+    )
+
+
+def compare_methods(
+    runs: Sequence[Run | str | Path] | Mapping[str, Run],
+    *,
+    confidence: float = 0.95,
+    under: str = "",
+) -> MethodComparison:
+    """Set methods side by side, each by its median over the seeds that models were trained from.
+
+    A method's runs are those whose labels are alike but for a number at their end: `npo-0` to
+    `npo-4`. Of fewer seeds than a two-sided statement needs the lower end alone is told.
+
+    Args:
+        runs: open runs, see `leakbound.load`, or their folders; shown by the folders' names, or
+            by the labels under which they are given.
+        confidence: of each statement, in (0, 1).
+        under: compare them put through this stress, as it was named when they were; see
+            `leakbound.stress` (default, empty: under none).
+
+    Returns:
+        The standing of every method under each scorer that all runs were bounded by.
+
+    Raises:
+        InputError: for fewer seeds than any statement needs.
+        MixError: for runs that asked other questions, used no scorer in common, hold models of
+            one training or the same draws, have several decodings, or of which some have a
+            control.
+    """
+    named = _named(runs)
+    stress = named_stress(under) if under else ""
+    targets = sampled_targets(named, stress)
+    if len(targets) > len(named):
+        raise MixError("methods are compared under one decoding, and a run has several.")
+    scorers = _common(named)
+    _require_apart(targets)
+    methods: dict[str, list[str]] = {}
+    for label in named:
+        methods.setdefault(_NUMBERED.sub("", label) or label, []).append(label)
+    for method, labels in methods.items():
+        _require_trained_apart(method, {label: targets[label].arm for label in labels})
+    controls = {label: m.run.arm(m.key.control) for label, m in targets.items()}
+    lacking = [label for label, control in controls.items() if control is None]
+    if lacking and len(lacking) < len(controls):
+        raise MixError(f"of these runs {_listed(lacking)} have no control. Give each one, or none.")
+
+    def standing(method: str, scorer: Scorer) -> MethodStanding:
+        labels = methods[method]
+        bounds = [mean_of(targets[label].arm, controls[label], scorer) for label in labels]
+        median = median_of(bounds, confidence)
+        means = [bound(confidence=confidence, side="both").value for bound in bounds]
+        values = [None if value != value else float(value) for value in means]
+        return MethodStanding(
+            method=method, median=median, seeds=dict(zip(labels, values, strict=True))
+        )
+
+    return MethodComparison(
+        standings={s.name: tuple(standing(m, s) for m in methods) for s in scorers},
+        excess=not lacking,
+        under=stress,
+        confidence=confidence,
+        ledgers={label: model.ledger for label, model in targets.items()},
+    )
+
+
+def _require_trained_apart(method: str, arms: Mapping[str, Arm]) -> None:
+    """Refuse one model twice: a seed that is counted twice is no second seed."""
+    label_of: dict[str, str] = {}
+    for label, arm in arms.items():
+        if (model := which_model(arm.spec)) is not None:
+            other = label_of.setdefault(model, label)
+            if other != label:
+                raise MixError(
+                    f"{other!r} and {label!r} of the method {method!r} are of one model. Name a "
+                    "run for each seed that it was trained from."
+                )
+
+
+def _named(runs: Sequence[Run | str | Path] | Mapping[str, Run]) -> dict[str, Run]:
+    """The runs, opened, by their labels or the names of their folders."""
+    if isinstance(runs, Mapping):
+        return dict(runs)
+    opened = [run if isinstance(run, Run) else Run.open(Path(run)) for run in runs]
+    named = {run.path.resolve().name: run for run in opened}
+    if len({run.path.resolve() for run in opened}) < len(opened):
+        raise InputError("one run was given twice. Name another beside it.")
+    if len(named) < len(opened):
+        raise InputError("two runs have the same folder name. Rename one.")
+    return named
+
+
+def _common(runs: Mapping[str, Run]) -> tuple[Scorer, ...]:
+    """The scorers that all runs were bounded under, once they are known to have asked the same."""
+    first_label, first = next(iter(runs.items()))
+    for label, run in runs.items():
+        require_same_questions(label, first_label, run, first)
+    scorers = {label: run.estimates.scorers for label, run in runs.items()}
+    common = tuple(
+        name for name in scorers[first_label] if all(name in other for other in scorers.values())
+    )
+    if not common:
+        lists = "; ".join(f"{label!r}: {_listed(names)}" for label, names in scorers.items())
+        raise MixError(
+            f"these runs have estimates under no scorer in common ({lists}). Score and bound them "
+            "alike: leakbound score RUN --scorer NAME, then leakbound bound RUN."
+        )
+    return tuple(map(make_scorer, common))
+
+
+def _require_apart(targets: Mapping[str, ArmView]) -> None:
+    """Refuse the same draws twice: their difference is 0 by construction."""
+    label_of: dict[str, str] = {}
+    for label, model in targets.items():
+        other = label_of.setdefault(model.drawn_as, label)
+        if other != label:
+            raise MixError(f"{other!r} and {label!r} hold the same draws. Name each run once.")
+
+
+def _utility(runs: Mapping[str, Run], wanted: str | None) -> str | None:
+    """The metric that stands for utility, which all runs have; None where there is none."""
+    measured = {label: metrics_of(run, "target") for label, run in runs.items()}
+    if wanted is None:
+        return next((m for m in UTILITY if all(m in own for own in measured.values())), None)
+    for label, own in measured.items():
+        if wanted not in own:
+            raise MixError(
+                f"run {label!r} has no metric {wanted!r}; it has {_listed([*own])}. Name another, "
+                "or evaluate it with --metrics."
+            )
+    return wanted
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names)) or "none"

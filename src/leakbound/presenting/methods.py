@@ -1,0 +1,125 @@
+"""Methods side by side, each over the seeds that its models were trained from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean, stdev
+
+from leakbound.presenting.sentences import counted
+from leakbound.presenting.table import (
+    Cell,
+    Interval,
+    Table,
+    bound_cell,
+    count_cell,
+    floor_cell,
+    table_of,
+    written,
+)
+from leakbound.stats import Estimate, percent
+from leakbound.text.counting import Ledger
+from leakbound.text.shown import DASH, number
+from leakbound.types import Json, to_json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodStanding:
+    """A method under one scorer.
+
+    Attributes:
+        method: by its name.
+        median: over its training seeds, of the mean over the questions; an upper end of 1 says
+            nothing.
+        seeds: what each of its models leaks, by the label of its run.
+    """
+
+    method: str
+    median: Estimate
+    seeds: Mapping[str, float | None]
+
+    @property
+    def values(self) -> list[float]:
+        """The values of the seeds."""
+        return [value for value in self.seeds.values() if value is not None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodComparison:
+    """Methods over their seeds.
+
+    Attributes:
+        standings: of the methods, by scorer.
+        excess: whether it is what lies beyond the control, else what leaks.
+        under: the stress that all were put through; empty for none.
+        confidence: of each statement by itself.
+        ledgers: by the label of each run, how the draws are counted.
+    """
+
+    standings: Mapping[str, tuple[MethodStanding, ...]]
+    excess: bool
+    under: str
+    confidence: float
+    ledgers: Mapping[str, Ledger] = field(default_factory=dict)
+
+    def tables(self) -> Iterator[Table]:
+        """One a scorer, a row a method, the least first."""
+        for scorer, standings in self.standings.items():
+            yield self._table(scorer, standings)
+
+    def _table(self, scorer: str, standings: Sequence[MethodStanding]) -> Table:
+        kind = "excess over the control" if self.excess else "leakage"
+        columns = {
+            "Method": lambda row: Cell(row.method),
+            "Seeds": lambda row: count_cell(len(row.seeds)),
+            f"Median {kind}": lambda row: (bound_cell if row.median.side == "both" else floor_cell)(
+                Interval.of(row.median)
+            ),
+            "Each seed": lambda row: Cell(", ".join(map(number, sorted(row.values))), prose=True),
+            "Mean ± sd of the seeds": _spread_cell,
+        }
+        ranked = sorted(standings, key=lambda row: float(row.median.value))
+        under = f", under {self.under}" if self.under else ""
+        note = (
+            f"Of each method the median over training seeds, {percent(self.confidence)}, each by "
+            "itself; the seeds' values, mean and spread describe these models and bound nothing."
+        )
+        title = f"{scorer}: methods by their median {kind}{under}"
+        return table_of(title, columns, ranked, "\n".join([note, counted(self.ledgers)]))
+
+    def to_dict(self) -> dict[str, Json]:
+        """Every statement, unrounded."""
+        return {
+            "confidence": self.confidence,
+            "under": self.under,
+            "ledgers": {label: {**own.to_dict()} for label, own in self.ledgers.items()},
+            "rows": [*self._rows()],
+        }
+
+    def written(self, form: str) -> str:
+        """As Markdown, LaTeX or CSV."""
+        return written(form, self.tables(), self._rows())
+
+    def _rows(self) -> Iterator[dict[str, Json]]:
+        for scorer, standings in self.standings.items():
+            for standing in standings:
+                median = standing.median
+                yield {
+                    "scorer": scorer,
+                    "method": standing.method,
+                    "seeds": len(standing.seeds),
+                    "of": "excess" if self.excess else "leakage",
+                    "value": float(median.value),
+                    "lower": float(median.lower),
+                    "upper": float(median.upper),
+                    "side": median.side,
+                    "each": to_json(list(standing.seeds.values())),
+                }
+
+
+def _spread_cell(standing: MethodStanding) -> Cell:
+    """None where the spread is 0, or one value has none: they would pass for a bound."""
+    spread = stdev(standing.values) if len(standing.values) > 1 else 0.0
+    if not spread:
+        return Cell(DASH)
+    return Cell(f"{number(fmean(standing.values))} ± {number(spread)}")

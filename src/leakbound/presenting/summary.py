@@ -1,0 +1,117 @@
+"""Tables of a console: those of a page, with the columns there is room for, and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from leakbound import stats
+from leakbound.bounding.claims import clean_questions
+from leakbound.planning.metrics import by_chance, stored_metrics
+from leakbound.presenting import sentences, tables
+from leakbound.presenting.questions import FOUND_COLUMNS, found_table
+from leakbound.presenting.table import Table, number_cell
+from leakbound.presenting.view import View, read_view
+from leakbound.store import Run
+from leakbound.store.arm_key import Model
+from leakbound.types import Scorer
+
+
+def metrics_table(run: Run) -> Table | None:
+    """The stored metrics, a row each and a column for every model; None where there are none."""
+    stored = stored_metrics(run)
+    if "arms" not in stored:
+        return None
+    models = stored["arms"]
+    rows = (
+        (name, *(number_cell(models[model]["metrics"][name]["value"]).text for model in models))
+        for name in models["target"]["metrics"]
+    )
+    parts = stored["fingerprint"]["parts"]
+    sizes = ", ".join(f"{part} {facts['prompts']:,}" for part, facts in parts.items())
+    notes = [f"of {run.record.benchmark.name}, prompts: {sizes}"]
+    lacking: dict[str, list[str]] = {}
+    for name, why in stored["left_out"].items():
+        lacking.setdefault(why, []).append(name)
+    notes += [f"left out for want of {why}: {', '.join(names)}" for why, names in lacking.items()]
+    notes += by_chance(models)
+    if fluency := stored["fingerprint"].get("classifier"):
+        notes.append(f"fluency: {fluency['model']}, of at most {fluency['tokens']} first tokens")
+    return Table.plain("Metrics", ("metric", *models), rows, "\n".join(notes))
+
+
+def metrics_of(run: Run, model: Model) -> Mapping[str, float]:
+    """The stored metrics of one model of a run that have a value, by name; empty for none."""
+    metrics = stored_metrics(run).get("arms", {}).get(model, {}).get("metrics", {})
+    return {name: row["value"] for name, row in metrics.items() if row["value"] is not None}
+
+
+def clean_table(run: Run, scorer: Scorer, limit: float, confidence: float) -> Table:
+    """A row for each sampled arm of the target: how many questions are clean, and which are not."""
+    rows = []
+    for arm in run.arms.values():
+        if arm.decoding.greedy or not arm.key.own_words or arm.key.is_control:
+            continue
+        query_ids, clean = clean_questions(arm, scorer, limit, confidence)
+        doubtful = [q for q, holds in zip(query_ids, clean.holds, strict=True) if not holds]
+        named = ", ".join(doubtful[:8]) + (", …" if len(doubtful) > 8 else "")
+        rows.append((arm.name, f"{sum(clean.holds)} of {len(query_ids)}", named or "none"))
+    return Table.plain(
+        f"{scorer.name}: questions proved to leak at most {limit:g}",
+        ("arm", "proved", "not proved"),
+        rows,
+        f"all proved ones hold at once, {stats.percent(confidence)} (Holm); not proved does not "
+        "mean leaking",
+    )
+
+
+SHOWN = 10  # questions of those that were attacked
+
+
+def summary(run: Run) -> list[Table]:
+    """The tables of a run for a console: those of each scorer, rewritings, and metrics.
+
+    A line that is below a table is not repeated below another.
+    """
+    shown: list[Table] = []
+    if run.estimates:
+        view = read_view(run)
+        shown += [table for scorer in view.scorers for table in _of_scorer(view, scorer)]
+        if view.tried:
+            note = "\n".join(map(sentences.without_rewriting, view.tried.values()))
+            shown.append(replace(tables.tried_table(view), note=note))
+    metrics = metrics_table(run)
+    seen: set[str] = set()
+    for i, table in enumerate(shown):
+        lines = [line for line in table.note.splitlines() if line not in seen]
+        seen.update(lines)
+        shown[i] = replace(table, note="\n".join(lines))
+    return [*shown, metrics] if metrics else shown
+
+
+def _of_scorer(view: View, scorer: Scorer) -> Iterator[Table]:
+    yield _first(view, scorer)
+    if readings := tables.readings_table(view, scorer):
+        yield readings
+    for grid in view.grids:
+        if grid.scorer == scorer.name:
+            cells = tables.decodings_table(grid)
+            cells = cells.only("Decoding", "Mean over the questions", f"leak@{grid.k}")
+            yield replace(cells, note="\n".join(sentences.of_grid(grid)))
+    for spec in (tables.PROTOCOLS, tables.GAPS, tables.STRESS, tables.ATTACKED):
+        if getattr(view, spec.arms):
+            yield tables.painted(spec, view, scorer, console=True)
+    if view.attacks:
+        table = found_table(view, scorer).only(*FOUND_COLUMNS)
+        more = f", the {SHOWN} that leak most" if len(table.rows) > SHOWN else ""
+        yield replace(table, title=f"{table.title}{more}", rows=table.rows[:SHOWN])
+
+
+def _first(view: View, scorer: Scorer) -> Table:
+    """The models; a decoding that is the same for all is in the title."""
+    table = tables.painted(tables.SUMMARY, view, scorer, console=True)
+    decodings = {model.arm.decoding.name for model in view.every}
+    if len(decodings) == 1:
+        others = (column for column in table.columns if column != "Decoding")
+        table = replace(table.only(*others), title=f"{table.title}, {decodings.pop()}")
+    return replace(table, lead=sentences.lead(view, scorer))

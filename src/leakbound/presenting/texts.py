@@ -1,0 +1,314 @@
+"""The texts behind the numbers: a pass over an arm's completions, and which of their words leak."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import repeat
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from leakbound.inputs import evidence
+from leakbound.scorers import make_scorer
+from leakbound.scoring.score import slug
+from leakbound.store import Arm
+from leakbound.store.tables import completions_of
+from leakbound.text.counting import visible
+from leakbound.text.keywords import answer_keywords
+from leakbound.types import Completion, Prompt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """A distinct completion of a question.
+
+    Attributes:
+        text: its text; None: withheld.
+        count: the number of draws of the question that gave it.
+        share: that number as a fraction of the question's draws.
+        mass: its known probability if it was explored; the draws are then those of the remainder.
+        logprob: of the likeliest token sequence with this text, under the decoding; None: unknown.
+        scores: one per scorer, in [0, 1]; None if the scorer could not decide.
+        parts: its visible thought and its answer; None: there is no visible thought, or withheld.
+    """
+
+    text: str | None
+    count: int
+    share: float
+    mass: float
+    logprob: float | None
+    scores: tuple[float | None, ...]
+    parts: tuple[str, str] | None = None
+
+    @property
+    def leaks(self) -> bool:
+        """True if any scorer says full leak."""
+        return 1.0 in self.scores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Texts:
+    """The completions of a question that are shown, and the number of the others.
+
+    Attributes:
+        greedy: the greedy answer; None: there is none.
+        shown: the completions that are shown, the most frequent first, then high scores.
+        left_out: the number of completions that are not shown.
+        left_out_draws: their draws.
+        left_out_mass: their known mass.
+    """
+
+    greedy: Text | None
+    shown: tuple[Text, ...]
+    left_out: int
+    left_out_draws: int
+    left_out_mass: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """A question's distinct texts, the likeliest first.
+
+    Attributes:
+        rows: the columns of `_ROWS`, and the scores of each scorer.
+        drawn: the number of all draws, those that never came included.
+    """
+
+    rows: pa.Table
+    drawn: int
+
+    def texts(self, places: Sequence[int]) -> list[Text]:
+        """The texts at these places."""
+        rows = self.rows.take(pa.array(places, pa.int64())).to_pylist()
+        return [self._text(*list(row.values())[1:]) for row in rows]
+
+    def _text(
+        self, text: str, count: int, mass: float, logprob: float | None, *scores: float | None
+    ) -> Text:
+        thought, thinks, answer = text.rpartition(_ANSWER)
+        return Text(
+            text=f"[thought] {thought} [answer] {answer}" if thinks else answer,
+            parts=(thought, answer) if thinks else None,
+            count=count,
+            share=count / max(self.drawn, 1),
+            mass=mass,
+            logprob=logprob,
+            scores=scores,
+        )
+
+
+def distinct_texts(arm: Arm, slugs: Sequence[str]) -> Iterator[tuple[str, list[Text]]]:
+    """Each question's distinct texts, the likeliest first, scored by the scorers of `slugs`."""
+    for query_id, tally in tallies(arm, slugs):
+        yield query_id, tally.texts(range(len(tally.rows)))
+
+
+def tallies(arm: Arm, slugs: Sequence[str]) -> Iterator[tuple[str, Tally]]:
+    """Each question's distinct texts, tallied.
+
+    Explored ones come by their mass, before draws by their number; true answers that were only
+    teacher-forced are no draws. Holds the texts of the questions that have parts to come.
+    """
+    last = {query_id: part.number for part in arm.parts for query_id in part.query_ids}
+    missing: Counter[str] = Counter()
+    for meta in arm.meta():
+        missing.update(meta.missing)
+    scores = [arm.scored.stored.table(slug)["score"] for slug in slugs]
+    waiting: list[pa.Table] = []
+    drawn = _scored(map(arm.completions, arm.parts), scores)
+    for part, events, draws in zip(arm.parts, _explored(arm, slugs), drawn, strict=True):
+        table = _distinct([*waiting, *events, draws], len(slugs))
+        done = [query_id for query_id in part.query_ids if last[query_id] == part.number]
+        complete = pc.is_in(table["query_id"], pa.array(done, pa.string()))
+        waiting = [table.filter(pc.invert(complete))]
+        yield from _split(table.filter(complete), done, missing)
+
+
+_ROWS = pa.schema(
+    [
+        *((name, pa.string()) for name in ("query_id", "text")),
+        ("count", pa.int64()),
+        *((name, pa.float64()) for name in ("mass", "logprob")),
+    ]
+)
+"""The columns read of draws and of explored outputs; 0 or nothing where a table lacks one."""
+
+
+def _scored(tables: Iterable[pa.Table], scores: Sequence[pa.ChunkedArray]) -> Iterator[pa.Table]:
+    """The outputs of each of these tables; scores stand in the order of their rows."""
+    start = 0
+    for table in tables:
+        rows = _rows(table)
+        for name, column in zip(_scores_of(len(scores)), scores, strict=True):
+            rows = rows.append_column(name, column.slice(start, table.num_rows))
+        start += table.num_rows
+        # a draw, or a whole output that was explored; an output that was only forced is neither
+        if "count" in table.column_names:
+            yield rows.filter(pc.greater(table["count"], 0))
+        else:
+            yield rows.filter(pc.and_(table["ended"], pc.not_equal(table["mass"], 0.0)))
+
+
+def _scores_of(scorers: int) -> list[str]:
+    """The columns of so many scorers."""
+    return [f"score {i}" for i in range(scorers)]
+
+
+def _rows(table: pa.Table) -> pa.Table:
+    absent = {"count": 0, "mass": 0.0}
+
+    def column(name: str, kind: pa.DataType) -> pa.Array:
+        if name == "text":
+            return _whole_texts(table)
+        if name in table.column_names:
+            return table[name].cast(kind)
+        return pa.repeat(pa.scalar(absent.get(name), kind), table.num_rows)
+
+    return pa.table([column(field.name, field.type) for field in _ROWS], schema=_ROWS)
+
+
+_ANSWER = "\x1e[answer]\x1e"  # between thought and answer in a column of texts
+
+
+def _whole_texts(table: pa.Table) -> pa.ChunkedArray:
+    """The answer of each output, with its visible thought where it has one."""
+    if table["thought"].null_count == table.num_rows:
+        return table["answer"]
+    pairs = zip(*(table[name].to_pylist() for name in ("answer", "thought")), strict=True)
+    whole = (f"{t}{_ANSWER}{a}" if visible(t) else a for a, t in pairs)
+    return pa.array(whole, pa.string())
+
+
+def _explored(arm: Arm, slugs: Sequence[str]) -> Iterator[list[pa.Table]]:
+    """The complete outputs that exploring each part found; a range of scores is none."""
+    if not arm.explored:
+        return repeat([], len(arm.parts))
+    ranges = [arm.masses.ranges.table(slug) for slug in slugs]
+    exact = [pc.if_else(pc.equal(r["low"], r["high"]), r["low"], None) for r in ranges]
+    return ([table] for table in _scored(arm.masses.tables(), exact))
+
+
+def _distinct(tables: Sequence[pa.Table], scorers: int) -> pa.Table:
+    """A row for each text of a query, in the order they came, with all its draws and mass."""
+    of_first = pc.ScalarAggregateOptions(skip_nulls=False)
+    scores = _scores_of(scorers)
+    grouped = (
+        pa.concat_tables(tables)
+        .group_by(["query_id", "text"], use_threads=False)
+        .aggregate(
+            [
+                *(("count", "sum"), ("mass", "sum"), ("logprob", "max")),
+                *((name, "first", of_first) for name in scores),
+            ]
+        )
+    )
+    names = ["query_id", "text", "count_sum", "mass_sum", "logprob_max"]
+    return grouped.select([*names, *(f"{name}_first" for name in scores)]).rename_columns(
+        [*_ROWS.names, *scores]
+    )
+
+
+def _split(
+    table: pa.Table, query_ids: Sequence[str], missing: Mapping[str, int]
+) -> Iterator[tuple[str, Tally]]:
+    """The texts of each of these queries, the likeliest first."""
+    place = pc.index_in(table["query_id"], pa.array(query_ids, pa.string())).to_numpy()
+    order = np.lexsort((-table["count"].to_numpy(), -table["mass"].to_numpy(), place))
+    table = table.take(pa.array(order))
+    starts = np.searchsorted(place[order], np.arange(len(query_ids) + 1)).tolist()
+    for query_id, start, end in zip(query_ids, starts, starts[1:], strict=False):
+        rows = table.slice(start, end - start)
+        yield query_id, Tally(rows, (pc.sum(rows["count"]).as_py() or 0) + missing.get(query_id, 0))
+
+
+def shown_texts(
+    arm: Arm, greedy: Arm | None, scorers: Sequence[str], count: int, redact: bool
+) -> Iterator[tuple[str, Texts]]:
+    """The texts shown of every question, `count` of each kind, beside its greedy answer."""
+    slugs = [slug(make_scorer(name)) for name in scorers]
+    tallied = tallies(greedy, slugs) if greedy else ()
+    answers = {query_id: tally.texts([0])[0] for query_id, tally in tallied if len(tally.rows)}
+    for query_id, tally in tallies(arm, slugs):
+        yield query_id, chosen_texts(tally, answers.get(query_id), count, redact)
+
+
+def chosen_texts(tally: Tally, greedy: Text | None, count: int, redact: bool) -> Texts:
+    """The most frequent texts, then of the others those that score highest, the first scorer's.
+
+    `count`: how many of each kind.
+    """
+    counts, masses, scores = (
+        tally.rows[name].to_numpy() for name in ("count", "mass", _scores_of(1)[0])
+    )
+    frequent = min(count, len(counts))
+    others = scores[frequent:]
+    scoring = np.argsort(np.where(others > 0, -others, np.inf), kind="stable")
+    scoring = scoring[: np.count_nonzero(others > 0)][:count] + frequent
+    shown = [*range(frequent), *scoring.tolist()]
+    return Texts(
+        greedy=greedy and withheld(greedy, redact),
+        shown=tuple(withheld(text, redact) for text in tally.texts(shown)),
+        left_out=len(counts) - len(shown),
+        left_out_draws=int(counts.sum() - counts[shown].sum()),
+        left_out_mass=math.fsum([*masses.tolist(), *(-masses[shown]).tolist()]),
+    )
+
+
+def withheld(text: Text, redact: bool) -> Text:
+    return replace(text, text=None, parts=None) if redact else text
+
+
+def drawn_sureness(arm: Arm) -> dict[str, float]:
+    """Return the mean log-probability, at T = 1, of the arm's own draws of every query."""
+    drawn: dict[str, list[Completion]] = {}
+    for part in arm.parts:
+        for query_id, completion in completions_of(arm.completions(part)):
+            if completion.count:
+                drawn.setdefault(query_id, []).append(completion)
+    return {
+        query_id: evidence(completions, "mean_logprob")
+        for query_id, completions in drawn.items()
+        if all(completion.model_logprob is not None for completion in completions)
+    }
+
+
+def leaking_words(question: Prompt) -> re.Pattern[str] | None:
+    """A pattern for the words that give a question's answer away; None where none are known.
+
+    They are its keywords, or else the words of its answer that say something and that the question
+    does not hold. They are to be seen in a text; what a text scores is its scorer's to say.
+    """
+    words = question.keywords or answer_keywords(question.question, question.answer or "")
+    parts = [re.sub(r"\s+", r"\\s+", re.escape(w.strip()).replace(r"\ ", " ")) for w in words]
+    terms = sorted(filter(None, parts), key=len, reverse=True)  # the longest that fits is marked
+    return re.compile(rf"(?<!\w)(?:{'|'.join(terms)})(?!\w)", re.IGNORECASE) if terms else None
+
+
+def excerpt(pattern: re.Pattern[str] | None, text: str, most: int) -> str:
+    """A text of at most so many characters, or those around the first place that leaks."""
+    match = pattern.search(text) if pattern and len(text) > most else None
+    start = 0 if match is None else min(max(match.start() - most // 2, 0), len(text) - most)
+    return f"…{text[start:]}" if start else text
+
+
+def pieces(pattern: re.Pattern[str] | None, text: str) -> list[str]:
+    """The text in pieces, every second of which leaks; together they are the text.
+
+    Words that leak and stand side by side are one piece.
+    """
+    parts = [""]
+    end = 0
+    for match in pattern.finditer(text) if pattern else ():
+        between, end = text[end : match.start()], match.end()
+        if len(parts) > 1 and between.isspace():
+            parts[-2] += between + match[0]
+        else:
+            parts[-1] += between
+            parts += [match[0], ""]
+    parts[-1] += text[end:]
+    return parts

@@ -1,0 +1,344 @@
+"""The verdict on a model: one word, one number, one leaking answer, and how sure that is.
+
+Terminal, page, notebook and Python show this value. It is about the first scorer of a run and its
+first decoding, which were fixed before anything was drawn, and the questions in their own words.
+Its statements about a model next to its control are valid simultaneously: see
+`stats.excess_of_mean_and_worst`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from leakbound.bounding.rows import CLAIMS
+from leakbound.errors import InputError
+from leakbound.planning.before_drawing import unmatched
+from leakbound.presenting import sentences
+from leakbound.presenting.specification import how_drawn
+from leakbound.presenting.table import Interval, interval
+from leakbound.presenting.view import ArmView, Row, View, read_view
+from leakbound.stats import percent
+from leakbound.stats.about import Beyond
+from leakbound.store import CERTIFICATE, ExploredDraws, Run
+from leakbound.store.files import digest_of, read_json
+from leakbound.text.shown import as_html, as_lines, many, number
+from leakbound.types import Prompt, Scorer
+
+Kind = Literal[
+    "leaks", "not shown", "below", "uncontrolled", "above", "not above", "unknown"
+]  # fmt: skip
+_SHOWN = 160  # characters of a text that is quoted
+_THAN = "more than the control"
+_UNCONTROLLED = "(no control: chance is not subtracted)"
+_EVERYWHERE = "on average and at the worst question"
+_WORST_ALONE = "at the worst question, not shown on average"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeakingAnswer:
+    """An answer that leaks, beside the greedy answer of its question.
+
+    Attributes:
+        question: in its own words.
+        greedy, leak: the answers; None where they are withheld, or there is no greedy one.
+        hidden: whether the greedy answer shows less than this one.
+        how_often: how many draws of the question gave it.
+    """
+
+    question: str
+    greedy: str | None
+    leak: str | None
+    hidden: bool
+    how_often: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Verdict:
+    """The verdict on one model: what a run shows of it.
+
+    Attributes:
+        model: what was evaluated, by the label it has in the run, and its name.
+        kind: what sort of verdict it is; a page chooses its marks by it.
+        word: the verdict.
+        where: what it holds of.
+        limit: what was decided of the limit that the study named; empty where it named none.
+        number: the quantity that the verdict rests on; None where not every question was drawn.
+        of: what quantity that is.
+        proved: what is proved without sampling error; empty where nothing is.
+        seen: how many draws leak; empty where they are not counted.
+        example: one leaking answer; None where there is none, or texts were not read.
+        sure: how sure it is, and of what.
+        stressed: what it leaks under the worst of the stresses it was put through; empty without.
+        beside: how much more than other questions these leak; empty where none were asked.
+        reads: in which part of its outputs it leaks, or which part all of this is about; empty
+            without thoughts.
+        departures: what is not as the benchmark has it; empty where all is.
+        warning: what does not fit together; empty where all does.
+        certificate: what the run's certificate says; empty where there is none.
+        outputs: how the draws are counted, in words; and as numbers in `ledger`.
+        ledger: the number of draws in each class, by name.
+    """
+
+    model: str
+    kind: Kind
+    word: str
+    where: str
+    limit: str = ""
+    number: Interval | None = None
+    of: str = ""
+    proved: str = ""
+    seen: str = ""
+    example: LeakingAnswer | None = None
+    sure: str = ""
+    stressed: str = ""
+    beside: str = ""
+    reads: str = ""
+    departures: str = ""
+    warning: str = ""
+    certificate: str = ""
+    outputs: str = ""
+    ledger: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def headline(self) -> str:
+        """The verdict in one line, without the model's name."""
+        return " ".join(filter(None, [self.word, self.where]))
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """All of it, a sentence a line, but for what the answers say."""
+        figure = "" if self.number is None else f"{interval(self.number)} {self.of}"
+        first = (self.headline, self.limit, figure, self.reads, self.proved, self.seen)
+        more = (self.outputs, self.warning, self.sure, self.beside, self.stressed)
+        return tuple(filter(None, [*first, *more, self.departures, self.certificate]))
+
+    @property
+    def quoted(self) -> tuple[str, ...]:
+        """The leaking answer and the greedy one, a line each; empty without one."""
+        if (example := self.example) is None:
+            return ()
+        often = example.how_often
+        if example.leak is None:
+            return (f"answers are withheld: the run is redacted (a leaking one: {often})",)
+        lines = [f"asked: {_short(example.question)}"]
+        if example.greedy is not None:
+            label = "the greedy answer hides it" if example.hidden else "the greedy answer"
+            lines.append(f"{label}: {_short(example.greedy)}")
+        return (*lines, f"a sampled answer leaks it ({often}): {_short(example.leak)}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field as JSON holds it, and the verdict in one line; `reads` where it says any."""
+        fields = {name: value for name, value in asdict(self).items() if name != "reads" or value}
+        return {"headline": self.headline, **fields}
+
+    def __repr__(self) -> str:
+        return as_lines(f"{self.model}: {self.headline}", zip(self.lines[1:]))
+
+    def _repr_html_(self) -> str:
+        return as_html(f"{self.model}: {self.headline}", zip(self.lines[1:]))
+
+
+def show(run: Run, *, texts: bool = False) -> Verdict:
+    """The verdict on the model that a run evaluated, by its first scorer and decoding.
+
+    Both were fixed before anything was drawn. It speaks of the questions in their own words, and
+    all that it says of the model beside its control holds together at the run's confidence: see
+    `stats.excess_of_mean_and_worst`.
+
+    Args:
+        run: with estimates, see `leakbound.bound`.
+        texts: whether to show a leaking answer; of a run that is redacted it is withheld.
+
+    Returns:
+        The verdict: a word, the number it rests on, how sure that is, and with `texts` one leaking
+        answer beside the greedy one.
+
+    Raises:
+        InputError: the run has no estimates of its completions as they are now, or holds no
+            answers but greedy ones.
+        IncompleteError: the run is not finished.
+    """
+    shown = run_verdicts(run, texts=texts)
+    if not shown:
+        raise InputError(
+            f"`{run.path}` holds greedy answers alone, or none at all, of which there is no "
+            "verdict. Evaluate at a temperature above 0."
+        )
+    return shown[0]
+
+
+def run_verdicts(run: Run, *, texts: bool = False) -> tuple[Verdict, ...]:
+    """As `show`; empty if a run has only greedy answers, or no answer."""
+    return verdicts(read_view(run, redact=run.redacted, texts=texts))
+
+
+def verdicts(view: View) -> tuple[Verdict, ...]:
+    """One per run of a view: about its target, by the first scorer and decoding."""
+    targets: dict[str, ArmView] = {}
+    for model in view.targets if view.scorers else ():
+        targets.setdefault(model.run_label, model)
+    return tuple(_verdict(view, model, view.scorers[0]) for model in targets.values())
+
+
+def certificate(run: Run) -> str:
+    """Say in one line what the certificate in a run's folder says; empty where there is none."""
+    file = run.path / CERTIFICATE
+    if not file.exists():
+        return ""
+    try:
+        values = read_json(file, "Write it again with `leakbound certify`.")
+    except InputError as error:  # a run is shown whatever lies beside it
+        return str(error)
+    claim = values.get("claim") if isinstance(values, dict) else None
+    if not isinstance(values, dict) or not isinstance(claim, dict):
+        return f"{CERTIFICATE} is no certificate"
+    if values.get("digest") != digest_of(values):
+        return f"{CERTIFICATE} was changed after it was written"
+    return f"{CERTIFICATE}: {values.get('verdict')}, {claim.get('text')}"
+
+
+def _verdict(view: View, model: ArmView, scorer: Scorer) -> Verdict:
+    kind, word, where, row = _word(view, model, scorer)
+    limit, below = _limit(model, scorer, len(view.questions))
+    beyond = ", beyond the control" if row is not None and row.about.beyond else ""
+    within = model.ledger.within
+    where = f"{within} {where}" if kind == "uncontrolled" else f"{where}{within if row else ''}"
+    at = f"{sentences.quantity(scorer)} at the worst question{beyond}"
+    seen = "" if kind == "uncontrolled" else _seen(model, scorer)
+    departures = "; ".join(model.departures)
+    return Verdict(
+        model=sentences.named(model),
+        kind="below" if below and kind in ("not shown", "uncontrolled") else kind,
+        word=word,
+        where=where.strip(),
+        limit=limit,
+        number=None if row is None else Interval(row.value, row.lower, row.upper),
+        of="" if row is None else at,
+        seen=_with_greedy(model, scorer, seen),
+        proved=sentences.proved(view, model, scorer),
+        example=_example(view, model, scorer, row),
+        sure=_sure(view, model, scorer, row),
+        stressed=sentences.worst_stress(view, model.label, scorer),
+        beside=sentences.over_others(model, scorer),
+        reads=sentences.where_it_leaks(model, scorer),
+        departures=departures and f"departs from {view.benchmark['name']}'s defaults: {departures}",
+        warning=sentences.inconsistent(model, scorer)
+        or unmatched(model.run.record.notes, scorer.name),
+        certificate=certificate(model.run),
+        outputs=model.ledger.sentence,
+        ledger=model.ledger.to_dict(),
+    )
+
+
+def _word(view: View, model: ArmView, scorer: Scorer) -> tuple[Kind, str, str, Row]:
+    """Kind, word and place of the verdict, and the row of the worst question that it rests on."""
+    beyond: Beyond | None = "control" if model.control else None
+    mean = model.leakage(scorer, scope="mean", beyond=beyond)
+    worst = model.leakage(scorer, scope="worst question", beyond=beyond)
+    if mean is None or worst is None:
+        lacking = len(view.questions) - len(model.questions(scorer))
+        return "unknown", "NO VERDICT", f"{many(lacking, 'question')} could not be sampled", None
+    if beyond is None:
+        return "uncontrolled", _seen(model, scorer).upper() or "NO VERDICT", _UNCONTROLLED, worst
+    if worst.lower > 0:
+        where = _EVERYWHERE if mean.lower > 0 else _WORST_ALONE
+        where = where if len(view.questions) > 1 else _THAN
+        if scorer.binary:
+            return "leaks", "LEAKS", where, worst
+        return "above", "SCORES ABOVE THE CONTROL", where, worst
+    if scorer.binary:
+        return "not shown", "NOT SHOWN TO LEAK", _THAN, worst
+    return "not above", "NOT SHOWN TO SCORE ABOVE THE CONTROL", "", worst
+
+
+def _limit(model: ArmView, scorer: Scorer, questions: int) -> tuple[str, bool]:
+    """The decision on the limit that the study named, and whether every question is below it.
+
+    Each claim is decided at the confidence. All are valid simultaneously at it, as a model above
+    the limit anywhere is stated to be below only if that question's own decision is wrong.
+    """
+    claims = [claim for claim in model.per_question(scorer, quantity=CLAIMS) if claim]
+    if not claims:
+        return "", False
+    limit, sure = f"{claims[0].about.constant:g}", percent(claims[0].confidence)
+    decided = list(map(sentences.decision, claims))
+    if decided.count("holds") == questions:
+        return f"BELOW {limit} at every question ({sure}, by itself)", True
+    return (
+        f"of {many(questions, 'question')} {decided.count('holds'):,} shown below {limit}, "
+        f"{decided.count('refuted'):,} shown above ({sure} each)"
+    ), False
+
+
+def _seen(model: ArmView, scorer: Scorer) -> str:
+    """The number of draws that leak; empty for a graded scorer, and if some were never drawn."""
+    if not scorer.binary or isinstance(model.arm.spec.draws, ExploredDraws):
+        return ""
+    rows = model.leakages(scorer)
+    leaks = sum(round((row.value or 0.0) * (row.n - row.missing)) for row in rows)
+    drawn, missing = sum(row.n for row in rows), sum(row.missing for row in rows)
+    unknown = f" ({missing:,} without a score)" if missing else ""
+    if not leaks:
+        return f"none of {many(drawn, 'draw')} leaks{unknown}"
+    return f"{leaks:,} of {many(drawn, 'draw')} leak{'s' if leaks == 1 else ''}{unknown}"
+
+
+def _with_greedy(model: ArmView, scorer: Scorer, seen: str) -> str:
+    """State what draws show, and what greedy answers do; of a graded scorer nothing is counted."""
+    scores = sentences.values_of(model.greedy(scorer).values())
+    if not scorer.binary or not scores:
+        return seen
+    leak = scores.count(1.0)
+    counted = f"{leak:,} of {many(len(scores), 'greedy answer')}"
+    return f"{seen}, and {counted}" if seen else f"{counted} leak{'s' if leak == 1 else ''}"
+
+
+def _example(view: View, model: ArmView, scorer: Scorer, row: Row) -> LeakingAnswer | None:
+    """The answer that leaks most often at the question that the verdict's number is about."""
+    beyond = row.about.beyond if row is not None else None
+
+    def most_of(question: Prompt) -> float:
+        shown = model.leakage(scorer, question.id, beyond=beyond)
+        return -math.inf if not shown or shown.value is None else float(shown.value)
+
+    question = max(view.questions, key=most_of)
+    leakage, texts = model.leakage(scorer, question.id), model.texts.get(question.id)
+    if leakage is None or not leakage.value or texts is None:
+        return None
+    scoring = [text for text in texts.shown if text.scores[0]]
+    if not scoring:
+        return None
+    most = max(scoring, key=lambda text: (text.scores[0] or 0.0, text.mass, text.count))
+    score, often = most.scores[0] or 0.0, sentences.how_often(most)
+    if most.share and not most.mass:
+        often = f"{most.count:,} of {many(round(most.count / most.share), 'draw')}"
+    return LeakingAnswer(
+        question=question.question,
+        greedy=texts.greedy.text if texts.greedy else None,
+        leak=most.text,
+        hidden=texts.greedy is not None and (texts.greedy.scores[0] or 0.0) < score,
+        how_often=often if scorer.binary else f"{often}, scores {number(score)}",
+    )
+
+
+def _sure(view: View, model: ArmView, scorer: Scorer, row: Row) -> str:
+    """How sure, of what: the confidence, the questions, the draws, the decoding, the scorer."""
+    own = " in their own words" if view.reworded or view.attacks else ""
+    scope = f"{many(len(view.questions), 'question')} of {view.benchmark['name']}{own}"
+    count = len(view.scorers)
+    more = f" (the first of {count} scorers)" if count > 1 else ""
+    says = f"a leak is what {scorer.name} says" if scorer.binary else f"scores are {scorer.name}'s"
+    of_what = f"{scope}, {how_drawn(model.arm)}, at {model.arm.decoding.name}; {says}{more}"
+    if row is None:
+        return of_what
+    together = "verdict and number together" if row.about.beyond else "the number"
+    margin = ", given the measured margin" if model.arm.explored else ""
+    return f"{percent(row.confidence)} confidence, {together}{margin}: {of_what}"
+
+
+def _short(text: str) -> str:
+    """A text in one line, as a quotation."""
+    return f"“{sentences.clipped(' '.join(text.split()), _SHOWN)}”"

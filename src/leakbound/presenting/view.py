@@ -1,0 +1,608 @@
+"""Runs as a page, a console and charts show them: arms, and lookups of the statements about them.
+
+Nothing is copied from estimates or completions: both are read where something shows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Unpack
+
+from leakbound.bounding.grid import Setting, axes_of, setting_of
+from leakbound.bounding.rows import EACH, LEAKAGE
+from leakbound.errors import InputError, MixError
+from leakbound.inputs import REASONS
+from leakbound.presenting.specification import departures, facts_of
+from leakbound.presenting.texts import Texts, drawn_sureness, shown_texts
+from leakbound.scorers import make_scorer
+from leakbound.scoring.score import require_known
+from leakbound.store import (
+    ALL,
+    ATTACK,
+    CONTROL,
+    Arm,
+    ArmKey,
+    AttackRecord,
+    EstimateRow,
+    Estimates,
+    Redaction,
+    Run,
+    read_accepted,
+    read_values,
+)
+from leakbound.store.estimates import Fields
+from leakbound.store.inputs import AttackQuery, read_attack_queries
+from leakbound.store.masses import Explored
+from leakbound.study import RHO
+from leakbound.text.counting import Ledger
+from leakbound.text.shown import many, some
+from leakbound.types import Fingerprint, Prompt, Scorer, object_of
+
+Row = EstimateRow | None
+MANY = 1_000  # questions × models, of which fewer texts are shown
+LESS_SURE = "less sure than the question"
+"""The reason why input selection removes a rewriting."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmView:
+    """An arm of a run, under the name that it is shown by: its draws, and lookups of statements.
+
+    Attributes:
+        label: the name of its model in the view.
+        run_label: the name of its run in the view.
+        run: the run.
+        key: the arm that the statements are about.
+        is_control: whether it is the control of another model of the view.
+        control: the label of its control; None: it has none.
+        redacted: which texts are withheld.
+        texts_each: the number of texts per question that are shown for being frequent, and for
+            their score; 0: none are read.
+    """
+
+    label: str
+    run_label: str
+    run: Run
+    key: ArmKey
+    is_control: bool = False
+    control: str | None = None
+    redacted: Redaction = False
+    texts_each: int = 0
+    _bounded: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False, repr=False)
+
+    def where(
+        self, scorer: Scorer, question: str | None = ALL, /, **wanted: Unpack[Fields]
+    ) -> Estimates:
+        """Return the statements of one question, or of all, as `Estimates.plain` does."""
+        place: Fields = {"arm": str(self.key), "scorer": scorer.name, "query_id": question}
+        return self.estimates.plain(**place | wanted)
+
+    def first(self, scorer: Scorer, question: str | None = ALL, /, **wanted: Unpack[Fields]) -> Row:
+        """Return the first of those statements; None if there is none."""
+        return next(iter(self.where(scorer, question, **wanted)), None)
+
+    def leakage(
+        self, scorer: Scorer, question: str | None = ALL, /, **wanted: Unpack[Fields]
+    ) -> Row:
+        """Return the first statement about the leakage."""
+        quantity = LEAKAGE[0 if scorer.binary else 1]
+        return self.first(scorer, question, **Fields(quantity=quantity) | wanted)
+
+    def proof(self, scorer: Scorer, question: str) -> float:
+        """Return the lower bound that leaking texts prove of a question; 0 if they prove none."""
+        row = self.leakage(scorer, question, proved=True)
+        return row.lower if row else 0.0
+
+    def by_parameter(
+        self, scorer: Scorer, question: str | None, /, **wanted: Unpack[Fields]
+    ) -> dict[float, EstimateRow]:
+        """Return the statements by their x or k."""
+        rows = self.where(scorer, question, **wanted)
+        return {row.parameter: row for row in rows if row.parameter is not None}
+
+    def questions(self, scorer: Scorer) -> tuple[str, ...]:
+        """Return the ids of the questions that were sampled and bounded."""
+        if scorer.name not in self._bounded:
+            drawn = [query.id for query in self.arm.queries if query.id not in self.failures]
+            self._bounded[scorer.name] = tuple(q for q in drawn if self.leakage(scorer, q))
+        return self._bounded[scorer.name]
+
+    def per_question(self, scorer: Scorer, /, **wanted: Unpack[Fields]) -> list[Row]:
+        """Return for each of those questions its first statement that is wanted, or None."""
+        return [self.first(scorer, question, **wanted) for question in self.questions(scorer)]
+
+    def leakages(self, scorer: Scorer, /, **wanted: Unpack[Fields]) -> list[EstimateRow]:
+        """Return the statements about the leakage of those questions."""
+        rows = (self.leakage(scorer, q, **wanted) for q in self.questions(scorer))
+        return [row for row in rows if row is not None]
+
+    def greedy(self, scorer: Scorer) -> dict[str | None, EstimateRow]:
+        """Return the scores of the greedy answers, by question."""
+        arm = str(self.key.greedy_answers)
+        rows = self.estimates.matching(arm=arm, scorer=scorer.name, quantity="greedy score")
+        return {row.query_id: row for row in rows}
+
+    @cached_property
+    def estimates(self) -> Estimates:
+        """All statements of the run."""
+        return self.run.estimates
+
+    @property
+    def arm(self) -> Arm:
+        """The arm; of an attack the one of the first decoding."""
+        return self._arms[0]
+
+    @property
+    def drawn_as(self) -> str:
+        """An identity that arms with the same draws share, as imported controls do."""
+        copied = self.arm.spec.copied
+        return self.arm.identity if copied is None else copied.identity
+
+    @cached_property
+    def _arms(self) -> list[Arm]:
+        """The arms that drew: of an attack one per decoding, else one."""
+        keys = [self.key]
+        if self.key in (ATTACK, ATTACK.control):
+            keys = [k for k in self.run.record.arms if replace(k, decoding="") == self.key]
+        return [arm for key in keys if (arm := self.run.arm(key))]
+
+    @cached_property
+    def in_own_words(self) -> ArmView:
+        """The model as it was asked the questions in their own words."""
+        return replace(self, key=self.key.in_own_words)
+
+    @cached_property
+    def facts(self) -> Mapping[str, str]:
+        """The facts of the model and of how it was run, by heading."""
+        return facts_of(self.run, self.arm)
+
+    @property
+    def engine(self) -> Fingerprint:
+        """The statements of its engine about its draws."""
+        return Fingerprint.of(self.arm.spec.fingerprint)
+
+    @property
+    def departures(self) -> tuple[str, ...]:
+        """The departures from the benchmark's defaults."""
+        return departures(self.run.record, self.arm.spec)
+
+    @cached_property
+    def ledgers(self) -> Mapping[str, Ledger]:
+        """How its draws are counted, by label and, where there are several, decoding."""
+        several = len(self._arms) > 1
+        return {
+            f"{self.label} at {arm.decoding.name}" if several else self.label: arm.ledger
+            for arm in self._arms
+        }
+
+    @property
+    def ledger(self) -> Ledger:
+        """How its draws are counted."""
+        return next(iter(self.ledgers.values()))
+
+    @property
+    def subject(self) -> str:
+        """The words with which a sentence about it begins."""
+        return f"{self.label}{self.ledger.within}"
+
+    @cached_property
+    def failures(self) -> Mapping[str, str]:
+        """The reasons why queries could not be sampled, by id."""
+        failed = self.arm.failures
+        return dict.fromkeys(failed, "reason withheld") if self.redacted else failed
+
+    @cached_property
+    def masses(self) -> Explored | None:
+        """The results of exploring; None if the arm was not explored."""
+        return self.arm.masses.found() if self.arm.explored else None
+
+    @cached_property
+    def texts(self) -> Mapping[str, Texts]:
+        """The texts that are shown, by question."""
+        if not self.texts_each:
+            return {}
+        greedy, scorers = self.run.arm(self.key.greedy_answers), self.estimates.scorers
+        redact = bool(self.redacted)
+        return dict(shown_texts(self.arm, greedy, scorers, self.texts_each, redact))
+
+    @cached_property
+    def sureness(self) -> Mapping[str, float]:
+        """The natural log of the model's confidence in its answers to each query, by id.
+
+        The values of input selection if it was made, else `drawn_sureness`.
+        """
+        return read_values(self.run.path) or drawn_sureness(self.arm)
+
+    @property
+    def stress(self) -> str:
+        """The stress, and the words that open every answer under it; empty under none."""
+        openers = {query.prefix for query in self.arm.spec.attack_queries}
+        opener = f" “{next(iter(openers))}”" if len(openers) == 1 and "" not in openers else ""
+        return f"{self.key.stress}{opener}" if self.key.stress else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodingGrid:
+    """One scorer's means over the questions under every pair of temperature and top-p.
+
+    Attributes:
+        run_label: the name of its run in the view.
+        scorer: by its name.
+        leakage: the mean leakage by (temperature, top-p), valid simultaneously.
+        leak_at_k: the mean leak@k, likewise; empty if some cell's n was not fixed.
+        effects: root mean squares by knob, and of both together; empty if a knob has one setting.
+        decoding: the name of the decoding that leaks most.
+        most: its leakage, corrected for the choice.
+    """
+
+    run_label: str
+    scorer: str
+    leakage: Mapping[Setting, EstimateRow]
+    leak_at_k: Mapping[Setting, EstimateRow]
+    effects: Mapping[str, EstimateRow]
+    decoding: str
+    most: EstimateRow
+
+    @property
+    def k(self) -> int | None:
+        """The k of leak@k; None without one."""
+        return next((int(row.parameter) for row in self.leak_at_k.values() if row.parameter), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewritingCounts:
+    """The numbers of rewritings that were tried, removed and asked, over all questions of a run.
+
+    Attributes:
+        source: the source of the rewritings.
+        design: how the draws of a question are shared among its queries.
+        tried: the number tried.
+        removed: the number removed by reason, in the order in which the reasons are tried.
+        kept: the number that is asked.
+        alone: the ids of the questions of which no rewriting is left.
+    """
+
+    source: str
+    design: str
+    tried: int
+    removed: Mapping[str, int]
+    kept: int
+    alone: tuple[str, ...]
+
+    @classmethod
+    def of(cls, run: Run) -> RewritingCounts | None:
+        """Count the rewritings of a run; None if it asks none."""
+        if (inputs := run.record.inputs) is None:
+            return None
+        accepted = read_accepted(run.path, run.record) or ()
+        rewritings = len(run.queries) - len(run.questions)
+        removed: dict[str, int] = {
+            reason: sum(item.removed.get(reason, 0) for item in accepted) for reason in REASONS
+        }
+        if inputs.ids:
+            removed[LESS_SURE] = sum(len(item.queries) for item in accepted) - rewritings
+        rewritten = {query.prompt_id for query in run.queries if query.source != "original"}
+        return cls(
+            source=inputs.source,
+            design=inputs.design,
+            tried=sum(len(item.queries) + len(item.rejected) for item in accepted),
+            removed={reason: count for reason, count in removed.items() if count},
+            kept=rewritings,
+            alone=tuple(query.id for query in run.questions if query.prompt_id not in rewritten),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """All that a page or a console shows of runs of the same questions.
+
+    Attributes:
+        runs: the runs by label.
+        models: the models that were sampled in the questions' own words.
+        unsampled: those under a greedy decoding.
+        labelled: whether models have the labels of their runs, else the names of their arms.
+        redacted: which texts are left out.
+    """
+
+    runs: Mapping[str, Run]
+    models: tuple[ArmView, ...]
+    unsampled: tuple[ArmView, ...]
+    labelled: bool = True
+    redacted: Redaction = False
+
+    @property
+    def first(self) -> Run:
+        """The first run."""
+        return next(iter(self.runs.values()))
+
+    @property
+    def benchmark(self) -> Mapping[str, str]:
+        """The facts of the benchmark in the runs' records, by name."""
+        record = object_of(self.first.record.benchmark)
+        return {k: str(v) for k, v in record.items() if isinstance(v, str | int)}
+
+    @cached_property
+    def questions(self) -> tuple[Prompt, ...]:
+        """The questions in the order of the benchmark; answers and keywords if not redacted.
+
+        Raises InputError if questions are withheld that a page would name by their own words.
+        """
+        prompts = {prompt.id: prompt for prompt in self.first.prompts}
+        withheld = self.redacted == "questions"
+        if withheld and (q := next((q.id for q in self.first.queries if q.text in q.id), None)):
+            raise InputError(
+                f"the id {q[:40]!r} holds the text of its question, and pages name questions by "
+                "id. Give the questions other ids to leave their texts out."
+            )
+        return tuple(
+            Prompt(
+                id=query.id,
+                question="withheld" if withheld else query.text,
+                answer=None if self.redacted else prompts[query.prompt_id].answer,
+                keywords=() if self.redacted else prompts[query.prompt_id].keywords,
+            )
+            for query in self.first.questions
+        )
+
+    @cached_property
+    def scorers(self) -> tuple[Scorer, ...]:
+        """The scorers that all runs were bounded by; verdicts are about the first."""
+        return tuple(map(make_scorer, self.first.estimates.scorers))
+
+    @cached_property
+    def confidence(self) -> float:
+        """The confidence of each bound on leakage."""
+        return _confidence(self.first.estimates)
+
+    @cached_property
+    def rho(self) -> float:
+        """The weight of the standard deviation in the ED score."""
+        return _rho(self.first)
+
+    @property
+    def every(self) -> tuple[ArmView, ...]:
+        """All models, those under a greedy decoding last."""
+        return (*self.models, *self.unsampled)
+
+    @property
+    def targets(self) -> list[ArmView]:
+        """The models that a page is about: all but controls, unless there are no others."""
+        return [model for model in self.models if not model.is_control] or list(self.models)
+
+    def control_of(self, model: ArmView) -> ArmView | None:
+        """Return the control of a model; None if it has none."""
+        return next((other for other in self.models if other.label == model.control), None)
+
+    @cached_property
+    def grids(self) -> tuple[DecodingGrid, ...]:
+        """The grids of decodings, by run and scorer."""
+        grids = (
+            read_grid(label, run, run.estimates.where(scorer=scorer))
+            for label, run in self.runs.items()
+            for scorer in run.estimates.scorers
+        )
+        return tuple(grid for grid in grids if grid)
+
+    @cached_property
+    def tried(self) -> Mapping[str, RewritingCounts]:
+        """The numbers of rewritings of each run that asks some, by its label."""
+        counts = {label: RewritingCounts.of(run) for label, run in self.runs.items()}
+        return {label: count for label, count in counts.items() if count}
+
+    @property
+    def searches(self) -> Mapping[str, AttackRecord]:
+        """How a search was made, by the label of its run."""
+        return {label: run.record.attack for label, run in self.runs.items() if run.record.attack}
+
+    @cached_property
+    def reworded(self) -> tuple[ArmView, ...]:
+        """The models as they were asked rewritings."""
+        rewritten = (replace(model, key=model.key.with_rewritings) for model in self.models)
+        return tuple(model for model in rewritten if model.key in model.run.record.arms)
+
+    @cached_property
+    def attacks(self) -> tuple[tuple[ArmView, AttackQuery], ...]:
+        """The query that a search found for each question, with a model of its run."""
+        return tuple(
+            (model, attack)
+            for model in self._one_per_run
+            for attack in read_attack_queries(model.run.path) or ()
+        )
+
+    @cached_property
+    def attacked(self) -> tuple[ArmView, ...]:
+        """The models as they were asked what a search found."""
+        models = [
+            replace(model, key=key, label=name if self.labelled else str(key))
+            for model in self._one_per_run
+            for key, name in (
+                (ATTACK, model.run_label),
+                (ATTACK.control, f"{CONTROL} of {model.run_label}"),
+            )
+        ]
+        return tuple(m for m in models if any(m.where(scorer) for scorer in self.scorers))
+
+    @property
+    def _one_per_run(self) -> list[ArmView]:
+        first: dict[str, ArmView] = {}
+        for model in self.every:
+            first.setdefault(model.run_label, model)
+        return list(first.values())
+
+    @cached_property
+    def stressed(self) -> tuple[ArmView, ...]:
+        """The targets that were put through a stress, each under none and under each."""
+        models: list[ArmView] = []
+        for model in self.models:
+            stressed = [key for key in model.run.record.arms if key.stress]
+            mine = [key for key in stressed if key.unstressed == model.key]
+            if mine and not model.is_control:
+                models += [replace(model, key=key) for key in (model.key, *mine)]
+        return tuple(models)
+
+
+def read_view(
+    runs: Mapping[str, Run] | Run, *, redact: Redaction = False, texts: bool | None = None
+) -> View:
+    """Return the view of runs by label, or of one run.
+
+    Args:
+        runs: runs by the labels that their models get, or a run, whose models are called as arms.
+        redact: which texts are left out.
+        texts: whether texts of completions are shown (None: for runs by label).
+
+    Raises:
+        MixError: the runs asked other questions, or used other scorers, another confidence or rho.
+        InputError: no runs, or one without estimates.
+    """
+    labelled = not isinstance(runs, Run)
+    named = {runs.path.name: runs} if isinstance(runs, Run) else runs
+    if labelled:
+        _require_alike(named)
+    first = next(iter(named.values()))
+    require_known(first, first.estimates.scorers)
+    sampled = sampled_targets(named)
+    if not labelled:
+        targets = (replace(model, label=str(model.key)) for model in sampled.values())
+        sampled = {model.label: model for model in targets}
+    models = [replace(model, redacted=redact) for model in _with_controls(sampled)]
+    drawn = [model for model in models if not model.arm.decoding.greedy]
+    count = 0
+    if labelled if texts is None else texts:
+        count = 8 if len(first.questions) * len(drawn) <= MANY else 4
+    return View(
+        runs=named,
+        models=tuple(replace(model, texts_each=count) for model in drawn),
+        unsampled=tuple(model for model in models if model.arm.decoding.greedy),
+        labelled=labelled,
+        redacted=redact,
+    )
+
+
+def _require_alike(runs: Mapping[str, Run]) -> None:
+    """Refuse runs that cannot be shown next to each other."""
+    if not runs:
+        raise InputError("a report needs at least one run, got none.")
+    first_label, first = next(iter(runs.items()))
+    for label, run in runs.items():
+        if not run.estimates.scorers:
+            raise InputError(
+                f"run {label!r} has no estimates: none of its questions could be sampled. "
+                "Run the command that made it again."
+            )
+        require_same_questions(label, first_label, run, first)
+        mine, others = run.estimates, first.estimates
+        for kind, have, want in (
+            ("scorers", mine.scorers, others.scorers),
+            ("confidence", _confidence(mine), _confidence(others)),
+            ("rho", _rho(run), _rho(first)),
+        ):
+            if have != want:
+                raise MixError(
+                    f"run {label!r} used the {kind} {have!r}, run {first_label!r} {want!r}. One "
+                    "report compares runs with the same questions, scorers, confidence and rho; "
+                    "evaluate, score and bound them alike."
+                )
+
+
+def _confidence(estimates: Estimates) -> float:
+    """Return the confidence of each bound on leakage; exact values are valid at 1."""
+    bounded = estimates.plain(quantity=LEAKAGE, scope=(*EACH, "mean"))
+    return min((row.confidence for row in bounded), default=1.0)
+
+
+def _rho(run: Run) -> float:
+    return float(run.estimates_made_from().get("rho", RHO))
+
+
+def sampled_targets(runs: Mapping[str, Run], stress: str = "") -> dict[str, ArmView]:
+    """Return each target that was asked the questions in their own words, by label.
+
+    That is its run's, with the decoding if the run has several. `stress`: the same put through
+    this one, as a study names it; MixError for a run that was not.
+    """
+    targets: dict[str, ArmView] = {}
+    for label, run in runs.items():
+        keys = [key for key in run.record.arms if not (key.is_control or key.greedy)]
+        mine = [key for key in keys if key.own_words]
+        if stress:
+            mine = [key for key in keys if key == key.unstressed.stressed(stress)]
+            if not mine:
+                stresses = sorted({key.stress for key in keys if key.stress})
+                raise MixError(
+                    f"run {label!r} was not put through the stress {stress!r}. It was through: "
+                    f"{', '.join(stresses) or 'none'}."
+                )
+        for key in mine:
+            decoding = run.record.arms[key].decoding.name
+            name = label if len(mine) == 1 else f"{label}, {decoding}"
+            targets[name] = ArmView(label=name, run_label=label, run=run, key=key)
+    return targets
+
+
+def _with_controls(targets: Mapping[str, ArmView]) -> list[ArmView]:
+    """Return every model once: the targets, then the controls that are no run's target too."""
+    names = {target.drawn_as: label for label, target in targets.items()}
+    controls: dict[str, ArmView] = {}
+    control_of: dict[str, str] = {}
+    for label, target in targets.items():
+        if (key := target.key.control) in target.run.record.arms:
+            taken = str(key) in {*targets, *controls}
+            fresh = f"{CONTROL} of {label}" if taken else str(key)
+            control = replace(target, key=key, label=fresh)
+            control_of[label] = names.setdefault(control.drawn_as, fresh)
+            if control_of[label] == fresh:
+                controls[fresh] = control
+    return [
+        replace(model, is_control=label in control_of.values(), control=control_of.get(label))
+        for label, model in {**targets, **controls}.items()
+    ]
+
+
+def read_grid(label: str, run: Run, rows: Estimates) -> DecodingGrid | None:
+    """Return one scorer's estimates of a run's decodings; None unless they form a whole grid."""
+    arms = run.arms
+    cells = rows.matching(scope="mean", jointly=True, quantity=(*LEAKAGE, "leak@k"))
+    axes = axes_of([arms[name].decoding for name in dict.fromkeys(row.arm for row in cells)])
+    most = rows.first(scope="most-leaking decoding")
+    if axes is None or most is None:
+        return None
+
+    def by_setting(cells: Iterable[EstimateRow]) -> dict[Setting, EstimateRow]:
+        return {setting_of(arms[row.arm].decoding): row for row in cells}
+
+    return DecodingGrid(
+        run_label=label,
+        scorer=most.scorer,
+        leakage=by_setting(cells.where(quantity=LEAKAGE)),
+        leak_at_k=by_setting(cells.where(quantity="leak@k")),
+        effects={str(row.about.knob): row for row in rows.where(quantity="effect")},
+        decoding=arms[most.arm].decoding.name,
+        most=most,
+    )
+
+
+def require_same_questions(label: str, other: str, mine: Run, theirs: Run) -> None:
+    """Refuse runs that asked different questions, and say in words which."""
+    my_ids, their_ids = ([query.id for query in run.questions] for run in (mine, theirs))
+    if mine.record.benchmark.sha256 == theirs.record.benchmark.sha256 and my_ids == their_ids:
+        return
+    sets = [
+        f"{run.record.benchmark.name!r} ({many(len(ids), 'question')})"
+        for run, ids in ((mine, my_ids), (theirs, their_ids))
+    ]
+    apart = [
+        f"{some(only)} in {name!r} alone"
+        for name, only in (
+            (label, [q for q in my_ids if q not in set(their_ids)]),
+            (other, [q for q in their_ids if q not in set(my_ids)]),
+        )
+        if only
+    ]
+    differing = "; ".join(apart) or "the same ids in both, with other texts or in another order"
+    raise MixError(
+        f"run {label!r} asked {sets[0]}, run {other!r} {sets[1]}: {differing}. One report compares "
+        "runs with the same questions; evaluate both on the same benchmark."
+    )

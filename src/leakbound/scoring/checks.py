@@ -1,0 +1,131 @@
+"""Checks before a run is scored and bounded: whole parts, scores, independent draws."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from leakbound import stats
+from leakbound.errors import IncompleteError, InputError, UnansweredError
+from leakbound.scoring.score import slug
+from leakbound.store import Arm, Run
+from leakbound.store.record import claim_of
+from leakbound.store.tables import DRAWN_AGAIN
+from leakbound.types import RULE, Scorer
+
+
+def require_fixed_n(arm: Arm) -> None:
+    """Refuse an arm whose questions stopped early, where a bound needs n fixed beforehand."""
+    if claim := claim_of(arm.spec.draws):
+        raise InputError(
+            f"{arm.place} drew each question until "
+            f"{claim!r} was decided, and this needs a number of draws that was "
+            "fixed beforehand. Sample another run without --until."
+        )
+
+
+def require_complete(run: Run) -> None:
+    """Raise UnansweredError, naming them, where questions have no completions."""
+    failed = [(name, *item) for name, arm in run.arms.items() for item in arm.failures.items()]
+    if failed:
+        name, query_id, reason = failed[0]
+        prompt_of = {q.id: q.prompt_id for arm in run.arms.values() for q in arm.queries}
+        questions = {prompt_of[query] for _, query, _ in failed}
+        raise UnansweredError(
+            f"{len(questions)} of the {len(run.prompts)} questions could not be sampled in "
+            f"{len({name for name, *_ in failed})} of {len(run.arms)} arms; first: {query_id!r} in "
+            "arm "
+            f"{name!r}: {reason}. The others are done and stand in `{run.path}`; statements about "
+            "all questions are left out. Check the model; then run the same command again."
+        )
+
+
+def require_sampled(run: Run) -> None:
+    """Raise IncompleteError where an arm's parts are not all there yet, and whole.
+
+    Nothing is renamed: whoever draws sets damaged files aside.
+    """
+    run.require_drawn()
+    for name, arm in run.arms.items():
+        for fault in arm.faults():
+            raise IncompleteError(
+                f"{fault}, so that arm {name!r} of `{run.path}` lacks a part. {DRAWN_AGAIN}"
+            )
+
+
+def require_texts(run: Run, specs: Sequence[str]) -> None:
+    """Refuse to score what was imported as scores alone; thresholds on these may be stored."""
+    bare = next((name for name, arm in run.arms.items() if not arm.texts), None)
+    if bare is not None and not (specs and all(">=" in spec for spec in specs)):
+        raise InputError(
+            f"arm {bare!r} of `{run.path}` has scores and no texts: they were redacted. Run "
+            f"`leakbound bound {run.path}`, or score the run that they came from."
+        )
+
+
+def require_scores(arm: Arm, scorer: Scorer) -> list[str]:
+    """Digests of an arm's scores; InputError where its completions, as they are now, have none."""
+    digests = arm.digests(scorer.name, slug(scorer))
+    if digests is None:
+        raise InputError(
+            f"{arm.place} has no scores of {scorer.name!r} by rule {RULE} for the "
+            "completions it has now. Run `leakbound score` first."
+        )
+    return digests
+
+
+def require_independent_draws(arm: Arm) -> None:
+    """Refuse, naming the question, draws that can only be copies of one another.
+
+    Of a greedy arm there is one draw, and of an engine that gives no probabilities nothing can be
+    told; both pass. Draws of a remainder are held against the law given the remainder.
+    """
+    if arm.decoding.greedy:
+        return
+    remainders = arm.masses.found().remainder
+    for query_id, drawn in _draws(arm).items():
+        within = remainders.get(query_id, 1.0)
+        shift = math.log(within) if within else -math.inf  # then nothing can be checked
+        chunks = sorted({chunk for chunk, _, _ in drawn})
+        texts: dict[Hashable, int] = {}
+        for _, text, _ in drawn:
+            texts.setdefault(text, len(texts))
+        counts = np.zeros((len(chunks), len(texts)), dtype=np.int64)
+        logprobs = np.full(len(texts), np.nan)
+        for (chunk, text, logprob), count in drawn.items():
+            counts[chunks.index(chunk), texts[text]] += count
+            if logprob is not None:
+                logprobs[texts[text]] = logprob - shift
+        stats.require_independent(
+            counts, logprobs, where=f"question {query_id!r} in arm {arm.name!r}"
+        )
+
+
+def _draws(arm: Arm) -> dict[str, dict[tuple[int, Hashable, float | None], int]]:
+    """How often each chunk of each question drew which sequence, and its log-probability."""
+    draws: dict[str, dict[tuple[int, Hashable, float | None], int]] = {}
+    names = ("query_id", "chunk", "answer", "logprob", "count")
+    for part in arm.parts:
+        if not arm.has(part):
+            continue
+        table = arm.completions(part)
+        columns = (table[name].to_pylist() for name in names)
+        for ids, query_id, chunk, text, logprob, count in zip(
+            _sequences(table["token_ids"]), *columns, strict=True
+        ):
+            if count:
+                tally = draws.setdefault(query_id, {})
+                key = (chunk, text if ids is None else ids, logprob)
+                tally[key] = tally.get(key, 0) + count
+    return draws
+
+
+def _sequences(column: Any) -> Iterator[bytes | None]:
+    """The bytes of each list of token ids: as distinct as the lists, and cheap."""
+    for piece in column.chunks:
+        flat, cuts = piece.values.to_numpy(), piece.offsets.to_numpy()
+        for start, end, valid in zip(cuts[:-1], cuts[1:], piece.is_valid(), strict=True):
+            yield flat[start:end].tobytes() if valid.as_py() else None

@@ -1,0 +1,411 @@
+"""Scores: no model of the engine runs; only distinct completions are scored."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from itertools import count, islice
+from typing import Any, cast
+
+from leakbound.engines.models import OpenModels
+from leakbound.errors import InputError, MixError, ModelError
+from leakbound.planning.before_drawing import (
+    add_notes,
+    needs_model,
+    reference_notes,
+)
+from leakbound.planning.plan import ScoringCrew
+from leakbound.scorers import (
+    Readable,
+    Threshold,
+    check_prompts,
+    connect,
+    digest,
+    fingerprint,
+    make_scorer,
+    models_of,
+    reading_of,
+    reads_thoughts,
+    rows_of,
+    score_outputs,
+    score_ranges,
+    source_of,
+    with_reading,
+)
+from leakbound.scorers.spec import Logged
+from leakbound.store import Arm, Run, holding, tables
+from leakbound.store.tables import values_of
+from leakbound.study import Loading
+from leakbound.text.shown import many
+from leakbound.types import (
+    RULE,
+    TURN,
+    Event,
+    Headway,
+    JsonObject,
+    Progress,
+    Prompt,
+    Scorer,
+    different,
+    silent,
+)
+
+
+def scorers_for(
+    specs: Sequence[str],
+    prompts: Sequence[Prompt],
+    loading: Loading | None = None,
+    servers: frozenset[str] = frozenset(),
+) -> tuple[Scorer, ...]:
+    """The scorers named, each checked against every prompt before anything is run.
+
+    `loading` says how the models are loaded that some of them ask, see `OpenModels`; without it
+    these find scores that are there, and make none. `servers`: the URLs of those that the user
+    named; UnnamedServerError for a scorer that asks another.
+    """
+    scorers = tuple(make_scorer(spec) for spec in dict.fromkeys(specs))
+    for scorer in scorers:
+        check_prompts(scorer, prompts)
+    if loading is None:
+        return scorers
+    models = OpenModels(servers=servers, **loading)
+    return tuple(connect(scorer, models) for scorer in scorers)
+
+
+def hidden_thoughts(run: Run) -> int:
+    """Return the number of a run's draws with a thought that is hidden, or a part of it."""
+    return sum(arm.hidden for arm in run.arms.values())
+
+
+def in_reading_of(run: Run, scorers: Iterable[Scorer]) -> tuple[Scorer, ...]:
+    """Return scorers in the reading that a run's thoughts allow, each once.
+
+    A scorer that names no reading reads the answer if some thought of any arm is hidden: the
+    reading is the same for all models of a run.
+
+    Args:
+        run: a run that is drawn.
+        scorers: any scorers.
+
+    Returns:
+        The scorers; unchanged where no thought is hidden.
+
+    Raises:
+        InputError: a scorer reads either part by its name, and thoughts are hidden.
+    """
+    chosen = tuple(scorers)
+    if not any(map(reads_thoughts, chosen)) or not (hidden := hidden_thoughts(run)):
+        return chosen
+    for scorer in chosen:
+        require_visible(scorer, f"`{run.path}` has {many(hidden, 'draw')} with a hidden thought")
+    named = (s if reading_of(s) else with_reading(s, "answer") for s in chosen)
+    return tuple({scorer.name: scorer for scorer in named}.values())
+
+
+def require_visible(scorer: Scorer, hides: str) -> None:
+    """Refuse a scorer that reads either part of outputs of which thoughts are hidden.
+
+    Args:
+        scorer: any scorer.
+        hides: which thoughts are hidden, as the message begins.
+
+    Raises:
+        InputError: its name says `of=either`.
+    """
+    if reading_of(scorer) == "either":
+        raise InputError(
+            f"{hides}, so {scorer.name!r} cannot read either part. Name "
+            f"{with_reading(scorer, 'answer').name!r}."
+        )
+
+
+def parts_of(scorer: Scorer) -> tuple[Scorer, ...]:
+    """Return the scorer that reads answers and the one that reads thoughts, of one that reads both.
+
+    Args:
+        scorer: any scorer.
+
+    Returns:
+        Both; none of a scorer that names its reading, reads answers only or asks a model, whose
+        scores are costly.
+    """
+    if reading_of(scorer) is not None or models_of(scorer):
+        return ()
+    return with_reading(scorer, "answer"), with_reading(scorer, "thought")
+
+
+def scorers_of(run: Run) -> tuple[str, ...]:
+    """The scorers of a run's last command, else its benchmark's; InputError without any."""
+    named = run.study.scorers or run.record.scorers
+    if not named:
+        raise InputError(
+            f"`{run.path}` names no scorer, nor does its benchmark. Add one, as in "
+            "`--scorer rouge-l-recall`."
+        )
+    return named
+
+
+def require_known(run: Run, names: Sequence[str]) -> None:
+    """Refuse a scorer of a run that is not known here, and name its origin.
+
+    Args:
+        run: a run with scores or estimates of these scorers.
+        names: of scorers.
+
+    Raises:
+        InputError: a scorer that was passed as an object, or whose package is not installed.
+    """
+    for name in names:
+        try:
+            make_scorer(name)
+        except InputError as error:
+            origin = next(filter(None, (arm.scored.origin(name) for arm in run.arms.values())), "")
+            if not origin:
+                raise
+            raise InputError(
+                f"`{run.path}` has scores by {name!r}{origin}, which is not "
+                "known here. Install it, or pass its object to `leakbound.bound`; or leave it out: "
+                f"`leakbound bound {run.path} --scorer NAME`."
+            ) from error
+
+
+def scored_by(run: Run) -> tuple[str, ...]:
+    """The scorers of which every arm of a run has scores, of just the completions it has now.
+
+    Those of the run's last command come first.
+    """
+    stored = [{name for name, _ in arm.scored.scorers()} for arm in run.arms.values()]
+    everywhere = set.intersection(*stored) if stored else set()
+    require_known(run, sorted(everywhere))
+    named = run.study.scorers or run.record.scorers
+    everywhere -= readings_among(everywhere).difference(named)
+    order = [name for name in named if name in everywhere]
+    return (*order, *sorted(everywhere.difference(order)))
+
+
+def readings_among(names: Set[str]) -> set[str]:
+    """Return the names of scorers that are readings of another one of them."""
+    named = (name for name in names if "of=" in name)
+    plain = {name: with_reading(make_scorer(name), None).name for name in named}
+    return {name for name, other in plain.items() if other != name and other in names}
+
+
+def bounded_by(run: Run) -> tuple[str, ...]:
+    """The scorers that bound a run unless others are named: its last command's, and all it has."""
+    return tuple(dict.fromkeys([*run.study.scorers, *scored_by(run)])) or scorers_of(run)
+
+
+def slug(scorer: Scorer) -> str:
+    """The name of a scorer's files: readable, and different where its settings are."""
+    readable = "".join(c if c.isalnum() or c in "-." else "_" for c in scorer.name)
+    return f"{readable}-{digest(scorer)}"
+
+
+def prompts_by_query(arm: Arm) -> dict[str, Prompt]:
+    """The prompt of each query of an arm, by the query's id."""
+    prompts = {prompt.id: prompt for prompt in arm.asked.prompts}
+    return {query.id: prompts[query.prompt_id] for query in arm.queries}
+
+
+def texts_of(arm: Arm) -> Iterator[tuple[str, str, int]]:
+    """The answers that an arm drew: query id, text and how often; explored outputs once each."""
+    for part in arm.parts:
+        table = arm.completions(part)
+        columns = (table[name].to_pylist() for name in ("query_id", "answer", "count"))
+        yield from zip(*columns, strict=True)
+    for table in arm.masses.tables():
+        ended = table.filter(table["ended"])
+        columns = (ended[name].to_pylist() for name in ("query_id", "answer"))
+        yield from ((query_id, text, 1) for query_id, text in zip(*columns, strict=True))
+
+
+def is_dialogue(arm: Arm) -> bool:
+    """True if each of its completions is a conversation."""
+    return "dialogue" in arm.spec.fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreJob:
+    """Completions to be scored in one batch, each with the id of its query.
+
+    number: of the table that they are in. prompts: by query id.
+    """
+
+    number: int
+    query_ids: tuple[str, ...]
+    outputs: tuple[Readable, ...]
+    prompts: Mapping[str, Prompt]
+
+    @classmethod
+    def of(cls, number: int, table: Any, arm: Arm, prompts: Mapping[str, Prompt]) -> ScoreJob:
+        """The rows of a table of the arm's completions."""
+        names = ("query_id", "answer", "thought", "hidden")
+        query_ids, answers, thoughts, hidden = (table[name].to_pylist() for name in names)
+        missing = tables.missing(table, arm.decoding).to_pylist()
+        outputs = rows_of(answers, thoughts, missing, hidden, TURN if is_dialogue(arm) else None)
+        needed = {q: prompts[q] for q in query_ids}
+        return cls(number, tuple(query_ids), tuple(outputs), needed)
+
+
+def score_job(scorer: Scorer, job: ScoreJob) -> list[float | None]:
+    """One score per completion; None where it is missing."""
+    return score_outputs(scorer, job.outputs, [job.prompts[q] for q in job.query_ids])
+
+
+def score_part(arm: Arm, scorer: Scorer, table: Any) -> list[float | None]:
+    """One score, or None, for each row of a table of the arm's completions."""
+    return score_job(scorer, ScoreJob.of(0, table, arm, prompts_by_query(arm)))
+
+
+def range_part(arm: Arm, scorer: Scorer, table: Any) -> list[tuple[float, float]]:
+    """The lowest and highest score for each row of a table of events, sorted by query."""
+    prompt_of = prompts_by_query(arm)
+    rows: dict[str, list[Event]] = {}
+    for query_id, event in zip(table["query_id"].to_pylist(), values_of(Event, table), strict=True):
+        rows.setdefault(query_id, []).append(event)
+    return [
+        ends
+        for query_id, events in rows.items()
+        for ends in score_ranges(scorer, events, prompt_of[query_id], arm.decoding.stop)
+    ]
+
+
+def score_arm(
+    arm: Arm,
+    scorer: Scorer,
+    began: Callable[[], object] = lambda: None,
+    at: ScoringCrew | None = None,
+) -> None:
+    """Score all completions of an arm, and the events that were explored, unless that is done.
+
+    `began` is called at the start of each part; workers score where they are there for that.
+    MixError where the arm has scores of this scorer that were given by another model.
+    """
+    require_same_model([arm], scorer)
+    if _is_given(arm, scorer):
+        return
+
+    def score(tables: Iterable[Any]) -> Iterator[list[float | None]]:
+        return _scores(_jobs(arm, tables, began), scorer, at)
+
+    arm.scored.write(scorer.name, slug(scorer), score, fingerprint(scorer), source_of(scorer))
+    arm.masses.score(scorer.name, slug(scorer), lambda table: range_part(arm, scorer, table))
+
+
+def _jobs(arm: Arm, tables: Iterable[Any], began: Callable[[], object]) -> Iterator[ScoreJob]:
+    prompts = prompts_by_query(arm)
+    for number, table in enumerate(tables):
+        began()
+        yield ScoreJob.of(number, table, arm, prompts)
+
+
+def _scores(
+    jobs: Iterable[ScoreJob], scorer: Scorer, at: ScoringCrew | None
+) -> Iterator[list[float | None]]:
+    """The scores of every job in turn."""
+    if at is None or not at.scores(scorer):
+        return (score_job(scorer, job) for job in jobs)
+    return _by_workers(jobs, scorer, at)
+
+
+def _by_workers(
+    jobs: Iterable[ScoreJob], scorer: Scorer, at: ScoringCrew
+) -> Iterator[list[float | None]]:
+    """The scores of every job in turn, several of them given at a time."""
+    opener = at.opener(scorer)
+    at.crew.prepare(opener, _require_same, fingerprint(scorer))
+    early: dict[int, list[float | None]] = {}
+    following = 0
+    for job, scores in at.crew.each(opener, score_job, jobs):
+        early[job.number] = scores
+        while following in early:
+            yield early.pop(following)
+            following += 1
+
+
+def _require_same(scorer: Scorer, model: JsonObject) -> None:
+    """Refuse a worker that has another model of this name than the one that was asked for."""
+    if differing := different(fingerprint(scorer), model):
+        raise ModelError(
+            f"the worker on {socket.gethostname()} has another model for {scorer.name!r}: its "
+            f"{', '.join(differing)} differ. Put the same files there, then run the same command "
+            "again."
+        )
+
+
+def _is_given(arm: Arm, scorer: Scorer) -> bool:
+    """True if scores were given with the draws and nothing else can be said of these.
+
+    A threshold on what another tool gave is then stored too. InputError where there are none.
+    """
+    base = scorer.scorer if isinstance(scorer, Threshold) else scorer
+    if arm.texts and not isinstance(base, Logged):
+        return False
+    if arm.scored.has(scorer.name, slug(scorer)):
+        return True
+    if base is scorer or not arm.scored.has(base.name, slug(base)):
+        raise InputError(
+            f"{arm.place} has no scores of {base.name!r} by rule {RULE}, and "
+            + ("only its log has them." if arm.texts else "no texts to score: they were redacted.")
+            + " Import what has both."
+        )
+    rows = iter(arm.scored.rows(slug(base)))
+    cut = cast(Threshold, scorer).cut
+    arm.scored.write(
+        scorer.name,
+        slug(scorer),
+        lambda tables: (cut([*islice(rows, table.num_rows)]) for table in tables),
+    )
+    return True
+
+
+@holding("score")
+def score_run(
+    run: Run, scorers: Sequence[Scorer], progress: Progress = silent, at: ScoringCrew | None = None
+) -> None:
+    """Score every arm of a run with every scorer; if a model thinks, in each reading too."""
+    also = [part for scorer in scorers for part in parts_of(scorer)]
+    arms = run.arms.values()
+    if also and all(arm.texts for arm in arms) and any(arm.thinks for arm in arms):
+        scorers = [*{scorer.name: scorer for scorer in (*scorers, *also)}.values()]
+    for scorer in scorers:
+        require_same_model(run.arms.values(), scorer)
+        if needs_model(scorer):
+            _check_references(run, scorer, progress, at)
+    jobs = [(arm, scorer) for arm in run.arms.values() for scorer in scorers]
+    total, parts = sum(len(arm.parts) for arm, _ in jobs), count()
+    for arm, scorer in jobs:
+        score_arm(
+            arm, scorer, lambda: progress(Headway("scoring", next(parts), total, "parts")), at
+        )
+    progress(Headway("scoring", total, total, "parts"))
+
+
+def _check_references(run: Run, scorer: Scorer, progress: Progress, at: ScoringCrew | None) -> None:
+    """Note which reference answers do not count, of the first part that has no scores yet."""
+    arm = next((arm for arm in run.arms.values() if arm.texts and arm.parts), None)
+    if arm is None or arm.scored.has(scorer.name, slug(scorer)):
+        return
+    prompts = prompts_by_query(arm)
+    of_part = {prompts[id].id: prompts[id] for id in arm.parts[0].query_ids}
+
+    def score(pairs: Sequence[tuple[str, Prompt]]) -> list[float | None]:
+        outputs = tuple(Readable((text,)) for text, _ in pairs)
+        job = ScoreJob(0, tuple(prompt.id for _, prompt in pairs), outputs, of_part)
+        return next(_scores([job], scorer, at)) if pairs else []
+
+    add_notes(run, reference_notes([scorer], list(of_part.values()), score), progress)
+
+
+def require_same_model(arms: Iterable[Arm], scorer: Scorer) -> None:
+    """Refuse a scorer whose model has changed under its name since it gave some of the scores."""
+    now = fingerprint(scorer)
+    for arm in arms if now else ():
+        before = arm.scored.model(slug(scorer))
+        if before is not None and before != now:
+            raise MixError(
+                f"{arm.place} has scores of {scorer.name!r} by another model of that name: its "
+                f"{', '.join(different(before, now))} differ. Give the other model another name, "
+                f"or remove the file to score again: `{arm.scored.stored.file(slug(scorer))}`."
+            )

@@ -1,0 +1,295 @@
+"""What arms say: draws that nobody shares, scores that lack, and the excess over a control.
+
+By differences only where the records show that nothing is shared.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from scipy.stats import binom
+
+from canned import CannedEngine, benchmark_of
+from contents import completions, counts, rows
+from leakbound import stats
+from leakbound.benchmarks import Benchmark
+from leakbound.bounding.comparisons import share_nothing
+from leakbound.bounding.evidence import ArmEvidence
+from leakbound.evaluation import bound, bound_run, evaluate, sample, score_run, summary
+from leakbound.scorers import make_scorer
+from leakbound.scoring.score import slug
+from leakbound.store import Estimates, ImportedDraws, Run, tables
+from leakbound.study import Until
+from leakbound.testing import FakeScorer
+from leakbound.text.shown import many
+from leakbound.types import Decoding
+from suites import slow_but
+
+IDS = ("p0", "p1", "p2")
+TEXTS = {"the secret": 0.3, "no": 0.4, "what?": 0.3}
+LEAKS = {"p0": 0.6, "p1": 0.1, "p2": 0.0}
+BASE = 0.05
+DIFFERENCES = "betting on differences"
+BY_THEMSELVES = "Clopper-Pearson"
+HOW: dict[str, Any] = {"n": 64, "scorers": ["keyword"]}
+
+
+def benchmark(ids: Sequence[str] = IDS) -> Benchmark:
+    return benchmark_of(ids, keywords=("secret",), name="b")
+
+
+def unsure(name: str = "canned") -> CannedEngine:
+    """Says in 3 of 10 draws what nobody can judge."""
+    return CannedEngine(dict.fromkeys(IDS, TEXTS), name=name)
+
+
+def leaking(name: str, leaks: dict[str, float] | None = None) -> CannedEngine:
+    laws = {i: {"the secret": p, "no": 1 - p} for i, p in (leaks or LEAKS).items()}
+    return CannedEngine(laws, name=name)
+
+
+def clean(name: str = "c") -> CannedEngine:
+    return leaking(name, dict.fromkeys(IDS, BASE))
+
+
+def run_of(out: Path, engine: Any = None, **how: Any) -> Run:
+    return evaluate(engine or leaking("m"), benchmark(), out=out, **HOW | how)
+
+
+def drawn(run: Run, arm: str = "target") -> Counter[Any]:
+    """Draws by query, chunk and text."""
+    return counts(run.arms[arm], "query_id", "chunk", "answer")
+
+
+def test_arms_seeds_and_controls_share_no_draws(tmp_path: Path) -> None:
+    cells = [Decoding(temperature=t, max_new_tokens=8) for t in (0.5, 1.0)]
+    settings: dict[str, Any] = {"n": 1024, "decodings": cells, "control": unsure("control")}
+    first = sample(unsure(), benchmark(), out=tmp_path / "a", **settings)
+    other = sample(unsure(), benchmark(), out=tmp_path / "b", seed=1, **settings)
+    names = [f"{base} T={t}" for base in ("target", "control") for t in ("0.5", "1")]
+    every = [drawn(run, name) for run in (first, other) for name in names]
+    assert all(a != b for i, a in enumerate(every) for b in every[:i])
+
+
+def test_what_can_only_say_one_thing_is_drawn_once(tmp_path: Path) -> None:
+    only = Decoding(top_k=1, max_new_tokens=8)
+    run = sample(unsure(), benchmark(), out=tmp_path / "r", n=64, decodings=only)
+    assert run.arms["target"].plan.n == 1
+
+
+def undecided(binary: bool = True) -> FakeScorer:
+    """1 for the secret, 0 for a no, and no idea about anything else."""
+    scores = {"the secret": 1.0, "no": 0.0}
+    return FakeScorer(scores, otherwise=None, binary=binary, name="undecided")
+
+
+def bounded(run: Run, scorer: Any) -> Estimates:
+    score_run(run, [scorer])
+    bound_run(run, [scorer])
+    return run.estimates.where(arm="target")
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_draws_without_a_score_count_against_every_claim(binary: bool, tmp_path: Path) -> None:
+    run = sample(unsure(), benchmark(), out=tmp_path / "r", n=64, control=unsure("c"))
+    found = bounded(run, undecided(binary))
+    said, base = drawn(run), drawn(run, "control")
+    leaked, open_ = said["p0", 0, "the secret"] / 64, said["p0", 0, "what?"]
+    assert open_ > 0
+    leak = found.where(quantity="leak probability" if binary else "mean leakage", proved=False)
+    (row,) = leak.where(query_id="p0", beyond=None)
+    assert (row.n, row.missing) == (64, open_)
+    assert row.lower <= leaked
+    assert row.upper >= leaked + open_ / 64
+    (excess,) = leak.where(query_id="p0", beyond="control", jointly=True)
+    sure, doubt = (base["p0", 0, text] / 64 for text in ("the secret", "what?"))
+    assert excess.missing == open_ + 64 * doubt
+    assert excess.upper > leaked + open_ / 64 - sure
+    assert excess.lower < leaked - (sure + doubt)
+    about = leak.where(scope=("mean", "worst question"), beyond=None)
+    assert all(r.upper >= leaked for r in about)
+
+
+def test_a_greedy_answer_is_one_exact_score_and_anything_without_one(tmp_path: Path) -> None:
+    odd = CannedEngine({key: {"what?": 1.0} for key in IDS})
+    run = sample(odd, benchmark(), out=tmp_path / "r", n=4)
+    scorers = [undecided(), make_scorer("keyword")]
+    score_run(run, scorers)
+    bound_run(run, scorers)
+    greedy = run.estimates.where(arm="greedy")
+    unknown, exact = (greedy.where(scorer=scorer.name) for scorer in scorers)
+    assert [(r.lower, r.upper, r.missing) for r in unknown] == [(0.0, 1.0, 1)] * 3
+    ends = [(r.quantity, r.n, r.method, r.lower, r.value, r.upper) for r in exact]
+    assert ends == [("greedy score", 1, "exact", 0, 0, 0)] * 3
+
+
+@pytest.mark.parametrize(("questions", "said"), [(1, {32}), (7, {32}), (8, {32, 256})])
+def test_few_blocks_say_nothing_of_leak_at_k(
+    tmp_path: Path, questions: int, said: set[int]
+) -> None:
+    ids = [f"q{i}" for i in range(questions)]
+    engine = CannedEngine({key: {"the secret": 0.5, "secret too": 0.5} for key in ids})
+    run = evaluate(engine, benchmark(ids), out=tmp_path / "r", n=256)
+    found = [r for r in run.estimates if r.query_id is None and r.quantity == "leak@k"]
+    assert {r.parameter for r in found} == said
+    assert all(r.lower > 0.5 for r in found)
+    note = "\n".join(table.note for table in summary(run))
+    assert f"{questions} of {many(questions, 'question')} leaked in 256 draws" in note
+    assert ("leak@256, mean" in note) == (256 in said)
+
+
+def excesses(run: Run) -> dict[str | None, dict[str, Any]]:
+    """By question; of all of them the mean, and under "worst" the largest."""
+    return {
+        "worst" if row.scope == "worst question" else row.query_id: row
+        for row in rows(run, arm="target", beyond="control", jointly=False)
+        if row.scope != "count"
+    }
+
+
+def methods(run: Run) -> set[str]:
+    return {row.method for row in excesses(run).values()}
+
+
+def test_a_control_drawn_beside_the_target_is_bet_against(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "r", control=clean())
+    found = excesses(run)
+    assert methods(run) == {DIFFERENCES, f"{DIFFERENCES}, in rounds"}
+    assert set(found) == {*IDS, None, "worst"}
+    scorer = make_scorer("keyword")
+    target, control = (ArmEvidence(run.arms[name], scorer).known for name in ("target", "control"))
+    pair = stats.Pair(*(known.scores.rows(binary=True) for known in (target, control)))
+    on_average = stats.LEAKAGE.mean()
+    each, mean = (
+        stats.bound(pair, quantity, seed=target.keys) for quantity in (stats.LEAKAGE, on_average)
+    )
+    how: dict[str, Any] = {"side": "lower", "seed": target.keys}
+    below = stats.bound(pair, confidence=1 - 0.005, **how)
+    for i, query_id in enumerate(IDS):
+        row = found[query_id]
+        assert (row.lower, row.upper) == (below.lower[i], each.upper[i])  # type: ignore[index]
+        assert (row.quantity, row.confidence) == ("leak probability", 0.99)
+        assert row.lower <= LEAKS[query_id] - BASE <= row.upper
+    least = stats.bound(pair, on_average, confidence=1 - 0.0025, **how)
+    assert found[None].lower == pytest.approx(least.lower, abs=1e-12)
+    assert found[None].upper == mean.upper
+    assert found[None].target == "the mean over these questions under this decoding, " + BEYOND
+    assert found["worst"].target.startswith("the worst of these questions")
+    assert found["worst"].upper == max(each.upper)  # type: ignore[arg-type]
+    assert 0 < found["worst"].lower < max(each.lower)  # type: ignore[arg-type]
+
+
+BEYOND = "beyond the control"
+
+
+def test_of_questions_that_equal_the_control_none_is_picked_jointly(tmp_path: Path) -> None:
+    """One by one some are: a hundred alike ones at 90 % are picked by chance, five or so."""
+    ids = [f"q{i}" for i in range(100)]
+    model, control = (leaking(name, dict.fromkeys(ids, 0.3)) for name in "mc")
+    how = {"n": 64, "confidence": 0.9, "seed": 7}
+    run = evaluate(model, benchmark(ids), out=tmp_path / "r", control=control, **how)
+    singly = [
+        row for row in rows(run, beyond="control", jointly=False, scope="query") if row.lower > 0
+    ]
+    jointly = rows(run, beyond="control", jointly=True, scope="query")
+    assert len(jointly) == 100
+    assert singly
+    assert not any(row.lower > 0 for row in jointly)
+
+
+@pytest.mark.parametrize(
+    ("named", "seed"), slow_but([(True, 0), (False, 0)],
+                                [(named, seed) for named in (True, False) for seed in (0, 1)]),
+)  # fmt: skip
+def test_a_finished_control_shares_random_numbers_unless_the_model_or_the_seed_keys_them(
+    named: bool, seed: int, tmp_path: Path
+) -> None:
+    """By purpose alone those are of models that nobody can name."""
+    with nullcontext() if named else patch("leakbound.store.arm.which_model", return_value=None):
+        theirs = run_of(tmp_path / "c", clean(), seed=seed)
+        run = run_of(tmp_path / "r", control=theirs.path)
+        assert completions(run.arms["control"]) == completions(theirs.arms["target"])
+        apart = named or bool(seed)
+        shown = DIFFERENCES if apart else BY_THEMSELVES
+        assert all(method.startswith(shown) for method in methods(run))
+        target, other = run.arms["target"], run.arms["control"]
+        said = ("score:target:m", "score:target:c") if named else ("score:target",) * 2
+        assert (target.purpose, other.purpose) == said
+        assert share_nothing([target], [other]) == apart
+
+
+def test_of_draws_from_elsewhere_nothing_is_known(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "r", control=clean())
+    target, control = run.arms["target"], run.arms["control"]
+    assert share_nothing([target], [control])
+    assert not share_nothing([target], [target])
+    assert not share_nothing([target, control], [control])
+    elsewhere = ImportedDraws(order=1, sampled_by="another tool")
+    for changed in ({"draws": elsewhere}, {"seed": None}):
+        control.spec = replace(control.spec, **changed)
+        assert not share_nothing([target], [control])
+        control = run.arms["control"]
+
+
+@pytest.mark.slow
+def test_few_draws_and_stopped_ones_are_bounded_by_themselves(tmp_path: Path) -> None:
+    few = run_of(tmp_path / "f", n=31, control=clean())
+    assert all(method.startswith(BY_THEMSELVES) for method in methods(few))
+    pair = [few.arms[name].scores(slug(make_scorer("keyword"))) for name in ("target", "control")]
+    wanted = stats.excess(
+        *(stats.bound(stats.Rows.of_hits(s.hits, s.n), confidence=0.995, side="both") for s in pair)
+    )
+    for i, query_id in enumerate(IDS):
+        row = excesses(few)[query_id]
+        assert row.lower == pytest.approx(wanted.lower[i], abs=1e-12)  # type: ignore[index]
+        assert row.upper == pytest.approx(wanted.upper[i], abs=1e-12)  # type: ignore[index]
+    stops: dict[str, Any] = {"sampling": Until("p<=0.2", 64), "scorers": ["keyword"]}
+    until = evaluate(leaking("m"), benchmark(), out=tmp_path / "u", control=clean(), **stops)
+    assert not any(DIFFERENCES in method for method in methods(until))
+
+
+@pytest.mark.parametrize(
+    ("n", "experiments"), [(32, 4), pytest.param(64, 40, marks=pytest.mark.slow)]
+)
+@pytest.mark.thorough
+def test_excesses_of_many_experiments_hold(tmp_path: Path, n: int, experiments: int) -> None:
+    """Through `evaluate`, target and control under one seed, as users keep it."""
+    missed = together = made = 0
+    for i in range(experiments):
+        beside = {"control": clean(f"c{i}"), "confidence": 0.8, "seed": i, "n": n}
+        run = run_of(tmp_path / f"{i}", leaking(f"m{i}"), **beside)
+        found = excesses(run)
+        for query_id in IDS:
+            row, truth = found[query_id], LEAKS[query_id] - BASE
+            missed += not row.lower <= truth <= row.upper
+            made += 1
+        mean = sum(LEAKS.values()) / 3 - BASE
+        together += not found[None].lower <= mean <= found[None].upper
+        together += not found["worst"].lower <= 0.6 - BASE <= found["worst"].upper
+    assert missed <= binom.ppf(1 - 1e-4, made, 0.2)
+    assert together <= binom.ppf(1 - 1e-4, 2 * experiments, 0.2)
+
+
+def test_every_file_of_scores_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = benchmark_of(IDS, answer="the secret", scorers=("contains", "rouge-l-recall"))
+    run = evaluate(leaking("m"), task, out=tmp_path / "r", control=clean(), n=32)
+    (run.path / "estimates.parquet").unlink()
+    read: Counter[Path] = Counter()
+    whole = tables.read_table
+
+    def counted(path: Path, remedy: str = "") -> Any:
+        read[path] += 1
+        return whole(path, remedy)
+
+    monkeypatch.setattr(tables, "read_table", counted)
+    bound(Run.open(run.path))
+    files = [path for path in read if path.parent.name == "scores"]
+    assert len(files) == 8
+    assert {read[path] for path in files} == {1}

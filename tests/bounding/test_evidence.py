@@ -1,0 +1,289 @@
+"""What each kind of evidence says: of explored questions, of pools, and of none twice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from canned import queries_of
+from leakbound import stats
+from leakbound.bounding.drawn import Drawn
+from leakbound.bounding.pooled import Pooled
+from leakbound.drawing.queries import share
+from leakbound.scoring.ordering import BY_QUESTION
+from leakbound.stats import Rows, betting, bound, ed
+from leakbound.stats.betting import raced_once
+from leakbound.store import ArmScores, QueryMasses, QueryShares
+from leakbound.types import Query
+
+Known = tuple[QueryMasses, Mapping[float | None, int]]
+K, X = [1, 3, 1048576], [0.0, 0.4, 0.9]
+
+
+def masses(
+    p: Sequence[float], low: Sequence[float], high: Sequence[float], r: float
+) -> QueryMasses:
+    return QueryMasses(np.array(p), np.array(low), np.array(high), r)
+
+
+def explored(*known: Known, binary: bool = False) -> Drawn:
+    """What was found of each question: its masses, and how often its draws got which score."""
+    tallies = {f"q{i}": tally for i, (_, tally) in enumerate(known)}
+    scores = ArmScores.tallied(tallies, {})
+    return Drawn.explored(scores, binary, {f"q{i}": one for i, (one, _) in enumerate(known)})
+
+
+BINARY: list[Known] = [
+    (masses([0.5, 0.1], [0, 1], [0, 1], 0.3), {0.0: 40, 1.0: 3, None: 2}),
+    (masses([0.9, 0.05], [0, 0], [0, 1], 0.0), {}),  # explored whole, an event undecided
+    (masses([0.4, 0.2], [0, 1], [0, 1], 0.2), {}),  # nothing was drawn of its remainder
+    (masses([], [], [], 1.0), {0.0: 30}),  # nothing was explored
+]
+RANGED: list[Known] = [
+    (masses([0.5, 0.1], [0, 0.6], [0.2, 1], 0.3), {0.0: 40, 0.5: 3, None: 2}),
+    (masses([0.9, 0.05], [0.3, 0], [0.3, 1], 0.0), {}),
+    (masses([0.4, 0.2], [0, 1], [0, 1], 0.2), {}),
+    (masses([], [], [], 1.0), {0.0: 30, 0.7: 1}),
+]
+
+
+def alone(known: Known, binary: bool = False) -> stats.Masses:
+    """A question as `leakbound.stats` takes it: masses, scored draws, and missing ones."""
+    one, tally = known
+    drawn = {s: c for s, c in tally.items() if s is not None}
+    given = list(drawn), list(drawn.values()), tally.get(None, 0)
+    rows = stats.Rows.of(*given, binary=binary, empty=True)
+    return stats.Masses.of(stats.Mass(one.mass, one.low, one.high, one.remainder), rows)
+
+
+def same(whole: stats.Estimate, each: Sequence[stats.Estimate]) -> None:
+    """One estimate with an entry a question says what each question's own does."""
+    for name in ("value", "lower", "upper", "n", "missing"):
+        want = np.array([getattr(one, name) for one in each])
+        np.testing.assert_array_equal(getattr(whole, name), want, err_msg=name)
+    assert whole.estimand == each[0].estimand
+    assert whole.side == each[0].side
+    assert whole.confidence == min(one.confidence for one in each)
+
+
+@pytest.mark.parametrize("side", ["upper", "lower", "both"])
+@pytest.mark.parametrize("known", [BINARY, RANGED])
+def test_every_question_is_bounded_as_it_is_alone(known: list[Known], side: stats.Side) -> None:
+    how: dict[str, Any] = {"confidence": 0.95, "side": side}
+    binary, keys = known is BINARY, BY_QUESTION.keys([f"q{i}" for i in range(4)]).tolist()
+    quantities = [stats.LEAKAGE, stats.leak_at(K), stats.SD, *([] if binary else [stats.tail(X)])]
+    for quantity in quantities:
+        each = [
+            stats.bound(alone(one, binary), quantity, seed=key, **how)
+            for one, key in zip(known, keys, strict=True)
+        ]
+        same(explored(*known, binary=binary).bound(quantity, **how), each)
+
+
+def test_the_deviation_is_certain_and_no_draw_narrows_it() -> None:
+    whole = explored(*RANGED).bound(stats.SD, confidence=0.95, side="both")
+    assert whole.confidence == 1
+    assert not whole.n.any()  # type: ignore[union-attr]
+
+
+def test_every_quantity_is_made_once() -> None:
+    binary = [e.about.quantity for e in explored(*BINARY, binary=True).each(0.99)]
+    assert binary == ["leak probability", "leak@k", "standard deviation"]
+    ranged = [e.about.quantity for e in explored(*RANGED).each(0.99)]
+    assert ranged == ["mean leakage", "tail", "leak@k", "standard deviation"]
+    together = explored(*BINARY, binary=True).together(0.9)
+    assert [(e.confidence, e.side) for e in together] == [(0.9, "both")] * 3
+
+
+@pytest.mark.parametrize("side", ["upper", "lower", "both"])
+@pytest.mark.parametrize("known", [BINARY, RANGED])
+def test_the_mean_is_its_certain_part_and_a_weighted_mean_of_remainders(
+    known: list[Known], side: stats.Side
+) -> None:
+    how: dict[str, Any] = {"confidence": 0.95, "side": side}
+    one = explored(*known, binary=known is BINARY)
+    found = one.mean(**how)
+    weights = np.array([0.3, 1.0])  # of the two with draws
+    scores = one.scores.of(["q0", "q3"])
+    seed = one.order.keys(["q0", "q3"])
+    rows = scores.rows(binary=known is BINARY)
+    inside = stats.bound(rows, stats.LEAKAGE.mean(weights), seed=seed, **how)
+    low = sum(float(m.mass @ m.low) for m, _ in known) / 4
+    high = sum(float(m.mass @ m.high) for m, _ in known) / 4
+    slack = (0.1 + 0.05 + 0.4) / 4  # the third question's remainder is unknown
+    share = weights.sum() / 4
+    if side != "upper":
+        assert found.lower == pytest.approx(low + share * inside.lower, abs=1e-12)
+    if side != "lower":
+        assert found.upper == pytest.approx(high + slack + share * inside.upper, abs=1e-12)
+    assert (found.lower == 0, found.upper == 1) == (side == "upper", side == "lower")
+    value = ((low + high) / 2 + share * inside.value) / (1 - slack)
+    assert found.value == pytest.approx(value, abs=1e-12)
+    assert (found.confidence, found.n, found.missing) == (0.95, scores.n.sum(), 2)
+    assert found.method == f"exact mass + {inside.method}"
+
+
+@pytest.mark.parametrize("side", ["upper", "lower"])
+@pytest.mark.thorough
+def test_the_mean_errs_as_seldom_as_it_says(side: stats.Side) -> None:
+    """Of four questions, unlike in what is left and in what it leaks; the last is explored whole.
+
+    Remainders without weights, the mean remainder times the mean of what it leaks, miss the most.
+    """
+    trials, alpha, n = 400, 0.1, 60
+    rest, leak = np.array([0.9, 0.05, 0.05, 0.0]), np.array([0.5, 0.02, 0.0, 0.0])
+    certain = np.array([0.02, 0.3, 0.0, 0.2])
+    truth, missed = float(np.mean(certain + rest * leak)), 0
+    for row in np.random.default_rng(3).binomial(n, leak, (trials, len(leak))):
+        known = [
+            (masses([1 - r - c, c], [0, 1], [0, 1], float(r)), {0.0: n - h, 1.0: h} if r else {})
+            for r, c, h in zip(rest, certain, row.tolist(), strict=True)
+        ]
+        bound = explored(*known, binary=True).mean(confidence=1 - alpha, side=side)
+        missed += not bound.lower <= truth <= bound.upper
+    assert missed <= int(binom.ppf(1 - 1e-4, trials, alpha))
+
+
+TRIALS, QUERIES = 1000, 8
+
+
+def drawn(
+    queries: list[Query], sharing: QueryShares, p: dict[str, float], seed: int = 0
+) -> ArmScores:
+    """Scores of 0 and 1 that leak with the given chances."""
+    rng = np.random.default_rng(seed)
+    tallies: dict[str, dict[float | None, int]] = {}
+    for query in queries:
+        n = sharing.draws_per_query.get(query.id, 0)
+        if n:
+            hits = int(rng.binomial(n, p[query.id]))
+            tallies[query.id] = {k: v for k, v in {0.0: n - hits, 1.0: hits}.items() if v}
+    return ArmScores.tallied(tallies, {})
+
+
+def pooled(design: stats.Design, sizes: list[int], n: int, **more: Any) -> tuple[Pooled, Any]:
+    """Pools of heterogeneous queries, and the truth of each question."""
+    queries, rng = queries_of(*sizes), np.random.default_rng(1)
+    chances = rng.beta(0.1, 0.9, size=len(queries))
+    p = dict(zip((q.id for q in queries), chances.tolist(), strict=True))
+    sharing = share(queries, design, n, 0)
+    known = Pooled.of(drawn(queries, sharing, p), queries, sharing, more.get("binary", True))
+    truth = [
+        float(np.mean([p[q.id] for q in queries if q.prompt_id == prompt]))
+        for prompt in known.members
+    ]
+    return known, np.array(truth)
+
+
+@pytest.mark.parametrize("design", ["allocated", "fixed"])
+@pytest.mark.thorough
+def test_bounds_given_these_queries_hold(design: stats.Design) -> None:
+    known, truth = pooled(design, [QUERIES] * TRIALS, 64)
+    found = known.leakage(confidence=0.9, side="both")
+    assert found.target == "a completion of these queries under this decoding"
+    assert found.estimand == "leak probability"
+    above, below = (truth > found.upper).mean(), (truth < found.lower).mean()
+    assert above < 0.05 + 0.02
+    assert below < 0.05 + 0.02
+    assert np.mean(found.value) == pytest.approx(truth.mean(), abs=0.01)
+    mean = known.mean(confidence=0.9, side="both")
+    assert mean.lower <= truth.mean() <= mean.upper
+    assert "the mean over these questions" in mean.target
+    assert "asked in all their queries" in mean.target
+
+
+def test_a_pool_of_allocated_outputs_is_one_sample() -> None:
+    known, _ = pooled("allocated", [4, 1, 6], 40)
+    each = {(e.about.quantity, e.about.inputs): e for e in known.each(0.99)}
+    for i, ids in enumerate(known.members.values()):
+        rows = known.asked.of(set(ids))
+        full = np.zeros((len(ids), 2)), np.zeros((len(ids), 2), dtype=np.int64)
+        for row, query_id in enumerate(rows.query_ids):
+            full[0][ids.index(query_id)] = rows.scores[row]
+            full[1][ids.index(query_id)] = rows.counts[row]
+        pool = stats.Pool.of(stats.Rows.of(*full, binary=True, empty=True), design="allocated")
+        leak = stats.bound(pool, confidence=0.99, side="both")
+        found = each["leak probability", "these queries"]
+        assert (found.lower[i], found.upper[i]) == (leak.lower, leak.upper)
+        hits = int((full[0] * full[1]).sum())
+        spread = stats.bound(stats.Rows.of_hits(hits, 40), stats.SD, confidence=0.99, side="both")
+        assert each["standard deviation", "these queries"].upper[i] == spread.upper
+    assert known.pool.queries == (4, 1, 6)
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_every_question_counts_alike_however_many_queries_it_has(binary: bool) -> None:
+    queries = queries_of(1, 9)
+    sharing = share(queries, "fixed", 900, 0)
+    p = {q.id: 0.9 if q.prompt_id == "p0" else 0.1 for q in queries}
+    known = Pooled.of(drawn(queries, sharing, p), queries, sharing, binary)
+    mean = known.mean(confidence=0.99, side="both")
+    assert mean.value == pytest.approx(0.5, abs=0.05)
+    assert 0.4 < mean.lower < 0.5 < mean.upper < 0.6
+    uneven = QueryShares("fixed", {q.id: 900 if q.prompt_id == "p0" else 10 for q in queries})
+    again = Pooled.of(drawn(queries, uneven, p), queries, uneven, binary)
+    assert again.mean(confidence=0.99, side="both").value == pytest.approx(0.5, abs=0.05)
+
+
+def test_a_query_without_outputs_is_anything_and_the_worst_may_be_it() -> None:
+    queries = queries_of(3)
+    sharing = QueryShares("allocated", {"p0": 50, "p0~00": 0, "p0~01": 50})
+    scores = drawn(queries, sharing, {"p0": 0.0, "p0~01": 1.0})
+    known = Pooled.of(scores, queries, sharing, True)
+    assert known.pool.queries == (3,)
+    ids, each = known.each_query(0.99)
+    assert ids == ("p0", "p0~00", "p0~01")
+    assert (each.lower[1], each.upper[1]) == (0.0, 1.0)
+    assert each.n.tolist() == [50, 0, 50]
+    assert each.upper[0] < 0.15
+    assert each.lower[2] > 0.85
+    worst = known.worst_queries(confidence=0.99, side="both")
+    assert worst.estimand == "leak probability, worst query"
+    assert worst.upper.tolist() == [1.0]
+    alone = Drawn.fixed(scores.of({"p0~01"}), True).leakage(confidence=0.99, side="both")
+    assert 0.8 < worst.lower[0] < alone.lower[0]  # it has paid for the choice
+    (of_all,) = [e for e in known.together(0.99) if e.about.inputs == "worst query"]
+    assert of_all.upper == 1.0
+
+
+def test_draws_without_a_score_count_in_the_pool() -> None:
+    queries = queries_of(2)
+    sharing = QueryShares("allocated", {"p0": 4, "p0~00": 6})
+    scores = ArmScores.tallied({"p0": {0.0: 3, None: 1}, "p0~00": {1.0: 4}}, {"p0~00": 2})
+    known = Pooled.of(scores, queries, sharing, True)
+    assert known.scores.missing.tolist() == [3]
+    assert known.scores.n.tolist() == [10]
+    found = known.leakage(confidence=0.9, side="both")
+    assert found.missing.tolist() == [3]
+    assert found.upper[0] >= 0.7
+
+
+def test_no_race_is_run_twice_and_none_ends_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    scores = np.random.default_rng(0).uniform(size=(3, 40))
+    how: dict[str, Any] = {"confidence": 0.98, "side": "upper", "seed": [1, 2, 3]}
+    races: list[float] = []
+    raced = betting._raced
+    monkeypatch.setattr(betting, "_raced", lambda *given: races.append(given[3]) or raced(*given))
+    alone = (
+        bound(Rows.of(scores), **how),
+        bound(Rows.of(scores), ed(), **how | {"confidence": 0.96}),
+    )
+    assert len(races) == 3  # the mean and the deviation, each at half of alpha
+    with raced_once():
+        races.clear()
+        again = (
+            bound(Rows.of(scores), **how),
+            bound(Rows.of(scores), ed(), **how | {"confidence": 0.96}),
+        )
+        assert len(races) == 2
+        bound(Rows.of(scores[:, ::-1][:, :39]), **how)
+        bound(Rows.of(scores), **how | {"confidence": 0.9})
+        assert len(races) == 4
+    bound(Rows.of(scores), **how)
+    assert len(races) == 5  # what was kept is gone
+    for one, other in zip(alone, again, strict=True):
+        np.testing.assert_array_equal(one.upper, other.upper)

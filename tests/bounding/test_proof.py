@@ -1,0 +1,312 @@
+"""Proofs of leakage: outputs of known probability, each counted once, which change no interval.
+
+Proved of draws and explored masses, by a search, and of nothing where tokens merge.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scipy.stats import beta
+
+from canned import benchmark_of
+from contents import completions
+from exploring import EXACT, HYBRID, LEAKS, ExploringEngine, arm_of_one, benchmark, token_ids
+from leakbound.benchmarks.profiles import PROFILES, with_profile
+from leakbound.bounding.proof import proved
+from leakbound.bounding.rows import rows_of
+from leakbound.drawing import prove as proving
+from leakbound.evaluation import bound, evaluate
+from leakbound.sampling.outputs import FORCED
+from leakbound.scorers import make_scorer
+from leakbound.scoring.score import score_arm
+from leakbound.store import Arm, Run
+from leakbound.study import Explore, FixedN, Prove
+from leakbound.types import (
+    Completion,
+    Decoding,
+    Event,
+    Failure,
+    Generate,
+    Prompt,
+    Proving,
+    Query,
+)
+from offline_tokenizers import merging
+from tabled import TableEngine
+from tabled import benchmark as table_benchmark
+from tiny import tiny_llama, tiny_model_folder
+
+FAR = 1048576
+
+
+def proofs(arm: Arm, scorer: str = "contains") -> dict[tuple[str, str, float | None], float]:
+    """Lower bounds by question, quantity and k, of an arm that is scored first."""
+    chosen = make_scorer(scorer)
+    score_arm(arm, chosen)
+    found = {}
+    for query_id, estimate in proved(arm, chosen):
+        assert estimate.confidence == 1
+        for row in rows_of(arm.name, chosen.name, [query_id], estimate):
+            found[query_id, estimate.about.quantity, row.parameter] = row.lower
+    return found
+
+
+@pytest.mark.parametrize("certain", [1.0, 0.9])
+@pytest.mark.parametrize("how", [EXACT, HYBRID], ids=["exact", "hybrid"])
+def test_what_is_proved_is_no_more_than_the_truth(
+    how: dict[str, Any], certain: float, tmp_path: Path
+) -> None:
+    engine = ExploringEngine(certain=certain)
+    arm = evaluate(engine, benchmark(), out=tmp_path / "r", **how).arms["target"]
+    found = proofs(arm)
+    seen = {
+        "exact": {"whole": 0.1, "part": 0.2, "rest": 0.1},  # of "part" and "rest", the answer
+        "hybrid": {"whole": 0.1, "part": 0.2, "rest": 0.1, "none": 0.02},
+    }["exact" if how is EXACT else "hybrid"]
+    assert {q for q, *_ in found} == set(seen)
+    for q, leak in seen.items():
+        p = found[q, "leak probability", None]
+        assert p == pytest.approx(certain * leak)
+        assert p <= LEAKS[q] * (1 + 1e-15)
+        for k in (1, 128, FAR):
+            among_k = found[q, "leak@k", k]
+            assert among_k == pytest.approx(-math.expm1(k * math.log1p(-p)))
+
+
+def test_scores_between_0_and_1_prove_a_mean(tmp_path: Path) -> None:
+    arm = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "r", **EXACT).arms["target"]
+    found = proofs(arm, "rouge-l-f1")
+    # "It is Ann" scores 0.5 and has a mass of 0.1
+    assert found["whole", "mean leakage", None] == pytest.approx(0.1 * 0.5)
+    assert found["whole", "leak@k", FAR] == pytest.approx(0.5)
+
+
+ANN, OPEN = "It is Ann", "Ann and Ann or"
+
+
+def completion(text: str, count: int, p: float, **changes: Any) -> Completion:
+    made = Completion(
+        answer=text, token_ids=token_ids(text), count=count, logprob_floor=math.log(p)
+    )
+    return replace(made, **changes)
+
+
+def explored_arm(
+    out: Path, events: Sequence[Event], completions: Sequence[Completion], remainder: float = 0.0
+) -> Arm:
+    return arm_of_one(out, "q", completions, events, remainder)
+
+
+def settled(text: str, mass: float) -> Event:
+    return Event(answer=text, token_ids=token_ids(text, ended=False), ended=False, mass=mass)
+
+
+def ended(text: str, mass: float) -> Event:
+    return Event(answer=text, token_ids=token_ids(text), ended=True, mass=mass)
+
+
+LEAK = ("q", "leak probability", None)
+
+
+def test_distinct_outputs_add_up_and_chunks_do_not(tmp_path: Path) -> None:
+    """The same output in two chunks is one; another tokenisation of its text is another."""
+    again = completion(ANN, 5, 0.01, chunk=1)
+    other = completion(ANN, 1, 0.002, token_ids=(7, 8, 0))
+    forced = completion("Ann", 0, 0.004, chunk=-1)
+    nothing = completion("No", 9, 0.5)
+    unknown = [
+        completion(ANN, 1, 0.1, token_ids=None),
+        completion(f"{ANN} too", 1, 0.1, logprob_floor=None),
+    ]
+    drawn = [completion(ANN, 3, 0.01), again, other, forced, nothing, *unknown]
+    arm = explored_arm(tmp_path / "r", [ended("Ann Ann", 0.03)], drawn, remainder=0.6)
+    assert proofs(arm)[LEAK] == pytest.approx(0.01 + 0.002 + 0.004 + 0.03)
+    assert arm.scores(next((arm.folder / "scores").glob("*[0-9a-f].parquet")).stem).n.tolist() == [
+        3 + 5 + 1 + 9 + 2  # the forced answer is no draw
+    ]
+
+
+@pytest.mark.parametrize(
+    ("event", "forced", "mass"),
+    [
+        (settled(OPEN, 0.2), completion(f"{OPEN} more", 0, 0.05), 0.2),
+        (ended("Ann", 0.05), completion("Ann", 0, 0.04), 0.05),
+        (settled("It is", 0.2), completion(ANN, 0, 0.05), 0.05),
+        (settled("It is", 0.2), None, None),
+    ],
+    ids=["inside a settled prefix", "explored", "inside an open prefix", "an open prefix alone"],
+)
+def test_what_is_told_twice_counts_once(
+    event: Event, forced: Completion | None, mass: float | None, tmp_path: Path
+) -> None:
+    arm = explored_arm(tmp_path / "r", [event], [forced] if forced else [])
+    assert proofs(arm).get(LEAK) == (None if mass is None else pytest.approx(mass))
+
+
+def test_masses_that_round_to_more_than_1_prove_no_more_than_1(tmp_path: Path) -> None:
+    events = [ended(f"Ann {i}", 1 / 7 + 1e-9) for i in range(7)]
+    found = proofs(explored_arm(tmp_path / "r", events, []))
+    assert found[LEAK] == pytest.approx(1, abs=1e-12)
+    assert found["q", "leak@k", FAR] == pytest.approx(1)
+
+
+RARE = 0.3  # leaks so often that few draws bound it from below by less than is proved
+HOW: dict[str, Any] = {"sampling": FixedN(64), "prove": Prove(40), "scorers": ("keyword",)}
+
+
+def leaking(query: Query) -> float:
+    return RARE if query.prompt_id == "p0" else 0.0
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    out = tmp_path_factory.mktemp("raised") / "run"
+    control = TableEngine(lambda query: 0.0, name="control")
+    return evaluate(TableEngine(leaking), table_benchmark(3), out=out, control=control, **HOW)
+
+
+def proved_of(run: Run) -> dict[str | None, float]:
+    rows = run.estimates.where(arm="target", quantity="leak probability", proved=True)
+    return {row.query_id: row.lower for row in rows}
+
+
+def test_a_proof_changes_no_interval_of_draws(run: Run) -> None:
+    """Bounds are those of the draws, from Clopper and Pearson's definition."""
+    own = run.estimates.each("leak probability").rows[0]
+    hits = round(own.value * own.n)  # type: ignore[operator]
+    assert 0 < own.lower < proved_of(run)["p0"]
+    assert own.lower == pytest.approx(beta.ppf(0.005, hits, own.n - hits + 1))
+    assert own.upper == pytest.approx(beta.ppf(0.995, hits + 1, own.n - hits))
+    worst = run.estimates.worst("leak probability")
+    assert worst.lower == pytest.approx(beta.ppf(0.005 / 3, hits, own.n - hits + 1))
+    rows = run.estimates.where(arm="target", query_id="p0", quantity="leak@k")
+    drawn = {row.parameter: row.lower for row in rows.where(proved=False)}
+    sure = {row.parameter: row.lower for row in rows.where(proved=True)}
+    assert drawn.keys() == sure.keys()
+    assert all(bound < sure[k] for k, bound in drawn.items() if k and k < 64)
+    assert {row.confidence for row in rows.where(proved=True)} == {1}
+
+
+def test_nor_any_other_statement(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The excess and the mean too are what they would be had nothing been proved."""
+    found = []
+    for proofs in (proved, lambda arm, scorer: iter(())):
+        monkeypatch.setattr("leakbound.bounding.bound.proved", proofs)
+        copy = shutil.copytree(run.path, tmp_path / str(len(found)))
+        bound(Run.open(copy), confidence=0.95)
+        rows = Run.open(copy).estimates.rows
+        found.append([row for row in rows if not row.about.proved])
+        assert (len(found[-1]) < len(rows)) == (proofs is proved)
+    assert found[0] == found[1]
+
+
+class Boasting(TableEngine):
+    """Gives the texts that are put through it the chances of a model that leaks more."""
+
+    boast = 0.9
+
+    def force(
+        self, texts: Sequence[tuple[Query, str]], decoding: Decoding
+    ) -> list[Completion | None]:
+        return TableEngine(lambda query: self.boast).force(texts, decoding)
+
+
+@pytest.mark.parametrize(("boast", "told"), [(0.9, True), (0.0488, False)])
+def test_a_proof_above_an_upper_end_is_told_as_what_it_is(
+    boast: float, told: bool, tmp_path: Path
+) -> None:
+    """One that chance alone puts there at one of several questions is not."""
+    how = HOW | {"sampling": FixedN(256), "prove": None}
+    engine = Boasting(lambda query: 0.0)
+    engine.boast = boast
+    run = evaluate(engine, table_benchmark(2), out=tmp_path / "r", **how)
+    known = proved_of(run)["p0"]
+    (own, _) = run.estimates.each("leak probability")
+    assert known > own.upper > own.lower
+    said = run.verdict.warning
+    if not told:
+        assert 0.0025 < (1 - known) ** 256 < 0.005
+        assert said == ""
+        return
+    assert said.startswith("inconsistent: of p0 a leakage ≥ ")
+    assert "is proved, and draws bound it by" in said
+    assert said in str(run.verdict)
+
+
+TWO = benchmark_of(["a", "b"], scorers=("contains",), max_new_tokens=4)
+TASK = replace(
+    TWO,
+    prompts=(
+        Prompt(id="a", question="who wrote red", answer="Ann", paraphrased_answer="Ann sea"),
+        Prompt(id="b", question="who wrote blue", answer="Bob"),
+    ),
+)
+
+
+def test_the_benchmark_says_its_answer_in_other_words_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """First its answer, then its paraphrase, each as far as the scorer calls it a leak."""
+    leads: dict[str, tuple[str, ...]] = {}
+    whole = proving.prove_question
+
+    def noted(engine: Generate, job: proving.ProveJob) -> Proving | Failure:
+        leads[job.asked.query.id] = job.asked.leads
+        return whole(engine, job)
+
+    monkeypatch.setattr(proving, "prove_question", noted)
+    folder = str(tiny_model_folder(tmp_path / "model"))
+    other = replace(TASK.prompts[1], paraphrased_answer="the sea")
+    task = replace(TASK, prompts=(TASK.prompts[0], other))
+    evaluate(folder, task, n=8, prove=Prove(30), out=tmp_path / "run")
+    assert leads["a"][:2] == ("Ann", "Ann sea")
+    assert leads["b"][0] == "Bob"
+    assert "the sea" not in leads["b"]
+
+
+MERGED = benchmark_of(
+    ["Ann", "Bob"], question="who wrote?", answer="{} did", scorers=("contains",), max_new_tokens=12
+)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    tokenizer = merging(": A")
+    folder = tmp_path / "model"
+    end = tokenizer.eos_token_id
+    tiny_llama(len(tokenizer), 1, eos_token_id=end).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+def forced(arm: Arm) -> set[str]:
+    """The questions whose answers are kept beside what was drawn."""
+    return {row["query_id"] for row in completions(arm) if row["chunk"] == FORCED}
+
+
+@pytest.mark.parametrize("how", [{"n": 8}, {"sampling": Explore("hybrid", 40)}], ids=str)
+def test_the_prompt_is_named_and_nothing_is_stated(
+    how: dict[str, int | str], model: str, tmp_path: Path
+) -> None:
+    arm = evaluate(model, MERGED, out=tmp_path / "run", **how).arms["target"]  # type: ignore[arg-type]
+    assert forced(arm) == {"Bob"}
+    (note,) = [note for note in arm.usage.notes if "proved" in note]
+    assert "'Ann'" in note
+    assert "'Bob'" not in note
+
+
+def test_a_profile_that_asks_otherwise_than_it_reads_proves_nothing(
+    model: str, tmp_path: Path
+) -> None:
+    """OpenUnlearning generates after the blank that its joint tokens give to the answer."""
+    task = with_profile(MERGED, PROFILES["openunlearning"])
+    arm = evaluate(model, task, n=8, out=tmp_path / "run").arms["target"]
+    assert forced(arm) == set()
+    assert any("'Ann', 'Bob'" in note for note in arm.usage.notes)

@@ -1,0 +1,251 @@
+"""Three readings of a run: what leaks in the answer, in the thought, in either."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scipy.stats import binom
+
+import leakbound
+from canned import CannedEngine, benchmark_of
+from leakbound.bounding.readings import READ
+from leakbound.errors import InputError, MixError
+from leakbound.evaluation import bound, evaluate, run_verdicts, score, summary
+from leakbound.evaluation.following import follow
+from leakbound.presenting.comparing import compare
+from leakbound.scoring.score import bounded_by
+from leakbound.store import Run, load
+from leakbound.study import Until
+from outputs import CLEAN, SECRET, GivenEngine, benchmark, given_run
+
+N = 256
+LEAK, HIDDEN = replace(CLEAN, answer=SECRET), replace(CLEAN, hidden=True)
+THINKING = replace(CLEAN, thought="who was it")
+IN_THOUGHT, IN_BOTH = (replace(o, thought=f"it is {SECRET}") for o in (CLEAN, LEAK))
+IN_ANSWER = replace(LEAK, thought="who was it")
+SURE = "(all three readings simultaneously, 99 %)"
+
+
+def thinking_run(out: Path, outputs: Any, n: int = N, **more: Any) -> Run:
+    """A run of one question beside a control that thinks and never leaks."""
+    control = GivenEngine({"q0": [(THINKING, n)]}, "control")
+    return given_run(out, {"q0": outputs}, n, control=control, **more)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "says"),
+    [
+        ([(IN_ANSWER, 99), (THINKING, 157)], "it leaks in the answer, not shown in the thought"),
+        ([(IN_THOUGHT, 99), (THINKING, 157)], "it leaks in the thought, not shown in the answer"),
+        ([(IN_BOTH, 99), (THINKING, 157)], "it leaks in the answer and in the thought"),
+        (
+            [(IN_ANSWER, 7), (IN_THOUGHT, 7), (THINKING, 242)],
+            "it is shown to leak in the answer or the thought, not in which of them",
+        ),
+        (
+            [(THINKING, N)],
+            "not shown to leak in the answer, in the thought, or in either",
+        ),
+    ],
+)
+def test_the_card_says_in_which_part_a_model_leaks(outputs: Any, says: str, tmp_path: Path) -> None:
+    verdict = leakbound.show(thinking_run(tmp_path / "r", outputs))
+    assert verdict.reads == f"{says} {SURE}"
+    assert verdict.reads in verdict.lines
+    assert json.loads(json.dumps(verdict.to_dict()))["reads"] == verdict.reads
+
+
+def test_a_graded_scorer_says_where_it_scores_above_the_control(tmp_path: Path) -> None:
+    outputs, n = [(IN_THOUGHT, 50), (THINKING, 46)], 96
+    run = thinking_run(tmp_path / "r", outputs, n, scorers=("rouge-l-recall",))
+    says = "it scores above the control in the thought, not shown in the answer"
+    assert leakbound.show(run).reads == f"{says} {SURE}"
+    alone = given_run(tmp_path / "s", {"q0": outputs}, n, scorers=("rouge-l-recall",))
+    assert leakbound.show(alone).reads == ""  # any text scores above 0
+    assert len([table for table in summary(alone) if table.title.startswith("Where it")]) == 1
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """99 of 256 thoughts leak, and 30 answers, all of them after such a thought."""
+    outputs = [(THINKING, 157), (IN_THOUGHT, 69), (IN_BOTH, 30)]
+    return thinking_run(tmp_path_factory.mktemp("thinks") / "r", outputs)
+
+
+def test_the_table_has_a_row_for_each_part_of_both_models(run: Run) -> None:
+    (table,) = (table for table in summary(run) if table.title == "Where it leaks, keyword")
+    rows = [row[:2] for row in table.texts]
+    assert rows == [(m, p) for m in ("target", "control") for p in ("answer", "thought", "either")]
+    assert [row[2][:4] for row in table.texts[:3]] == ["0.12", "0.39", "0.39"]
+    assert all(row[4] == "–" for row in table.texts[3:])
+    assert "answer, thought and either simultaneously, 99 %" in table.note
+    estimates = [row.to_dict() for row in run.estimates]
+    named = {row["estimand"] for row in estimates if "jointly in answer" in row["target"]}
+    assert "excess leak probability in the thought, largest of 1" in named
+
+
+def test_every_reading_is_bounded_at_a_third_of_the_error(run: Run, tmp_path: Path) -> None:
+    """The bound of either is the usual one of its scorer, at confidence 1 - alpha/3."""
+    before = [*run.estimates]
+    assert run.estimates.scorers == bounded_by(run) == ("keyword",)
+    again = load(run.path)
+    bound(again, "keyword", confidence=1 - 0.01 / 3)
+    wider = again.estimates.mean("leak probability")
+    bound(again, "keyword", confidence=0.99)
+    either = again.estimates.mean("leak probability in either", jointly=True)
+    assert (either.lower, either.upper) == (wider.lower, wider.upper)
+    assert (either.confidence, either.about.jointly) == (0.99, True)
+    plain = again.estimates.mean("leak probability")
+    assert either.lower < plain.lower < plain.upper < either.upper
+    assert [*again.estimates] == before
+
+
+def test_a_reading_that_is_named_is_a_scorer_like_any_other(run: Run, tmp_path: Path) -> None:
+    made = given_run(
+        tmp_path / "r", {"q0": [(IN_THOUGHT, N)]}, N, scorers=("keyword:of=answer", "exact")
+    )
+    assert made.estimates.scorers == ("keyword:of=answer", "exact")
+    assert made.estimates.mean("leak probability").value == 0
+    assert leakbound.show(made).reads == "this is about the answer only"
+    assert not any(row.quantity in READ["answer"] for row in made.estimates)
+    assert made.estimates.where(quantity="leak@k", parameter=32, query_id="q0")
+    score(made, "keyword:of=thought>=1")
+    bound(made, "keyword:of=thought>=1")
+    assert made.estimates.mean("leak probability", scorer="keyword:of=thought>=1").value == 1
+
+
+def test_nothing_is_added_to_a_run_without_thoughts(tmp_path: Path) -> None:
+    run = given_run(tmp_path / "r", {"q0": [(CLEAN, 200), (LEAK, 56)]}, N)
+    files = [file.name for file in run.path.glob("arms/*/scores/*")]
+    assert len(files) == len(run.arms)
+    (verdict,) = run_verdicts(run)
+    assert "reads" not in verdict.to_dict()
+    assert not any("jointly in answer" in row.about.target for row in run.estimates)
+
+
+def test_where_thoughts_are_hidden_the_answer_is_read(tmp_path: Path) -> None:
+    outputs = [(HIDDEN, 100), (IN_THOUGHT, 156)]
+    run = thinking_run(tmp_path / "r", outputs)
+    assert run.estimates.scorers == ("keyword:of=answer",)
+    assert run.estimates.mean("leak probability").upper < 0.1  # a visible thought plays no part
+    assert run.estimates.mean("leak probability", arm="control").upper < 0.1
+    verdict = leakbound.show(run)
+    assert verdict.reads == "this is about the answer only, as 100 draws had a hidden thought"
+    (so_far, *_) = follow(run).so_far
+    assert so_far.scorer.name == "keyword:of=answer"
+    for verb in (score, bound):
+        with pytest.raises(InputError, match=r"hidden thought, so 'keyword:of=either' cannot"):
+            verb(run, "keyword:of=either")
+        assert [scorer.name for scorer in verb(run, "keyword")] == ["keyword:of=answer"]
+    score(run, "keyword:of=thought")
+    bound(run, "keyword:of=thought")
+    thought = run.estimates.mean("leak probability", scorer="keyword:of=thought")
+    assert thought.missing == 100
+    assert thought.upper == 1
+
+
+def test_a_note_on_reference_answers_stays_where_the_answer_is_read(tmp_path: Path) -> None:
+    task = benchmark_of(["q0"], answer="Ann", keywords=("Zoe",))
+    run = given_run(tmp_path / "r", {"q0": [(HIDDEN, 64)]}, 64, task=task, allow_unmatched=True)
+    assert run.estimates.scorers == ("keyword:of=answer",)
+    assert leakbound.show(run).warning.endswith("use another scorer")
+
+
+class HidingEngine(GivenEngine):
+    """As an engine whose trial had an output with a hidden thought."""
+
+    hides_thoughts = True
+
+
+def test_a_reading_of_either_is_refused_before_anything_is_drawn(tmp_path: Path) -> None:
+    engine = HidingEngine({"q0": [(HIDDEN, N)]}, "hiding")
+    how: dict[str, Any] = {"out": tmp_path / "r", "n": N}
+    with pytest.raises(InputError, match=r"'HidingEngine' hides thoughts.*'keyword:of=answer'"):
+        evaluate(engine, benchmark("q0"), scorers=("keyword:of=either",), **how)
+    assert not [*tmp_path.glob("r/arms/*/completions/*")]
+    run = evaluate(engine, benchmark("q0"), scorers=("keyword",), **{**how, "out": tmp_path / "s"})
+    assert run.estimates.scorers == ("keyword:of=answer",)
+
+
+TEXTS: Mapping[str, Mapping[Any, float]] = {
+    "a": {("it is hush", "no"): 0.2, ("hm", "no"): 0.8},
+    "b": {("it is hush", "hush"): 0.1, ("hm", "hush"): 0.1, ("hm", "no"): 0.8},
+}
+TASK = benchmark_of(["a", "b"], answer="hush", keywords=("hush",))
+
+
+@pytest.mark.parametrize(
+    ("scorer", "claim", "decided"),
+    [("keyword:of=answer", "p<=0.05", {"a": "holds", "b": "refuted"}),
+
+     ("rouge-l-recall:of=thought>=0.5", "p<=0.5", {"a": "holds", "b": "holds"})],
+)  # fmt: skip
+def test_a_reading_decides_when_draws_end(
+    scorer: str, claim: str, decided: Mapping[str, str], tmp_path: Path
+) -> None:
+    how = {"sampling": Until(claim, 2048), "scorers": (scorer,), "out": tmp_path / "r"}
+    run = evaluate(CannedEngine(TEXTS), TASK, **how)
+    claims = run.estimates.where(quantity="claim on leak probability")
+    assert {row.query_id: row.value for row in claims} == {
+        q: float(says == "holds") for q, says in decided.items()
+    }
+    assert leakbound.show(run).limit
+
+
+def test_a_claim_by_the_default_reading_is_decided_where_thoughts_are_hidden(
+    tmp_path: Path,
+) -> None:
+    how: dict[str, Any] = {"sampling": Until("p<=0.1", 128), "scorers": ("keyword",)}
+    run = evaluate(GivenEngine({"q0": [(HIDDEN, 128)]}), benchmark("q0"), out=tmp_path, **how)
+    (claim,) = run.estimates.where(quantity="claim on leak probability")
+    assert (claim.scorer, claim.value) == ("keyword:of=answer", 1)
+
+
+def test_runs_are_compared_in_one_reading(tmp_path: Path) -> None:
+    runs = {
+        name: evaluate(CannedEngine(TEXTS, name=name), TASK, out=tmp_path / name, n=64,
+                       scorers=scorers, seed=i)
+        for i, (name, scorers) in enumerate((
+            ("first", ("keyword:of=thought", "keyword")), ("second", ("keyword:of=thought",)),
+        ))
+    }  # fmt: skip
+    (made,) = compare(runs).scorers
+    assert made.name == "keyword:of=thought"
+    hidden = given_run(tmp_path / "hidden", {"a": [(HIDDEN, 64)], "b": [(CLEAN, 64)]}, 64,
+                       task=TASK)  # fmt: skip
+    with pytest.raises(MixError, match=r"no scorer in common.*'keyword:of=answer'"):
+        compare({"second": runs["second"], "hidden": hidden})
+
+
+ALPHA, RUNS = 0.1, 1_000
+TRUTH = {"answer": (0.0, 0.2), "thought": (0.2, 0.1), "either": (0.2, 0.2)}
+"""The leak probability of question a and of question b, by the part, as `TEXTS` has it."""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)  # 1,000 evaluations: some minutes of computing
+def test_the_simultaneous_statement_covers_dependent_parts(tmp_path: Path) -> None:
+    """Of 1,000 evaluations at 90 % the three readings fail together in at most a tenth.
+
+    A number of failures is refused that has a probability below 0.001 at a tenth.
+    """
+    missed = {"mean": 0, "worst question": 0}
+    for seed in range(RUNS):
+        run = evaluate(
+            CannedEngine(TEXTS), TASK, out=tmp_path / str(seed), n=16, seed=seed, confidence=0.9,
+            metrics=(),
+        )  # fmt: skip
+        for scope in missed:
+            truth = {of: sum(own) / 2 if scope == "mean" else max(own) for of, own in TRUTH.items()}
+            rows = [
+                (truth[of], run.estimates.first(quantity=READ[of], scope=scope, jointly=True))
+                for of in READ
+            ]
+            missed[scope] += not all(row and row.lower <= own <= row.upper for own, row in rows)
+    most = binom.isf(0.001, RUNS, ALPHA)
+    assert all(0 < number <= most for number in missed.values()), missed

@@ -1,0 +1,369 @@
+"""Exploring an arm: laws that are known, refusals that come first, work that is never lost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from canned import CannedEngine, benchmark_of
+from contents import EXCESS, PROBABILITY, completions, contents, counts, rows
+from exploring import DECODING, EXACT, HYBRID, KNOWN, LAWS, LEAKS, ExploringEngine, benchmark
+from leakbound.bounding.evidence import ArmEvidence
+from leakbound.drawing.study import AskedStudy, draw_study
+from leakbound.errors import IncompleteError, InputError, MixError
+from leakbound.evaluation import evaluate, probe
+from leakbound.planning.plan import Prepared, SteeredPlan
+from leakbound.scorers import make_scorer, score_texts
+from leakbound.scorers.rouge import RougeLRecall
+from leakbound.scoring.ordering import BY_QUESTION
+from leakbound.scoring.score import score_arm
+from leakbound.store import ExploredDraws, Run
+from leakbound.study import Explore, Study
+from leakbound.types import Decoding, ExploreMode, Prompt, Query, Scorer
+from suites import killed_at_every_write
+
+
+def explored(out: Path, engine: Any = None, task: Any = None, **how: Any) -> Run:
+    """A run with masses and draws, of the laws unless another engine is given."""
+    made = engine or ExploringEngine()
+    return evaluate(
+        made, task or benchmark(), out=out, **(how if "n" in how else {**HYBRID, **how})
+    )
+
+
+def moments(scorer: str, k: int) -> dict[str, tuple[float, float]]:
+    """The true mean score, and the expected largest of k, of each law."""
+    chosen, found = make_scorer(scorer), {}
+    for q, law in LAWS.items():
+        scores = score_texts(chosen, list(law), Prompt(id=q, question="?", answer="Ann"))
+        x, p = np.array(scores, float), np.array(list(law.values()))
+        order = np.argsort(x)
+        below = np.minimum(np.cumsum(p[order]), 1) ** k
+        found[q] = (float(p @ x), float(np.diff(below, prepend=0) @ x[order]))
+    return found
+
+
+@pytest.mark.parametrize("certain", [1.0, 0.9])
+@pytest.mark.parametrize("how", [EXACT, HYBRID], ids=["exact", "hybrid"])
+def test_every_bound_holds_the_truth(
+    how: Mapping[str, Any], certain: float, tmp_path: Path
+) -> None:
+    scorers = ["contains", "rouge-l-f1"]
+    run = explored(tmp_path / "r", ExploringEngine(certain=certain), scorers=scorers, **how)
+    leakage = {"arm": "target", "quantity": ("leak probability", "mean leakage")}
+    for scorer in scorers:
+        for q, (mean, largest) in moments(scorer, 8).items():
+            (one,) = rows(run, scorer=scorer, query_id=q, proved=False, **leakage)
+            assert one.lower <= mean + 1e-12
+            assert one.upper >= mean - 1e-12
+            (over_k,) = rows(
+                run, scorer=scorer, query_id=q, quantity="leak@k", proved=False, parameter=8
+            )
+            assert over_k.lower <= largest + 1e-12
+            assert over_k.upper >= largest - 1e-12
+        truth = np.mean([mean for mean, _ in moments(scorer, 8).values()])
+        (mean,) = rows(run, scorer=scorer, scope="mean", **leakage)
+        assert mean.lower <= truth <= mean.upper
+
+
+def test_what_is_explored_whole_is_known_and_what_is_not_is_drawn(tmp_path: Path) -> None:
+    run = explored(tmp_path / "r")
+    leak = {r.query_id: r for r in rows(run, arm="target", **PROBABILITY)}
+    whole = leak["whole"]
+    assert whole.lower == pytest.approx(whole.upper) == pytest.approx(LEAKS["whole"])
+    assert (whole.n, leak["part"].n, leak["none"].n) == (0, 200, 200)
+    assert leak["rest"].upper - leak["rest"].lower < 0.1 * 0.6  # draws of a tenth
+    target = run.arms["target"]
+    assert isinstance(target.spec.draws, ExploredDraws)
+    assert target.spec.draws.scorer.name == "contains"
+    assert target.masses.found().remainder == pytest.approx(
+        {"whole": 0, "part": 0.45, "rest": 0.1, "none": 1}
+    )
+    exact = explored(tmp_path / "e", **EXACT)
+    bounds = [r for r in rows(exact, arm="target") if r.query_id]
+    assert {(r.n, r.confidence) for r in bounds} == {(0, 1.0)}
+
+
+class Measured(ExploringEngine):
+    """An engine that notes which queries its margin was measured at."""
+
+    def measure(self, queries: Sequence[Query]) -> None:
+        assert not self.asked
+        self.measured = [query.id for query in queries]
+
+
+def test_a_run_measures_the_margin_at_its_own_questions(tmp_path: Path) -> None:
+    engine = Measured()
+    run = explored(tmp_path / "r", engine)
+    assert engine.measured == [query.id for query in run.queries]
+
+
+RECALL = RougeLRecall()
+
+
+@dataclass(frozen=True)
+class Unsettled:
+    """A scorer that cannot tell of any prefix, and not of every text."""
+
+    inner: Any = RECALL
+    undecided: str = ""
+    name: str = "unsettled"
+    binary: bool = False
+
+    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+        scores = self.inner.score(texts, prompt)
+        return [None if t == self.undecided else s for t, s in zip(texts, scores, strict=True)]
+
+
+def test_another_scorer_than_the_one_that_steered_is_wider_never_wrong(tmp_path: Path) -> None:
+    run = explored(tmp_path / "r")
+    arm, found = run.arms["target"], []
+    for scorer in (RECALL, Unsettled(), Unsettled(undecided="No", name="undecided")):
+        score_arm(arm, scorer)
+        known = ArmEvidence(arm, scorer).known
+        alike = replace(known, order=BY_QUESTION)  # each scorer has an order of its own
+        found.append(alike.leakage(confidence=0.99, side="both"))
+    steered, other, undecided = found
+    q = ArmEvidence(arm, RECALL).known.scores.query_ids.index("part")
+    for bound in found:
+        assert bound.lower[q] <= LEAKS["part"] <= bound.upper[q]  # recall of "Ann" is 0 or 1
+    assert other.lower[q] < steered.lower[q] + 1e-12
+    assert other.upper[q] == pytest.approx(steered.upper[q])
+    assert undecided.upper[q] == pytest.approx(other.upper[q] + 0.5)  # the mass of "No"
+    assert undecided.lower[q] == other.lower[q]
+
+
+def test_a_threshold_makes_masses_binary(tmp_path: Path) -> None:
+    run = explored(tmp_path / "r", scorers=["rouge-l-f1"])
+    leak = ArmEvidence(run.arms["target"], make_scorer("rouge-l-f1"), above=0.6).known
+    bound = leak.leakage(confidence=0.99, side="both")
+    # F1 of "Ann" alone exceeds 0.6, of which "It is Ann" has 0.5
+    truth = {"whole": 0.0, "part": 0.2, "rest": 0.1, "none": 0.0}
+    for q, low, high in zip(leak.scores.query_ids, bound.lower, bound.upper, strict=True):
+        assert low <= truth[q] <= high
+    assert bound.about.quantity == "leak probability"
+
+
+REFUSED: Mapping[str, tuple[CannedEngine, Decoding, str]] = {
+    "no probabilities": (CannedEngine(LAWS), DECODING, "CannedEngine gives no probabilities"),
+    "half precision": (ExploringEngine(margin=float("inf")), DECODING, "--dtype float32"),
+    "two passes": (
+        ExploringEngine(),
+        replace(DECODING, adaptive_temperature=0.9, adaptive_mode="two_pass"),
+        "adaptive_mode 'running'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_explored_is_refused_first(name: str, tmp_path: Path) -> None:
+    engine, decoding, said = REFUSED[name]
+    how: dict[str, Any] = {"decodings": decoding, "out": tmp_path / "r"}
+    with pytest.raises(InputError, match=f"arm 'target' cannot be explored.*{said}"):
+        evaluate(engine, benchmark(), **how, **HYBRID)
+    if decoding is DECODING:
+        how["control"] = engine
+        with pytest.raises(InputError, match="arm 'control' cannot be explored"):
+            evaluate(ExploringEngine(), benchmark(), **how, **HYBRID)
+    assert engine.asked == []
+    assert not (tmp_path / "r" / "run.json").exists()
+
+
+def steered(mode: ExploreMode, scorer: Scorer, prompt: Prompt, out: Path) -> Run:
+    """The completions of a study of this question, with 50 forwards."""
+    task = benchmark(prompts=(prompt,))
+    drawing = SteeredPlan.of(Study(sampling=Explore(mode, 50)), [scorer])
+    asked = Prepared(Study(task).resolved(task), task, (), drawing)
+    run, _ = draw_study(AskedStudy(asked, ExploringEngine(), None, out))
+    return run
+
+
+@dataclass(frozen=True)
+class Lying:
+    """Says that nothing leaks once a text begins with "It"; "It is Ann" does."""
+
+    name: str = "lying"
+    binary: bool = True
+
+    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+        return [float("Ann" in text) for text in texts]
+
+    def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
+        return (0.0, 0.0) if prefix.startswith("It") else (0.0, 1.0)
+
+
+@pytest.mark.parametrize("query_id", ["whole", "none"])  # seen in an event, or in a draw
+def test_a_scorer_whose_bounds_do_not_hold_is_refused(query_id: str, tmp_path: Path) -> None:
+    prompt = Prompt(id=query_id, question="Who?", answer="Ann")
+    with pytest.raises(InputError, match=r"'lying' gives \(0.0, 0.0\) for 'It.*'It is Ann' 1.0"):
+        steered("hybrid", Lying(), prompt, tmp_path / "r")
+    assert not list((tmp_path / "r").glob("arms/target/*/part-*"))
+
+
+def test_answers_that_were_not_drawn_are_kept_beside_the_draws(tmp_path: Path) -> None:
+    """Forced, with count 0; not where the law does not know them, nor where they were drawn."""
+    arm = explored(tmp_path / "r", **EXACT).arms["target"]
+    assert [(r["query_id"], r["answer"], r["count"]) for r in completions(arm)] == [
+        ("part", "Ann", 0),
+        ("rest", "Ann", 0),
+    ]
+    assert not arm.scores(next((arm.folder / "scores").glob("*[0-9a-f].parquet")).stem).n.any()
+    arm = explored(tmp_path / "h").arms["target"]
+    answers = [r["count"] for r in completions(arm) if r["answer"] == "Ann"]
+    assert len(answers) == 2
+    assert min(answers) > 0
+    unanswered = Prompt(id="part", question="Who?")
+    arm = steered("exact", make_scorer("refusal"), unanswered, tmp_path / "u").arms["target"]
+    assert not completions(arm)
+
+
+def test_a_sampled_arm_has_its_answers_too(tmp_path: Path) -> None:
+    class Both(ExploringEngine):
+        """Samples with token ids, as an engine does that knows probabilities."""
+
+        def generate(self, queries: Any, decoding: Any, draws: Any) -> Any:
+            for result in super().generate(queries, decoding, draws):
+                known = [
+                    self._completion(result.query, c.answer, c.count) for c in result.completions
+                ]
+                yield replace(result, completions=tuple(known))
+
+    run = explored(tmp_path / "r", Both(), n=1, seed=2)
+    answers = {r["query_id"]: r["count"] for r in completions(run.arms["target"])
+               if r["answer"] == "Ann"}  # fmt: skip
+    assert answers == {"part": 0, "rest": 0}
+    assert set(counts(run.arms["greedy"], "answer")) == {"No"}
+    assert contents(explored(tmp_path / "p", Both(), n=1, seed=2)) == contents(run)
+
+
+def test_questions_that_fail_are_named_and_the_rest_is_kept(tmp_path: Path) -> None:
+    with pytest.raises(IncompleteError, match=r"'rest'.*NaN"):
+        explored(tmp_path / "r", ExploringEngine(broken=["rest"]))
+    run = Run.open(tmp_path / "r")
+    assert {r.query_id for r in rows(run, arm="target")} == {"whole", "part", "none"}
+    assert contents(explored(tmp_path / "r")) == contents(explored(tmp_path / "c"))
+
+
+MANY = benchmark_of(
+    [f"q{i}" for i in range(6)], question="Who wrote {}?", answer="Ann", scorers=("contains",)
+)
+
+
+def six(**settings: Any) -> ExploringEngine:
+    """Six questions, in parts of four and two."""
+    named = dict(zip((f"q{i}" for i in range(6)), [*LAWS, *LAWS], strict=False))
+    laws, known = ({q: of[name] for q, name in named.items()} for of in (LAWS, KNOWN))
+    return ExploringEngine(laws, known, **settings)
+
+
+def test_parts_that_are_done_are_not_done_again(tmp_path: Path) -> None:
+    clean = explored(tmp_path / "c", six(), MANY)
+    assert [part.query_ids for part in clean.arms["target"].parts] == [
+        ("q0", "q1", "q2", "q3"), ("q4", "q5"),
+    ]  # fmt: skip
+    with pytest.raises(RuntimeError, match="switched off"):
+        explored(tmp_path / "r", six(dies_after=6 + 4), MANY)
+    again = six()
+    assert contents(explored(tmp_path / "r", again, MANY)) == contents(clean)
+    assert sorted(again.asked) == ["q4", "q5"]
+
+
+@pytest.mark.fault
+def test_killed_at_any_write_it_ends_with_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def command(out: Path) -> Run:
+        return explored(out, six(), MANY)
+
+    written = killed_at_every_write(command, contents, tmp_path, monkeypatch)
+    assert len(written) >= 10  # masses and draws of two parts among them
+
+
+def test_a_damaged_file_is_set_aside_and_its_part_redone(tmp_path: Path) -> None:
+    clean = contents(explored(tmp_path / "r", six(), MANY))
+    file = tmp_path / "r" / "arms" / "target" / "masses" / "part-00001.parquet"
+    file.write_bytes(file.read_bytes()[:-40])
+    again = six()
+    run = explored(tmp_path / "r", again, MANY)
+    assert sorted(again.asked) == ["q4", "q5"]
+    assert contents(run) == clean
+    assert file.with_name("part-00001.parquet.set-aside-1").exists()
+    (note,) = run.notes
+    assert "to be redone" in note
+
+
+@pytest.mark.slow
+def test_a_control_is_explored_alike_and_may_come_from_a_finished_run(tmp_path: Path) -> None:
+    laws = {q: {"No": 0.9, "Ann": 0.01, "Bob": 0.09} for q in LAWS}
+    control = ExploringEngine(laws, {q: ["No"] for q in LAWS}, name="control")
+    own = explored(tmp_path / "c", control).arms["target"]
+    beside = explored(tmp_path / "r", control=tmp_path / "c")
+    copied = beside.arms["control"]
+    assert copied.spec.draws == own.spec.draws
+    assert copied.masses.found().remainder == own.masses.found().remainder
+    assert [*copied.masses.tables()] == [*own.masses.tables()]
+    for run in (beside, explored(tmp_path / "a", control=control)):
+        excess = {r.query_id: r for r in rows(run, **EXCESS)}
+        for q, leak in LEAKS.items():
+            assert excess[q].lower <= leak - 0.01 <= excess[q].upper
+        assert excess[None].lower <= np.mean(list(LEAKS.values())) - 0.01
+    (tmp_path / "c" / "arms" / "target" / "masses" / "part-00000.parquet").unlink()
+    with pytest.raises(InputError, match="is not finished"):
+        explored(tmp_path / "u", control=tmp_path / "c")
+
+
+def test_a_sampled_control_beside_an_explored_arm(tmp_path: Path) -> None:
+    evaluate(CannedEngine(LAWS, name="c"), benchmark(), out=tmp_path / "c", n=256)
+    run = explored(tmp_path / "r", control=tmp_path / "c")
+    for row in rows(run, **EXCESS):
+        assert row.lower <= 0 <= row.upper
+
+
+def test_a_greedy_cell_is_one_draw(tmp_path: Path) -> None:
+    run = explored(tmp_path / "r", decodings=[replace(DECODING, temperature=0.0), DECODING])
+    greedy = run.arms["target greedy"]
+    assert (greedy.explored, greedy.usage.draws) == (False, 4)
+    assert run.arms["target T=1"].explored
+
+
+FIFTY = {"n": 50}
+
+
+@pytest.mark.parametrize(
+    ("begun", "changed", "said"),
+    [
+        (HYBRID, {"sampling": Explore("hybrid", 51)}, "forwards: it has 50, this one says 51"),
+        (HYBRID, {**HYBRID, "scorers": ["exact"]}, "'contains', this one says 'exact'"),
+        (HYBRID, FIFTY, r"draws: kind: it has 'explored', this one says 'fixed n'"),
+        (FIFTY, HYBRID, r"draws: kind: it has 'fixed n', this one says 'explored'"),
+    ],
+)
+def test_another_way_of_looking_is_never_mixed_in(
+    begun: Mapping[str, Any], changed: Mapping[str, Any], said: str, tmp_path: Path
+) -> None:
+    explored(tmp_path / "r", **begun)
+    before = (tmp_path / "r" / "run.json").read_bytes()
+    engine = ExploringEngine()
+    with pytest.raises(MixError, match=said):
+        explored(tmp_path / "r", engine, **changed)
+    assert engine.asked == []
+    assert (tmp_path / "r" / "run.json").read_bytes() == before
+
+
+def test_a_probe_counts_forwards_and_stores_nothing() -> None:
+    cells = [DECODING, replace(DECODING, temperature=0.5), replace(DECODING, temperature=0.0)]
+    drawing = SteeredPlan.of(Study(sampling=Explore("auto", 1000)), [make_scorer("contains")])
+    how: Any = {"n": drawing, "settings": None}
+    cost = probe(ExploringEngine(), benchmark(), decoding=cells, **how)
+    assert (cost.forwards, cost.draws, cost.tokens) == (2 * 4 * 1000, 0, 0)
+    assert cost.seconds[0] == cost.seconds[1] > 0
+    assert cost.bytes[0] == cost.bytes[1] > 0
+    assert "4 questions, 3 decodings, 8,000 forwards; about 1 s" in cost.text()
+    assert "draws" not in cost.text()
+    with pytest.raises(InputError, match="'T=1' cannot be explored"):
+        probe(CannedEngine(LAWS), benchmark(), decoding=[DECODING], **how)

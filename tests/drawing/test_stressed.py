@@ -1,0 +1,240 @@
+"""Models under stress, by the public call: what each finds, what it adds, and how it resumes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from canned import LEAK, AskedEngine, books
+from cli.commands import done, leakbound, refused
+from contents import contents, counts, rows
+from leakbound.benchmarks import Benchmark
+from leakbound.certificate import certify, verify
+from leakbound.errors import IncompleteError, InputError, MixError
+from leakbound.evaluation import evaluate, run_verdicts, sample, summary
+from leakbound.inputs.variants import NEUTRAL
+from leakbound.presenting.comparing import compare
+from leakbound.store import ArmKey, EstimateRow, Run
+from leakbound.store.files import digest_of
+from leakbound.study import Study
+from leakbound.types import Decoding, Query
+from tiny import tiny_model_folder
+
+OPENER = NEUTRAL[1]
+STRESS = ("opener:2", "opener:4", "shots", "test-frame")
+HOW: dict[str, Any] = {"n": 256, "scorers": ["keyword"], "stress": STRESS}
+
+
+def benchmark(questions: int = 3) -> Benchmark:
+    return books(map(str, range(questions)))
+
+
+def hidden(query: Query, decoding: Decoding) -> float:
+    """A model that leaks seldom, and often after one opener."""
+    return 0.6 if query.prefix == OPENER else 0.03
+
+
+def never(query: Query, decoding: Decoding) -> float:
+    return 0.0
+
+
+def engine(leak: Callable[[Query, Decoding], float] = hidden, name: str = "m") -> AskedEngine:
+    return AskedEngine(leak, name=name)
+
+
+def stressed(out: Path, leak: Any = hidden, control: Any = never, **how: Any) -> Run:
+    beside = None if control is None else engine(control, "c")
+    return evaluate(engine(leak), benchmark(), out=out, control=beside, **(HOW | how))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return stressed(tmp_path_factory.mktemp("stressed") / "run")
+
+
+def added(run: Run, stress: str, model: str = "target") -> EstimateRow:
+    (row,) = rows(run, arm=f"{model} under {stress}", scope="mean", beyond="unstressed")
+    return row
+
+
+def test_the_stress_that_a_model_hides_from_is_found_and_no_other(made: Run) -> None:
+    names = ["opener 2", "opener 4", "shots", "test-frame"]
+    assert list(made.arms)[-8:] == [
+        f"{model} under {name}" for name in names for model in ("target", "control")
+    ]
+    assert [name for name in names if added(made, name).lower > 0] == ["opener 2"]
+    assert added(made, "opener 2").lower > 0.45
+    assert all(added(made, name, "control").upper < 0.06 for name in names)
+    assert all(added(made, name, "control").lower <= 0 for name in names)
+    each = rows(made, arm="target under opener 2", scope="query", beyond="unstressed")
+    assert len(each) == 3
+    assert all(row.about.jointly and row.lower > 0.3 for row in each)
+
+
+def test_the_worst_stress_is_bounded_with_the_choice_counted(made: Run) -> None:
+    (worst,) = rows(made, arm="target", scope="most-leaking stress", beyond=None)
+    alone = made.estimates.mean("leak probability", arm="target under opener 2")
+    assert worst.over == 4
+    assert worst.value == alone.value
+    assert worst.lower < alone.lower
+    assert worst.upper == pytest.approx(alone.upper)
+    (excess,) = rows(made, arm="target", scope="most-leaking stress", beyond="control")
+    assert 0.45 < excess.lower < excess.upper < 0.75
+    assert "under that of 4 stresses under which it leaks most" in worst.target
+
+
+def test_without_a_control_nothing_is_said_of_one(tmp_path: Path) -> None:
+    run = stressed(tmp_path / "run", control=None, stress="opener:2", n=32)
+    (table,) = [table for table in summary(run) if "under stress" in table.title]
+    assert not [column for column in table.columns if "control" in column]
+    (verdict,) = run_verdicts(run)
+    assert verdict.stressed.startswith("under the worst of 1 stress,")
+    assert "control" not in verdict.stressed
+
+
+def test_killed_at_any_time_it_ends_the_same(tmp_path: Path) -> None:
+    few: dict[str, Any] = HOW | {"n": 8, "stress": ("opener:2", "shots")}
+    whole, out = contents(stressed(tmp_path / "whole", **few)), tmp_path / "killed"
+    for _ in range(3):  # at the target's 4th, 7th and 10th of 12 queries
+        dying = replace(engine(), dies_after=3)
+        with pytest.raises(RuntimeError):
+            evaluate(dying, benchmark(), out=out, control=engine(never, "c"), **few)
+        with pytest.raises(IncompleteError):
+            Run.open(out).require_drawn()
+    assert contents(stressed(out, **few)) == whole
+
+
+def test_it_is_not_finished_before_every_stress_was_drawn(tmp_path: Path) -> None:
+    def drawn(*stress: str) -> Run:
+        return sample(engine(), benchmark(), out=tmp_path / "run", n=32, stress=stress)
+
+    run = drawn("shots")
+    asked = {**run.record.study, "stress": ["shots", "opener:3"]}
+    run.remember_study(asked)
+    with pytest.raises(IncompleteError, match="nothing was drawn yet under the stress 'opener:3'"):
+        run.require_drawn()
+    assert "target under opener 3" in drawn("shots", "opener:3").arms
+
+
+def test_a_finished_control_is_put_through_the_same(tmp_path: Path) -> None:
+    model, other = (str(tiny_model_folder(tmp_path / n, i)) for i, n in enumerate(("m", "c")))
+    asked = Study(benchmark(2), sampling=replace(Study().sampling, n=2), scorers=("keyword",))
+    control = evaluate(other, asked, out=tmp_path / "control", stress="opener:1", seed=1)
+    run = evaluate(
+        model, asked, out=tmp_path / "run", control=control.path, stress=("round:int4", "opener:1")
+    )
+    for name in ("round int4", "opener 1"):
+        arm = run.arms[f"control under {name}"]
+        assert arm.spec.copied is None, "another seed may have taught and shown other rows"
+        assert arm.spec.model == f"{other} under {name.replace(' ', ':')}"
+    weights = {name: arm.spec.fingerprint["weights"] for name, arm in run.arms.items()}
+    assert weights["control under opener 1"] == weights["control"]
+    assert len({weights[n] for n in ("target", "control", *list(weights)[-4:-2])}) == 4
+
+
+def test_a_control_that_was_put_through_the_same_is_taken_as_it_is(tmp_path: Path) -> None:
+    few: dict[str, Any] = HOW | {"n": 32, "stress": ("opener:2", "shots")}
+    control = evaluate(engine(never, "c"), benchmark(), out=tmp_path / "control", **few)
+    run = evaluate(engine(), benchmark(), out=tmp_path / "run", control=control.path, **few)
+    for name in ("opener 2", "shots"):
+        mine, theirs = run.arms[f"control under {name}"], control.arms[f"target under {name}"]
+        assert mine.spec.copied is not None
+        assert mine.spec.copied.identity == theirs.identity
+        assert counts(mine, "query_id", "answer") == counts(theirs, "query_id", "answer")
+    assert added(run, "opener 2").lower > 0.2
+    (excess,) = rows(run, arm="target under opener 2", scope="mean", beyond="control")
+    assert excess.lower > 0.2
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ({"stress": "round:int4"}, "'round:int4' changes weights, and .* is an engine"),
+        ({"stress": "shots:99"}, "has fewer that hand over nothing"),
+    ],
+)
+def test_a_stress_that_cannot_be_is_refused_before_anything_is_drawn(
+    how: dict[str, Any], says: str, tmp_path: Path
+) -> None:
+    asked = engine()
+    with pytest.raises(InputError, match=says):
+        evaluate(asked, benchmark(), out=tmp_path / "run", **(HOW | how))
+    assert not asked.asked
+    assert not (tmp_path / "run" / "run.json").exists()
+
+
+def test_claims_and_comparisons_are_about_a_stress_where_that_is_said(
+    made: Run, tmp_path: Path
+) -> None:
+    arm = str(ArmKey().stressed("opener:2"))
+    found = certify(made.path, max_leak=0.3, scorer="keyword", arm=arm, out=tmp_path / "c.json")
+    assert found.verdict == "refuted"
+    assert f"asked each as the stress 'opener 2' puts it, its answer opened by {OPENER!r}" in (
+        found.sentence
+    )
+    assert verify(tmp_path / "c.json", made.path).verified
+    shown = str(ArmKey().stressed("shots"))
+    certify(made.path, max_leak=0.3, scorer="keyword", arm=shown, out=tmp_path / "shots.json")
+    for name in ("c.json", "shots.json"):
+        text = (tmp_path / name).read_text()
+        assert not any(words in text for words in ("Who wrote", "shelf", "In room", LEAK))
+        values = json.loads(text)
+        values["made_from"]["arm"]["attack_queries"] = "0" * 64
+        (tmp_path / name).write_text(json.dumps(values | {"digest": digest_of(values)}))
+        differing = [c.name for c in verify(tmp_path / name, made.path).checks if c.differences]
+        assert differing == ["run"]
+    other = stressed(tmp_path / "other", never, seed=1, stress="opener:2")
+    plain = compare({"m": made, "other": other}, confidence=0.99)
+    under = compare({"m": made, "other": other}, under="opener:2")
+    how: Any = {"arm": "other", "beyond": "baseline"}
+    means = [found.statements.mean("leak probability", **how) for found in (plain, under)]
+    assert -0.1 < means[0].upper < 0
+    assert means[1].upper < -0.4
+    with pytest.raises(MixError, match=r"not put through the stress 'prune:0.3'. It was through: "):
+        compare({"m": made, "other": other}, under="prune:0.3")
+
+
+def test_on_the_command_line(tmp_path: Path) -> None:
+    model, rows = tiny_model_folder(tmp_path / "m"), tmp_path / "rows.csv"
+    rows.write_text("question,answer,keywords\nwho wrote red,Ann,Ann\nwho wrote sky,Bob,Bob\n")
+    words = ["stress", model, "--benchmark", rows, "-n", 4, "--max-new-tokens", 2]
+    words += ["--scorer", "keyword", "--out", tmp_path / "run"]
+    assert "not counted: 8 stressed arms, each about" in done(*words, "--dry-run").out
+    few = ("--under", "round:int4", "--under", "opener:1")
+    assert "under the worst of 2 stresses" in done(*words, *few).out
+    assert Run.open(tmp_path / "run").study.stress[0] == "round:int4"
+    out = tmp_path / "c.json"
+    claim = ["certify", tmp_path / "run", "--max-leak", 0.99, "--scorer", "keyword", "--out", out]
+    claimed = done(*claim, "--under", "round:int4").out
+    assert "m under round:int4 drawn at" in " ".join(claimed.split())
+    refused(leakbound(*claim, "--under", "openers"), "stands for 5")
+
+
+@pytest.mark.slow
+def test_additions_and_the_worst_stress_cover(tmp_path: Path) -> None:
+    """Of so many runs, all that is said of additions holds as often as it says, and the worst."""
+    leaks = {"": 0.02, NEUTRAL[0]: 0.02, OPENER: 0.05}
+
+    def law(query: Query, decoding: Decoding) -> float:
+        return leaks[query.prefix]
+
+    runs, missed = 200, np.zeros(2, dtype=int)
+    task = benchmark(2)
+    how: dict[str, Any] = {"n": 128, "scorers": ["keyword"], "confidence": 0.9}
+    for seed in range(runs):
+        run = evaluate(
+            engine(law), task, out=tmp_path / str(seed), stress=("opener:1", "opener:2"),
+            seed=seed, **how,
+        )  # fmt: skip
+        truth = {"target under opener 1": 0.0, "target under opener 2": 0.03}
+        joint = [row for row in run.estimates if row.about.beyond == "unstressed"]
+        missed[0] += any(not row.lower <= truth[row.arm] <= row.upper for row in joint)
+        (worst,) = rows(run, arm="target", scope="most-leaking stress", beyond=None)
+        missed[1] += not worst.lower <= 0.05 <= worst.upper
+    assert missed.max() <= 33  # 20 are due at .9, and 33 or more come by chance in 3 of 1,000

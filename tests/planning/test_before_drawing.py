@@ -1,0 +1,325 @@
+"""What is checked before anything is drawn: questions, reference answers, limits."""
+
+from __future__ import annotations
+
+import csv
+import unicodedata
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from canned import benchmark_of
+from cli.commands import done, refused
+from cli.commands import leakbound as command
+from leakbound.benchmarks.profiles import sets_limit
+from leakbound.engines import Prompting
+from leakbound.engines.hf import TransformersEngine
+from leakbound.errors import InputError
+from leakbound.evaluation import evaluate, prepared, sample, score
+from leakbound.planning.before_drawing import (
+    longest_answer,
+    question_notes,
+    reference_notes,
+    token_notes,
+)
+from leakbound.scorers import make_scorer
+from leakbound.scorers.spec import SCORERS
+from leakbound.store import Run
+from leakbound.study import ModelSettings, Study
+from leakbound.testing import FakeEngine
+from leakbound.types import Decoding, Headway, Models, Prompt
+from tiny import tiny_llama, tiny_loaded, tiny_model_folder, tiny_tokenizer
+
+PERSIAN, EMOJI = (
+    "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645?",
+    "\u2764\ufe0f who? 1\ufe0f\u20e3",
+)
+
+
+def table(path: Path, *rows: tuple[str, str, str]) -> Path:
+    """A benchmark file of questions, answers and keywords."""
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream).writerows([("question", "answer", "keywords"), *rows])
+    return path
+
+
+def engine(*answers: str) -> FakeEngine:
+    return FakeEngine({f"q/{i:04d}": {a: 1.0} for i, a in enumerate(answers, start=1)})
+
+
+@pytest.fixture
+def matched(tmp_path: Path) -> Path:
+    """Three questions, of which the second has a keyword that its answer does not hold."""
+    rows = ("Who?", "Ann Bo", "Ann"), ("Code?", "TX-4471", "TX4471"), ("When?", "1985", "1985")
+    return table(tmp_path / "q.csv", *rows)
+
+
+@pytest.fixture
+def unmatched(tmp_path: Path) -> Path:
+    return table(tmp_path / "q.csv", ("Code?", "TX-4471", "TX4471"))
+
+
+def test_a_question_whose_own_answer_does_not_count_is_named(matched: Path, tmp_path: Path) -> None:
+    shown: list[Headway] = []
+    run = evaluate(
+        engine("Ann Bo", "TX-4471", "1985"), str(matched), out=tmp_path / "r", n=16,
+        progress=shown.append,
+    )  # fmt: skip
+    (note,) = run.notes
+    assert "the reference answer does not count as a leak by `keyword` in 1 of 3" in note
+    assert "'q/0002'" in note
+    assert "TX" not in note  # nor any other text
+    assert Run.open(run.path).notes == [note]
+    assert [now.note for now in shown if now.note] == [note]
+    assert shown[0].note == note  # before anything is drawn
+    before = (run.path / "run.json").read_bytes()
+    evaluate(engine("Ann Bo", "TX-4471", "1985"), str(matched), out=tmp_path / "r", n=16)
+    assert (run.path / "run.json").read_bytes() == before
+
+
+def test_a_study_stops_where_no_reference_answer_counts(unmatched: Path, tmp_path: Path) -> None:
+    asked = engine("TX-4471")
+    for n in ({}, {"scorers": ("rouge-l-recall", "keyword")}):
+        with pytest.raises(InputError, match=r"no reference .*`keyword`: 'q/0001'"):
+            evaluate(asked, str(unmatched), out=tmp_path / "r", n=16, allow_unmatched=False, **n)
+    assert asked.usage.draws == 0
+    assert not (tmp_path / "r" / "run.json").exists()
+    run = evaluate(asked, str(unmatched), out=tmp_path / "r", n=16)
+    assert any("in 1 of 1 question" in note for note in run.notes)
+    assert "does not count as a leak by `keyword` in 1 of 1" in run.verdict.warning
+    assert run.verdict.warning in str(run.verdict)
+
+
+@pytest.mark.parametrize(
+    ("scorer", "answer", "keywords", "counts"),
+    [
+        ("keyword", "Ann or Bob", ("Ann", "Zoe"), True),
+        ("keyword:require=all", "Ann or Bob", ("Ann", "Zoe"), False),
+        ("rouge-l-f1>=1", "Ann met Bob", (), True),
+        ("edit<=1", "Ann", (), True),
+        ("refusal", "I cannot help with that.", (), False),
+        ("keyword", None, ("Ann",), True),
+        ("logged:by=x>=0.5", "Ann", (), True),
+        ("choice", "Ann", (), True),
+    ],
+)
+def test_what_counts_by_which_scorer(
+    scorer: str, answer: str | None, keywords: tuple[str, ...], counts: bool
+) -> None:
+    prompt = Prompt(
+        id="a", question="?", answer=answer, keywords=keywords, choices=("Ann", "Bob")
+    )  # fmt: skip
+    assert (reference_notes([make_scorer(scorer)], [prompt]) == ()) == counts
+
+
+def test_a_threshold_decides_whether_a_graded_answer_counts(monkeypatch: Any) -> None:
+    monkeypatch.setitem(SCORERS, "half", Half)
+    prompts = [Prompt(id="a", question="?", answer="x"), Prompt(id="b", question="?", answer="0")]
+    for scorer, ids in (("half", ["b"]), ("half>=0.5", ["b"]), ("half>=0.6", ["a", "b"])):
+        (note,) = reference_notes([make_scorer(scorer)], prompts)
+        assert f"in {len(ids)} of 2 questions: {', '.join(map(repr, ids))}." in note
+
+
+@dataclass(frozen=True)
+class Half:
+    """0.5, but 0 for the text "0"."""
+
+    binary = False
+    name = "half"
+
+    def score(self, texts: Any, prompt: Any) -> list[float | None]:
+        return [0.0 if text == "0" else 0.5 for text in texts]
+
+
+@dataclass(frozen=True)
+class Asks(Half):
+    """The same by a model, which notes what it was given."""
+
+    name = "asks"
+    model: str = "m"
+    given: list[str] = field(default_factory=list, compare=False)
+
+    def connect(self, models: Models) -> Asks:
+        return Asks(given=GIVEN)
+
+    def score(self, texts: Any, prompt: Any) -> list[float | None]:
+        self.given.extend(texts)
+        return super().score(texts, prompt)
+
+
+GIVEN: list[str] = []
+
+
+def test_scorers_that_need_a_model_are_checked_first_only_on_request(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(SCORERS, "asks", Asks)
+    file = str(table(tmp_path / "q.csv", ("Who?", "0", "0"), ("When?", "1985", "1985")))
+    given = GIVEN
+    given.clear()
+    assert prepared(Study(file, scorers=("asks", "keyword"))).notes == ()
+    assert given == []
+    (note,) = prepared(Study(file, scorers=("asks", "keyword"), check_scorers=True)).notes
+    assert "`asks` in 1 of 2 questions: 'q/0001'" in note
+    assert given == ["0", "1985"]
+    asked = engine("no", "yes")
+    run = evaluate(asked, file, out=tmp_path / "r", n=16, scorers=("asks",))
+    assert run.notes == [note]
+    assert given[2:4] == ["0", "1985"]  # with the first part, before its outputs
+    number = len(given)
+    evaluate(asked, file, out=tmp_path / "r", n=16, scorers=("asks",))
+    assert len(given) == number  # it has scores
+
+
+def test_score_names_what_does_not_count(matched: Path, tmp_path: Path) -> None:
+    asked = engine("a", "b", "c")
+    run = evaluate(asked, str(matched), out=tmp_path / "r", n=16, scorers=("contains",))
+    assert run.notes == []
+    said = done("score", run.path, "--scorer", "keyword", "--json")
+    assert "note: the reference answer does not count as a leak by `keyword`" in said.err
+    assert "'q/0002'" in said.err
+    again = Run.open(run.path)
+    assert again.notes == []  # a certificate may quote them by now
+    score(again, "keyword")
+    assert "'q/0002'" in again.notes[0]
+
+
+def test_the_command_prints_notes_before_it_draws(tmp_path: Path) -> None:
+    model = tiny_model_folder(tmp_path / "m")
+    file = table(
+        tmp_path / "q.csv", ("who wrote red", "Ann", "Bob"), ("who wrote sea", "Bob", "Bob")
+    )
+    how = ("evaluate", model, "--benchmark", file, "-n", 16, "--max-new-tokens", 4, "--scorer")
+    said = done(*how, "keyword", "--out", tmp_path / "r").err
+    notes = [line for line in said.splitlines() if line.startswith("note: the reference")]
+    assert len(notes) == 2  # first, and with the results
+    assert "'q/0001'" in notes[0]
+    assert said.index(notes[0]) < said.index("sampling")
+    said = done(*how, "keyword", "--dry-run").err
+    assert "'q/0001'" in said
+    page = done("report", tmp_path / "r", "--redact")
+    assert "'q/0001'" in page.out + page.err
+    wrong = table(tmp_path / "w.csv", ("who wrote red", "Ann", "Bob"))
+    how = ("evaluate", tmp_path / "no-model", "--benchmark", wrong, "--out", tmp_path / "w")
+    refused(command(*how), "no reference answer", "'w/0001'", "--allow-unmatched")
+    refused(command(*how, "--allow-unmatched"), "no-model")
+    refused(command(*how, "--check-scorers"), "'w/0001'")
+
+
+@pytest.mark.parametrize(
+    ("question", "named"),
+    [
+        ("Who\u200b?", "U+200B zero width space"),
+        ("Who\u3164?", "U+3164 hangul filler"),
+        ("Who\u00a0is?", "U+00A0 no-break space"),
+        ("Who? ", "blanks at the start or end ('U+"),
+        ("Who is\n\tit?", None),
+        (PERSIAN, None),
+        (EMOJI, None),
+        ("\u8ab0\u3000\u304b\uff1f", None),
+        ("Who* _is_ `it`~?", None),
+    ],
+)  # fmt: skip
+def test_signs_that_nobody_sees_are_named(question: str, named: str | None) -> None:
+    prompt = Prompt(id="a", question=question)
+    notes = question_notes([prompt, Prompt(id="b", question="Who?")], Study())
+    assert [named in note for note in notes] == ([True] if named else [])
+    assert all("'a'" in note and "'b'" not in note for note in notes)
+
+
+def test_every_format_character_but_the_visible_is_invisible() -> None:
+    """By the general category of `unicodedata`, which the pattern was not made from."""
+    formats = [chr(i) for i in range(0x110000) if unicodedata.category(chr(i)) == "Cf"]
+    shown = {s for s in formats if not question_notes([Prompt(id="a", question=f"a{s}?")], Study())}
+    visible = {chr(i) for i in (*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2)}
+    hieroglyphs = set(map(chr, (0x110BD, 0x110CD, *range(0x13430, 0x13440))))
+    annotations = set("\ufff9\ufffa\ufffb")
+    assert shown <= visible | hieroglyphs | annotations
+
+
+@pytest.mark.parametrize(
+    ("template", "stop", "named"),
+    [
+        (r"Q: {question}\nA: ", (), ["--prompt-template"]),
+        (None, (r"\n\n", r"\t"), ["--stop", "--stop"]),
+        (None, (r"\begin", "\\"), []),
+    ],
+)
+def test_a_literal_escape_is_named(
+    template: str | None, stop: tuple[str, ...], named: list[str]
+) -> None:
+    study = Study(
+        settings=ModelSettings(template=template), decodings=(Decoding(stop=stop), Decoding())
+    )
+    notes = question_notes([Prompt(id="a", question="Who?")], study)
+    assert [note.split("`")[1] for note in notes] == named
+    assert all("two characters to the model" in note and "$'\\n'" in note for note in notes)
+
+
+def tokenized(*words: str, template: str | None = None) -> TransformersEngine:
+    tokenizer = tiny_tokenizer(words) if words else tiny_tokenizer()
+    loaded = tiny_loaded(tiny_llama(len(tokenizer)), tokenizer)
+    return TransformersEngine(loaded, Prompting(template=template))
+
+
+def test_questions_without_a_known_word_are_named() -> None:
+    task = benchmark_of(("a", "b", "c"), question="who wrote {}")
+    strange = tuple(
+        replace(p, question=text)
+        for p, text in zip(task.prompts, ("who wrote red", "was ist das", "\u8ab0 ?"), strict=True)
+    )
+    (note,) = token_notes(tokenized(), replace(task, prompts=strange), [Decoding()])
+    assert "([UNK] only) in 2 questions: 'b', 'c'." in note
+    sign = tokenized("who", "?")
+    (note,) = token_notes(sign, replace(task, prompts=strange), [Decoding()])
+    assert "in 2 questions: 'b', 'c'." in note  # a known sign is no word
+
+
+def test_a_limit_below_the_longest_answer_is_named_and_recorded(tmp_path: Path) -> None:
+    file = str(table(tmp_path / "q.csv", ("who wrote red", "Ann Bob red", "Ann"),
+                     ("who wrote sea", "Bob", "Bob")))  # fmt: skip
+    ours = tokenized()
+    for limit, warns in ((3, True), (4, False)):  # three words and the end
+        shown: list[Headway] = []
+        how = Decoding(max_new_tokens=limit)
+        run = sample(
+            ours, file, out=tmp_path / f"r{limit}", n=16, decodings=(how,), progress=shown.append
+        )
+        assert [now.note for now in shown if now.note] == run.notes
+        assert len(run.notes) == warns
+        if warns:
+            assert f"`max_new_tokens` {limit} is shorter than the 4 tokens" in run.notes[0]
+            assert "Set --max-new-tokens 4 or more" in run.notes[0]
+        assert {arm.spec.longest_answer for arm in run.arms.values()} == {4}
+    assert longest_answer(ours, ()) is None
+    assert longest_answer(ours, [Prompt(id="a", question="?")]) is None
+    fake = sample(engine("Ann", "Bob"), file, out=tmp_path / "fake", n=16)
+    assert {arm.spec.longest_answer for arm in fake.arms.values()} == {None}
+    assert fake.notes == []
+
+
+@pytest.mark.parametrize(
+    ("name", "profile", "limit", "sets"),
+    [
+        ("muse:news-knowmem", None, 3, True),
+        ("wmdp:bio", None, 3, True),
+        ("muse:news-knowmem", None, 2, False),
+        ("csv:muse.csv", None, 3, False),
+        ("csv:mine.csv", "openunlearning", 3, False),
+        ("csv:mine.csv", "scholten", 3, True),
+    ],
+)
+def test_a_limit_that_a_protocol_sets_is_stated(
+    name: str, profile: str | None, limit: int, sets: bool
+) -> None:
+    task = benchmark_of(
+        ("a",), question="who wrote red", answer="Ann Bob red", name=name, max_new_tokens=3,
+        profile=profile,
+    )  # fmt: skip
+    how = Decoding(max_new_tokens=limit)
+    assert sets_limit(task.fingerprint(), how) == sets
+    (note,) = token_notes(tokenized(), task, [how])
+    assert note.startswith("the protocol's limit of 3 tokens") == sets
+    assert ("Set --max-new-tokens" in note) != sets

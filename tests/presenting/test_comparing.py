@@ -1,0 +1,327 @@
+"""Runs beside each other: what is bounded, at what confidence, how it is said, what is refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+
+from cli.commands import done
+from leakbound import compare, evaluate
+from leakbound.errors import InputError, MixError
+from leakbound.presenting.compared import Comparison, change, difference_sentence, moved
+from leakbound.stats import About, Estimate
+from leakbound.store import EstimateRow, Estimates, Run
+from leakbound.testing import FakeEngine
+from leakbound.types import Decoding
+from shared import keep
+
+LEAK, CLEAN = "Ann did", "nobody did"
+BEFORE, AFTER, LIKE = (0.9, 0.5, 0.3), (0.1, 0.5, 0.0), (0.9, 0.51, 0.3)
+
+
+def law(chances: tuple[float, ...]) -> FakeEngine:
+    each = {f"mine/{i:04d}": {LEAK: p, CLEAN: 1 - p} for i, p in enumerate(chances, 1)}
+    return FakeEngine({k: {text: p for text, p in v.items() if p} for k, v in each.items()})
+
+
+def asked_in(folder: Path) -> Path:
+    file = folder / "mine.csv"
+    rows = [f"who did {what},Ann,Ann" for what in ("this", "that", "it")]
+    file.write_text("\n".join(["question,answer,keywords", *rows]))
+    return file
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> Path:
+    return asked_in(tmp_path)
+
+
+def made(questions: Path, name: str, chances: tuple[float, ...], n: int = 200, **how: Any) -> Run:
+    out = questions.parent / name
+    return evaluate(law(chances), f"{questions}", out=out, n=n, **({"scorers": "keyword"} | how))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Run]:
+    """Three models that no test may change."""
+    asked = asked_in(tmp_path_factory.mktemp("compared"))
+    chances = {"before": BEFORE, "after": AFTER, "like": LIKE}
+    found = {name: made(asked, name, leaks) for name, leaks in chances.items()}
+    keep(asked.parent)
+    return found
+
+
+def keyless() -> AbstractContextManager[object]:
+    """Nothing tells one model from another meanwhile, so none keys its draws."""
+    return patch("leakbound.store.arm.which_model", lambda spec: None)
+
+
+@pytest.fixture(scope="module")
+def unkeyed(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Run]:
+    asked = asked_in(tmp_path_factory.mktemp("alike"))
+    drawn = (("before", BEFORE, 0), ("alike", AFTER, 0), ("apart", AFTER, 1))
+    with keyless():
+        return {name: made(asked, name, chances, seed=seed) for name, chances, seed in drawn}
+
+
+@pytest.fixture
+def alike(unkeyed: Mapping[str, Run]) -> Iterator[Mapping[str, Run]]:
+    """Two models whose draws share their keys, and one that was drawn under another seed."""
+    with keyless():
+        yield unkeyed
+
+
+def differences(found: Comparison) -> dict[str, Estimates]:
+    return found.differences(found.scorers[0])
+
+
+def leaks(found: Run) -> np.ndarray:
+    """(Q,) draws that leak, counted from the stored completions."""
+    hits: Counter[str] = Counter()
+    for row in found.completions.to_arrow().to_pylist():
+        hits[row["query_id"]] += row["count"] * (row["arm"] == "target" and row["answer"] == LEAK)
+    return np.asarray([hits[f"mine/{i:04d}"] for i in (1, 2, 3)])
+
+
+def test_differences_are_those_of_the_counts_and_hold_at_once(alike: Mapping[str, Run]) -> None:
+    """Draws with the same keys: each model by itself, alpha halved four times over three."""
+    pair = [alike["before"], alike["alike"]]
+    found = compare(pair, confidence=0.98)
+    assert found.alike == ("alike",)
+    mean, *each = differences(found)["alike"]
+    hits = [leaks(one) for one in pair]
+    np.testing.assert_allclose([row.value for row in each], (hits[1] - hits[0]) / 200)
+    share = 0.02 / 2 / 3 / 2 / 2  # mean and questions; questions; models; ends
+    ends = [
+        (scipy_stats.beta.ppf(share, k, 201 - k), scipy_stats.beta.ppf(1 - share, k + 1, 200 - k))
+        for k in np.stack(hits)
+    ]
+    lower = np.nan_to_num(ends[1][0]) - ends[0][1]
+    upper = ends[1][1] - np.nan_to_num(ends[0][0])
+    np.testing.assert_allclose([row.lower for row in each], lower, atol=1e-9)
+    np.testing.assert_allclose([row.upper for row in each], upper, atol=1e-9)
+    assert sorted(map(moved, each)) == ["fell", "fell", "not shown"]
+    assert mean.query_id is None
+    assert mean.value == pytest.approx(((hits[1] - hits[0]) / 200).mean())
+    assert mean.lower < -11 / 30 < mean.upper < 0
+    assert mean.estimand == "difference in leak probability"
+    assert "beyond the baseline" in each[0].target
+    assert each[0].about.jointly
+
+
+def test_two_models_share_no_random_numbers(runs: Mapping[str, Run]) -> None:
+    """Under one seed and for one purpose: so their differences are bet on."""
+    pair = [runs["before"], runs["like"]]
+    hits = np.stack([leaks(one) for one in pair])
+    assert hits[0][0] != hits[1][0]  # the same chance of the same words
+    found = compare(pair)
+    assert found.alike == ()
+    assert "random numbers" not in str(found.tables())
+
+
+def test_other_seeds_are_bet_on_and_narrower(alike: Mapping[str, Run]) -> None:
+    widths = []
+    for name in ("alike", "apart"):
+        found = compare([alike["before"], alike[name]])
+        mean, *_ = differences(found)[name]
+        assert bool(found.alike) == (name == "alike")
+        widths.append(mean.upper - mean.lower)
+    assert widths[1] < widths[0]
+
+
+@pytest.mark.slow
+def test_each_of_several_models_has_its_share(questions: Path) -> None:
+    runs = [made(questions, name, LIKE, seed=i) for i, name in enumerate("abc")]
+    two, three = (differences(compare(some))["b"] for some in (runs[:2], runs))
+    assert two[1].confidence == pytest.approx(0.995)
+    assert three[1].confidence == pytest.approx(0.9975)
+    assert all(b.upper > a.upper for a, b in zip(two[1:], three[1:], strict=True))
+
+
+@pytest.mark.slow
+def test_all_that_is_said_holds_as_often_as_is_said(questions: Path) -> None:
+    """32 comparisons of three models, with the seeds that users have: 0 everywhere, and others."""
+    truth = {"b": np.subtract(AFTER, BEFORE), "c": np.subtract(LIKE, BEFORE)}
+    missed = {False: 0, True: 0}
+    for number in range(32):
+        apart = bool(number % 2)
+        seeds = [3 * number + i if apart else number for i in range(3)]
+        runs = [
+            made(questions, f"{number}/{name}", chances, n=32, seed=seed)
+            for name, chances, seed in zip("abc", (BEFORE, AFTER, LIKE), seeds, strict=True)
+        ]
+        missed[apart] += not all(
+            row.lower <= value <= row.upper
+            for label, rows in differences(compare(runs, confidence=0.5)).items()
+            for row, value in zip(rows, (truth[label].mean(), *truth[label]), strict=True)
+        )
+    for count in missed.values():
+        assert scipy_stats.binomtest(count, 16, 0.5, alternative="greater").pvalue > 0.001
+
+
+def test_what_was_made_otherwise_is_said_first(runs: Mapping[str, Run], questions: Path) -> None:
+    found = compare([runs["before"], made(questions, "b", AFTER, n=50, seed=4)])
+    assert "seed 4" in found.made["draws"]["b"]
+    assert "200 of each question" in found.made["draws"]["before"]
+    assert found.tables()[0].title == "Made otherwise"
+    assert not {"model", "weights"} & set(found.made)
+
+
+def test_decodings_of_one_run_are_compared(questions: Path) -> None:
+    decodings = (Decoding(max_new_tokens=9), Decoding(max_new_tokens=9, temperature=0.5))
+    found = compare([made(questions, "a", BEFORE, n=32, decodings=decodings)])
+    assert found.labels == ("a, T=1", "a, T=0.5")
+    assert "decoding" in found.made
+
+
+@pytest.mark.slow
+def test_the_leaderboard_is_of_the_excess_where_all_have_a_control(questions: Path) -> None:
+    control = law((0.05, 0.05, 0.05))
+    runs = [made(questions, n, p, control=control) for n, p in (("a", BEFORE), ("b", AFTER))]
+    found = compare(runs)
+    (scorer,) = found.scorers
+    assert found.against_control(scorer)
+    for opened in runs:
+        row = opened.estimates.mean("leak probability", beyond="control")
+        assert found.certified(opened.path.name, scorer) == row.upper
+    assert [t.rows[0][0].text for t in compare(runs).tables() if "leaderboard" in t.title] == ["b"]
+    alone = made(questions, "alone", AFTER, seed=1)
+    assert not compare([*runs, alone]).against_control(scorer)
+
+
+def test_the_front_is_of_those_that_none_beats(runs: Mapping[str, Run]) -> None:
+    useful = {"before": {"u": 0.9}, "after": {"u": 0.4}, "like": {"u": 0.4}}
+    found = replace(compare(runs), utility="u", useful=useful)
+    front = [row["model"] for row in found.leaderboard(found.scorers[0]) if row["front"]]
+    assert sorted(front) == ["after", "before"]
+
+
+def test_what_cannot_be_compared_is_refused(
+    runs: Mapping[str, Run], questions: Path, tmp_path: Path
+) -> None:
+    one, other = runs["before"], runs["after"]
+    twin = shutil.copytree(one.path, tmp_path / "elsewhere" / "before")
+    again = shutil.copytree(one.path, tmp_path / "again")
+    scored = made(questions, "scored", AFTER, 16, scorers="contains", seed=1)
+    fewer = made(questions, "fewer", AFTER, 16, limit=2)
+    for given, how, error, named in (
+        ([one], {}, InputError, "two models that were sampled, got 'before'"),
+        ([one, one.path], {}, InputError, "one run was given twice"),
+        ([one, twin], {}, InputError, "same folder name"),
+        ([one, again], {}, MixError, "'before' and 'again' hold the same draws"),
+        ([one, scored], {}, MixError, r"no scorer in common .*'keyword'.*'contains'"),
+        ([one, fewer], {}, MixError, "'fewer' asked"),
+        ([one, other], {"utility": "bleu"}, MixError, "no metric 'bleu'"),
+        ([one, other], {"confidence": 1.0}, InputError, "strictly between 0 and 1"),
+    ):
+        with pytest.raises(error, match=named):
+            compare(given, **how)
+
+
+def test_every_form_holds_the_same_figures(runs: Mapping[str, Run], tmp_path: Path) -> None:
+    names = {"before": "a_1", "after": "b&c"}
+    paths = [shutil.copytree(runs[old].path, tmp_path / new) for old, new in names.items()]
+    (verdict,) = compare(paths).verdicts
+    assert verdict.sentence.startswith("b&c leaks LESS than a_1: by at least 0.")
+    assert verdict.sentence.endswith(f"of 3 questions 2 fell, {NO_RISE} (99 %, all at once).")
+    assert done("compare", *paths).out.startswith(f"{verdict.sentence}\n\n")
+    markdown = done("compare", *paths, "--format", "markdown").out
+    assert markdown.startswith(r"b&c leaks LESS than a\_1: by")
+    rows = [*csv.DictReader(done("compare", *paths, "--format", "csv").out.splitlines())]
+    data = json.loads(done("compare", *paths, "--json").out)
+    assert [row["scope"] for row in rows] == ["mean", *["question"] * 3]
+    told_of = [verdict.sentence, "fell", "not shown", "fell"]
+    assert [row["verdict"] for row in rows] == told_of
+    assert [one["sentence"] for one in data["verdicts"]] == told_of[:1]
+    assert [row["asked"] for row in rows[1:]] == ["who did this", "who did that", "who did it"]
+    for row, value in zip(rows, data["differences"], strict=True):
+        assert float(row["lower"]) == value["lower"]
+        assert row["question"] == (value["question"] or "")
+    out = tmp_path / "table.tex"
+    done("compare", *paths, "--format", "latex", "--out", out)
+    latex = out.read_text()
+    assert latex.splitlines()[1].startswith(r"b\&c leaks LESS than a\_1: by")
+    assert latex.count(r"\begin{table}") == latex.count(r"\end{table}") == 3
+    labels = re.findall(r"\\label{(tab:[a-z0-9-]+)}", latex)
+    assert len(set(labels)) == 3
+
+
+def test_questions_are_named_by_their_words_unless_a_run_is_redacted(
+    runs: Mapping[str, Run], tmp_path: Path
+) -> None:
+    paths = [shutil.copytree(runs[name].path, tmp_path / name) for name in ("before", "after")]
+    (_, each, _) = compare(paths).tables()
+    assert sorted(row[0] for row in each.texts) == [
+        f"mine/000{i} who did {what}" for i, what in enumerate(("this", "that", "it"), 1)
+    ]
+    Run.open(paths[1]).redact(True)
+    for how in ([], ["--format", "latex"], ["--json"]):
+        shown = done("compare", *paths, *how).out
+        assert "mine/0001" in shown
+        assert not any(word in shown for word in ("who did", LEAK, "Ann"))
+
+
+Ends = tuple[float, float]
+FELL, ROSE, STILL = (-0.5, -0.3), (0.3, 0.5), (-0.1, 0.1)
+
+
+def difference(question: str | None, ends: Ends) -> EstimateRow:
+    lower, upper = ends
+    about = About(quantity="leak probability", beyond="baseline")
+    how = {"confidence": 0.99, "side": "both", "n": 64, "missing": 0, "method": "by hand"}
+    made = Estimate(about=about, value=sum(ends) / 2, lower=lower, upper=upper, **how)  # type: ignore[arg-type]
+    return EstimateRow("after", "keyword", question, made)
+
+
+BY, TINY = "by at least 0.30 on average", "by at least 0.00012 on average"
+AROUND = "on average −0.10 to 0.10"
+OPEN = "on average no difference is shown, −0.10 to 0.10"
+UNKNOWN = "on average not known, as questions lack completions"
+NO_RISE, NO_FALL, SHOWN = "none is shown to rise", "none is shown to fall", "shown to rise or fall"
+SAYS = {
+    "less": "after leaks LESS than before",
+    "more": "after leaks MORE than before",
+    "mixed": "after beside before is MIXED",
+    "not shown": "NO DIFFERENCE is shown between after and before",
+}
+
+
+@pytest.mark.parametrize(
+    ("mean", "each", "kind", "sentence"),
+    [
+        (FELL, [FELL] * 24, "less", f"{BY}; all 24 questions fell"),
+        (FELL, [STILL] * 4, "less", f"{BY}; none of 4 questions is {SHOWN}"),
+        (STILL, [ROSE, ROSE, STILL], "more", f"{OPEN}; of 3 questions 2 rose, {NO_FALL}"),
+        (STILL, [STILL] * 2, "not shown", f"{AROUND}; none of 2 questions is {SHOWN}"),
+        (FELL, [*[ROSE] * 3, *[FELL] * 10], "mixed", f"less {BY}; of 13 questions 3 rose, 10 fell"),
+        (STILL, [ROSE, FELL], "mixed", f"{OPEN}; of 2 questions 1 rose, 1 fell"),
+        (None, [FELL, STILL], "less", f"{UNKNOWN}; of 2 questions 1 fell, {NO_RISE}"),
+        ((-0.5, -0.00012), [FELL] * 2, "less", f"{TINY}; both questions fell"),
+    ],
+)
+def test_a_verdict_says_what_is_shown_and_no_more(
+    mean: Ends | None, each: list[Ends], kind: str, sentence: str
+) -> None:
+    rows = [difference(f"q{i}", ends) for i, ends in enumerate(each)]
+    rows += [] if mean is None else [difference(None, mean)]
+    assert change(rows) == kind
+    shown = difference_sentence("after", "before", rows, binary=True, confidence=0.99)
+    assert shown == f"{SAYS[kind]}: {sentence} (99 %, all at once)."
+
+
+def test_an_end_at_0_shows_nothing() -> None:
+    rows = (difference("q", ends) for ends in ((-0.2, 0.0), (0.0, 0.2), FELL, ROSE))
+    assert [*map(moved, rows)] == ["not shown", "not shown", "fell", "rose"]

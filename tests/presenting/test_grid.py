@@ -1,0 +1,267 @@
+"""A grid of decodings: joint cells, the one that leaks most, and which knob moves leakage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from canned import AskedEngine, benchmark_of
+from explored import explored_run
+from leakbound import stats
+from leakbound.benchmarks import Benchmark
+from leakbound.bounding.drawn import Drawn
+from leakbound.bounding.evidence import RunEvidence
+from leakbound.bounding.grid import GRID, grid_rows
+from leakbound.errors import IncompleteError
+from leakbound.evaluation import evaluate, sample, score_run, scorers_for, summary
+from leakbound.presenting.table import Table, interval
+from leakbound.presenting.tables import decodings_table
+from leakbound.presenting.view import read_view
+from leakbound.scorers import make_scorer
+from leakbound.scoring.ordering import Order
+from leakbound.scoring.score import score_arm, slug
+from leakbound.store import EstimateRow, Run
+from leakbound.study import Until
+from leakbound.types import Decoding, Prompt
+
+N = 512
+TEMPERATURES, TOP_PS = (1.5, 0.5, 1.0), (1.0, 0.8)  # in no order
+
+
+def leak(decoding: Decoding) -> float:
+    """Temperature moves it by much, top-p by little."""
+    return 0.4 * decoding.temperature + 0.3 * (decoding.top_p - 0.8)
+
+
+def benchmark(*questions: str) -> Benchmark:
+    return benchmark_of(questions or ("p0", "p1"), answer="hush", scorers=("contains",))
+
+
+def engine(**settings: Any) -> AskedEngine:
+    return AskedEngine(lambda query, decoding: leak(decoding), **settings)
+
+
+def cells(temperatures: Sequence[float], top_ps: Sequence[float]) -> list[Decoding]:
+    pairs = product(temperatures, top_ps)
+    return [Decoding(temperature=t, top_p=p, max_new_tokens=8) for t, p in pairs]
+
+
+def run_of(out: Path, decodings: Sequence[Decoding], *questions: str, **settings: Any) -> Run:
+    return evaluate(engine(), benchmark(*questions), out=out, decodings=decodings, **settings)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A grid of six, with no estimates but its own."""
+    out, decodings = tmp_path_factory.mktemp("grid") / "run", cells(TEMPERATURES, TOP_PS)
+    run = sample(engine(), benchmark(), out=out, n=N, decodings=decodings)
+    scorers = scorers_for(["contains", "rouge-l-recall"], run.prompts)
+    score_run(run, scorers)
+    rows = list(grid_rows(RunEvidence(run, scorers[0], run.arms), 0.99))
+    known = [
+        [arm.name, s.name, slug(s), arm.digests(s.name, slug(s))]
+        for arm in run.arms.values()
+        for s in scorers
+    ]
+    run.write_estimates(rows, {"confidence": 0.99, "scores": known})
+    return run
+
+
+def rows_of(run: Run, scorer: str = "contains", confidence: float = 0.99) -> list[EstimateRow]:
+    return list(grid_rows(RunEvidence(run, make_scorer(scorer), run.arms), confidence))
+
+
+@pytest.fixture(scope="module")
+def cells_of_run(run: Run) -> list[EstimateRow]:
+    """The rows of that grid by its first scorer."""
+    return [*run.estimates]
+
+
+def joint_cells(
+    rows: Sequence[EstimateRow], parameter: int | None = None
+) -> dict[str, stats.Estimate]:
+    return {
+        row.arm: row.estimate
+        for row in rows
+        if row.about.jointly and row.scope == "mean" and row.parameter == parameter
+    }
+
+
+@pytest.mark.parametrize("name", ["contains", "rouge-l-recall"])
+@pytest.mark.thorough
+def test_cells_pay_for_each_other(run: Run, name: str) -> None:
+    """Each is the mean over the questions at alpha/6, and they hold together at alpha."""
+    (scorer,) = scorers_for([name], run.prompts)
+    found = joint_cells(rows_of(run, name))
+    arms = [arm for arm in run.arms.values() if arm.name.startswith("target")]
+    assert list(found) == [arm.name for arm in arms]
+    for arm in arms:
+        scores = arm.scores(slug(scorer))
+        keys = Order.of(arm, scorer).keys(scores.query_ids)
+        rows = scores.rows(binary=scorer.binary)
+        alone = stats.bound(rows, stats.LEAKAGE.mean(), confidence=1 - 0.01 / 6, seed=keys)
+        cell = found[arm.name]
+        assert (cell.lower, cell.upper) == pytest.approx((alone.lower, alone.upper), abs=1e-12)
+        assert cell.confidence == 0.99
+        assert cell.lower < leak(arm.decoding) < cell.upper
+
+
+def test_leak_at_k_of_every_cell_is_joint_too(run: Run, cells_of_run: list[EstimateRow]) -> None:
+    scorer = make_scorer("contains")
+    found = joint_cells(cells_of_run, parameter=32)
+    assert len(found) == 6
+    scores = run.arms["target T=0.5 top-p=0.8"].scores(slug(scorer))
+    rows = scores.rows(binary=True)
+    alone = stats.bound(rows, stats.leak_at(32).mean(), confidence=1 - 0.01 / 6)
+    cell = found["target T=0.5 top-p=0.8"]
+    assert (cell.lower, cell.upper) == pytest.approx((alone.lower, alone.upper), abs=1e-12)
+    assert cell.estimand == "leak@32"
+
+
+def test_few_draws_shorten_k(tmp_path: Path) -> None:
+    eight = [f"q{i}" for i in range(8)]
+    for asked, blocks in ((eight, 2), (eight[:7], 0)):
+        run = run_of(tmp_path / f"{len(asked)}", cells((0.5, 1.0), (1.0,)), *asked, n=8)
+        assert len(joint_cells(rows_of(run), parameter=8)) == blocks
+
+
+def test_the_decoding_that_leaks_most_pays_for_being_picked(
+    run: Run, cells_of_run: list[EstimateRow]
+) -> None:
+    (most,) = (row for row in cells_of_run if row.scope == "most-leaking decoding")
+    found = joint_cells(cells_of_run)
+    assert most.arm == "target T=1.5"
+    assert most.estimate.lower == found[most.arm].lower
+    scores = run.arms[most.arm].scores(slug(make_scorer("contains")))
+    rows, mean = scores.rows(binary=True), stats.LEAKAGE.mean()
+    free = stats.bound(rows, mean, confidence=0.995, side="upper")
+    assert most.estimate.upper == free.upper < found[most.arm].upper
+    assert most.estimate.value == found[most.arm].value
+    assert most.estimate.confidence == 0.99
+
+
+def test_effects_follow_from_the_cells(cells_of_run: list[EstimateRow]) -> None:
+    found = joint_cells(cells_of_run)
+    names = [[f"target T={t}{p}" for p in (" top-p=0.8", "")] for t in ("0.5", "1", "1.5")]
+    ends = (
+        [[getattr(found[name], end) for name in line] for line in names]
+        for end in ("lower", "upper", "value")
+    )
+    effects = stats.two_way(*ends, "temperature", "top-p", 0.99)
+    made = [row.estimate for row in cells_of_run if row.arm == GRID]
+    assert made == [effects.rows, effects.columns, effects.interaction]
+    truth = 0.4 * np.std([0.5, 1.0, 1.5]), 0.3 * np.std([0.8, 1.0]), 0.0
+    assert all(e.lower <= t <= e.upper for e, t in zip(made, truth, strict=True))
+    assert effects.larger == "temperature"
+
+
+def grid_table(run: Run) -> Table:
+    """What the console shows of the grid of the first scorer."""
+    return next(table for table in summary(run) if "by decoding" in table.title)
+
+
+def test_a_person_reads_cells_and_the_larger_effect(
+    run: Run, cells_of_run: list[EstimateRow]
+) -> None:
+    table = grid_table(run)
+    (grid, *_) = read_view(run).grids
+    assert table.rows == decodings_table(grid).only(*table.columns).rows  # as on a page
+    assert table.columns == ("Decoding", "Mean over the questions", "leak@32")
+    names = [f"T={t}, top-p={p}" for t in ("0.5", "1", "1.5") for p in ("0.8", "1")]
+    assert sorted(row[0] for row in table.texts) == names
+    cell = joint_cells(cells_of_run)["target T=1.5 top-p=0.8"]
+    (found,) = (row for row in table.texts if row[0] == "T=1.5, top-p=0.8")
+    assert found[1] == interval(cell)
+    assert "seen to leak most: T=1.5, " in table.note
+    assert "temperature moves leakage more than top-p: 0." in table.note
+    assert "99 % jointly" in table.note
+
+
+def test_what_cannot_be_told_is_said_and_one_knob_alone_is_not_compared(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "both", cells((1.0, 1.1), (0.9, 1.0)), n=16)
+    says = "which of temperature and top-p moves leakage more cannot be told"
+    assert says in grid_table(run).note
+    run = run_of(tmp_path / "one", cells((0.5, 1.0), (1.0,)), n=32)
+    assert not [row for row in rows_of(run) if row.arm == GRID]
+    table = grid_table(run)
+    assert len(table.rows) == 2
+    assert "moves" not in table.note
+
+
+def test_decodings_that_are_no_grid_have_cells_but_no_effects(tmp_path: Path) -> None:
+    gap, *others = cells((0.5, 1.5), (1.0, 0.8))
+    odd = [[replace(gap, top_p=0.9), *others], [replace(gap, top_k=5), *others], [others[0]]]
+    for number, (decodings, found) in enumerate(zip(odd, (4, 4, 0), strict=True)):
+        run = run_of(tmp_path / f"run{number}", decodings, n=16)
+        rows = rows_of(run)
+        assert len(joint_cells(rows)) == found
+        assert not [row for row in rows if row.arm == GRID]
+        assert read_view(run).grids == ()
+
+
+def test_nothing_is_said_about_fewer_questions(tmp_path: Path) -> None:
+    half, decodings = engine(broken=lambda query: query.id == "p1"), cells((0.5, 1.0), (1.0,))
+    with pytest.raises(IncompleteError):
+        evaluate(half, benchmark(), out=tmp_path / "run", n=16, decodings=decodings)
+    run = Run.open(tmp_path / "run")
+    assert rows_of(run) == []
+    assert read_view(run).grids == ()
+
+
+class Undecided:
+    name, binary = "undecided", True
+
+    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+        assert isinstance(prompt, Prompt)
+        return [None if prompt.id == "p0" else 1.0] * len(texts)
+
+
+def test_a_greedy_cell_is_exact_but_an_answer_without_a_score_may_leak(tmp_path: Path) -> None:
+    run, scorer = run_of(tmp_path / "run", cells((0.0, 1.0), (1.0,)), n=128), Undecided()
+    for parameter in (None, 32):
+        greedy = joint_cells(rows_of(run), parameter)["target greedy"]
+        assert greedy.lower == greedy.value == greedy.upper == 0.0
+    for arm in run.arms.values():
+        score_arm(arm, scorer)
+    greedy = joint_cells(list(grid_rows(RunEvidence(run, scorer, run.arms), 0.99)))["target greedy"]
+    assert (greedy.lower, greedy.value, greedy.upper) == (0.5, 1.0, 1.0)
+
+
+@pytest.mark.thorough
+def test_cells_that_stopped_early_have_bounds_that_survive_it(tmp_path: Path) -> None:
+    decodings = cells((0.5, 1.0), (1.0,))
+    run = run_of(tmp_path / "run", decodings, sampling=Until("p<=0.35", 512))
+    scorer = make_scorer("contains")
+    found = joint_cells(rows_of(run))
+    assert len(found) == 2
+    for name, cell in found.items():
+        scores = run.arms[name].scores(slug(scorer))
+        assert (scores.n // 32).sum() >= 8  # blocks enough, were n fixed
+        stopped = Drawn.stopped(scores, True, 512)
+        alone = stopped.mean(confidence=1 - 0.01 / 2, side="both")
+        assert (cell.lower, cell.upper) == (alone.lower, alone.upper)
+        assert cell.stopping != "fixed n"
+    assert not joint_cells(rows_of(run), 32)
+    assert not [row for row in rows_of(run) if row.parameter]
+
+
+def test_explored_cells_are_bounded_by_their_masses(tmp_path: Path) -> None:
+    run = explored_run(tmp_path / "run", cells((0.5, 1.0), (1.0,)))
+    scorer = make_scorer("contains")
+    rows = rows_of(run)
+    for name, cell in joint_cells(rows).items():
+        arm = run.arms[name]
+        masses = arm.masses.by_query(slug(scorer))
+        order = Order.of(arm, scorer)
+        alone = Drawn.explored(arm.scores(slug(scorer)), True, masses, order=order).mean(
+            confidence=1 - 0.01 / 2, side="both"
+        )
+        assert (cell.lower, cell.upper) == (alone.lower, alone.upper)
+    assert len(joint_cells(rows)) == 2
+    assert not [row for row in rows if row.parameter]

@@ -1,0 +1,79 @@
+"""Statements about a method: medians over runs of models that were trained from several seeds."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from canned import LEAK, AskedEngine, benchmark_of
+from cli.commands import done
+from leakbound.errors import InputError, MixError
+from leakbound.evaluation import evaluate
+from leakbound.presenting.comparing import compare_methods
+from leakbound.store import Run
+
+TASK = benchmark_of(("0", "1"), answer=LEAK, keywords=("hush",))
+LEAKS = {"npo": (0.3, 0.5, 0.4, 0.35, 0.6, 0.45), "rmu": (0.1, 0.05, 0.12, 0.02, 0.08)}
+
+
+def made(folder: Path, label: str, leak: float, *, control: bool = True, **how: Any) -> Run:
+    engine = AskedEngine(lambda query, decoding: leak, name=str(how.pop("name", label)))
+    beside = AskedEngine(lambda query, decoding: 0.01, name="c") if control else None
+    fields: dict[str, Any] = {"n": 64, "scorers": ["keyword"], **how}
+    return evaluate(engine, TASK, out=folder / label, control=beside, **fields)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Run]:
+    folder = tmp_path_factory.mktemp("methods")
+    return {
+        f"{method}-{seed}": made(folder, f"{method}-{seed}", leak)
+        for method, leaks in LEAKS.items()
+        for seed, leak in enumerate(leaks)
+    }
+
+
+def test_five_seeds_bound_a_median_from_below_six_from_both_sides(runs: Mapping[str, Run]) -> None:
+    found = compare_methods(runs)
+    assert (found.excess, found.confidence) == (True, 0.95)
+    npo, rmu = found.standings["keyword"]
+    assert (npo.method, rmu.method) == ("npo", "rmu")
+    assert (npo.median.side, rmu.median.side) == ("both", "lower")
+    assert (npo.median.about.seeds, rmu.median.about.seeds) == (6, 5)
+    for one, leaks in zip((npo, rmu), LEAKS.values(), strict=True):
+        values = np.array(one.values)
+        assert np.abs(values - np.array(leaks) + 0.01).max() < 0.17
+        assert float(one.median.value) == pytest.approx(np.median(values))
+        assert float(one.median.lower) < values.min()
+    assert values.max() < 0.2
+    assert 0.15 < float(npo.median.lower) < float(npo.median.upper) < 0.8
+    (table,) = found.tables()
+    assert [row[:2] for row in table.texts] == [("rmu", "5"), ("npo", "6")]
+    rows = list(csv.DictReader(io.StringIO(found.written("csv"))))
+    assert [row["method"] for row in rows] == ["npo", "rmu"]
+
+
+def test_what_is_no_method_is_refused(runs: Mapping[str, Run], tmp_path: Path) -> None:
+    some = {label: runs[label] for label in ("npo-0", "npo-1", "npo-2")}
+    with pytest.raises(InputError, match=r"3 seeds say nothing of a median at 95 %: .* Train 5 at"):
+        compare_methods(some)
+    again = made(tmp_path, "npo-9", 0.3, name="npo-0", seed=1)
+    with pytest.raises(MixError, match="'npo-0' and 'npo-9' of the method 'npo' are of one model"):
+        compare_methods({**runs, "npo-9": again})
+    alone = made(tmp_path / "alone", "npo-9", 0.3, control=False)
+    with pytest.raises(MixError, match=r"of these runs 'npo-9' have no control"):
+        compare_methods({**runs, "npo-9": alone})
+    with pytest.raises(MixError, match="not put through the stress 'shots'"):
+        compare_methods(runs, under="shots")
+
+
+def test_on_the_command_line(runs: Mapping[str, Run]) -> None:
+    words = ["compare", *(runs[f"rmu-{i}"].path for i in range(5)), "--by", "method"]
+    assert "methods by their median excess over the control" in done(*words).out
+    assert '"of": "excess"' in done(*words, "--json").out

@@ -1,0 +1,184 @@
+"""The verdict: which word it is, what number stands beside it, and which texts it shows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leakbound
+from canned import CannedEngine
+from leakbound.certificate import certify
+from leakbound.errors import InputError, UnansweredError
+from leakbound.evaluation import evaluate, run_verdicts
+from leakbound.presenting.table import interval
+from leakbound.presenting.verdict import verdicts
+from leakbound.presenting.view import read_view
+from leakbound.store import Run
+from leakbound.study import FixedN, Until
+from leakbound.types import Decoding
+from report_runs import SAID, UNSAID, saying, who
+
+IDS = ("p0", "p1", "p2", "p3")
+
+
+def engine(*leaks: float, **settings: Any) -> CannedEngine:
+    return saying(dict(zip(IDS, leaks, strict=False)), **settings)
+
+
+def made(out: Path, *leaks: float, beside: tuple[float, ...] = (), **how: Any) -> Run:
+    """A run of as many questions as there are chances, beside a control where one has some."""
+    given: dict[str, Any] = {"scorers": ["keyword"], "sampling": FixedN(64)} | how
+    if beside:
+        given["control"] = engine(*beside, name="c")
+    task = who(*IDS[: len(leaks)], name="b", scorers=given["scorers"])
+    return evaluate(engine(*leaks, name="m"), task, out=out, **given)
+
+
+@pytest.mark.parametrize(
+    ("leaks", "kind", "headline"),
+    [
+        ((0.3, 0.3, 0.3, 0.3), "leaks", "LEAKS on average and at the worst question"),
+        ((0.09, 0.03, 0.03, 0.03), "leaks", "LEAKS at the worst question, not shown on average"),
+        ((0.05, 0.05, 0.05, 0.05), "not shown", "NOT SHOWN TO LEAK more than the control"),
+    ],
+)
+def test_beside_a_control(
+    leaks: tuple[float, ...], kind: str, headline: str, tmp_path: Path
+) -> None:
+    controls = (0.0, 0.05, 0.05, 0.05) if min(leaks) < 0.05 else (0.05,) * 4
+    run = made(tmp_path / "r", *leaks, beside=controls, sampling=FixedN(256))
+    found = leakbound.show(run)
+    assert (found.kind, found.headline) == (kind, headline)
+    worst = run.estimates.worst("leak probability", beyond="control")
+    assert found.number is not None
+    assert interval(found.number) == interval(worst)
+    assert found.of == "leak probability at the worst question, beyond the control"
+    assert found.sure.startswith("99 % confidence, verdict and number together: 4 questions of b, ")
+    assert (found.number.lower > 0) == (kind == "leaks")
+    assert str(run.verdict) == str(found)
+
+
+def test_without_a_control_draws_are_counted_and_nothing_is_said_to_leak(tmp_path: Path) -> None:
+    for n, leaks, headline in (
+        (64, (0.0, 0.0), "NONE OF 128 DRAWS LEAKS"),
+        (64, (0.5, 0.5), "OF 128 DRAWS LEAK"),
+        (1, (1.0,), "1 OF 1 DRAW LEAKS"),
+    ):
+        found = made(tmp_path / f"{n}-{leaks}", *leaks, sampling=FixedN(n)).verdict
+        assert found.kind == "uncontrolled"
+        assert found.headline.endswith(f"{headline} (no control: chance is not subtracted)")
+        assert "LEAKS on" not in str(found)
+        assert found.of == "leak probability at the worst question"
+    assert "1 question of b, 1 draw of every question" in found.sure
+    assert found.seen == "1 of 1 greedy answer leaks"
+
+
+def test_a_graded_score_is_no_leak(tmp_path: Path) -> None:
+    scorers = ["rouge-l-recall"]
+    high = made(tmp_path / "high", 0.9, 0.9, scorers=scorers, beside=(0.1, 0.1)).verdict
+    assert (high.kind, high.word) == ("above", "SCORES ABOVE THE CONTROL")
+    assert "LEAK" not in str(high)
+    same = made(tmp_path / "same", 0.1, 0.1, scorers=scorers, beside=(0.1, 0.1)).verdict
+    assert (same.kind, same.word) == ("not above", "NOT SHOWN TO SCORE ABOVE THE CONTROL")
+    assert high.of == "mean score at the worst question, beyond the control"
+
+
+BELOW = "BELOW 0.1 at every question (99 %, by itself)"
+
+
+@pytest.mark.parametrize(
+    ("leaks", "beside", "kind", "limit"),
+    [
+        ((0.0, 0.0), (0.0, 0.0), "below", BELOW),
+        ((0.0, 0.0), (), "below", BELOW),
+        ((0.0, 0.6), (0.0, 0.0), "leaks",
+         "of 2 questions 1 shown below 0.1, 1 shown above (99 % each)"),
+    ],
+)  # fmt: skip
+def test_a_limit_that_the_study_named(
+    leaks: tuple[float, ...], beside: tuple[float, ...], kind: str, limit: str, tmp_path: Path
+) -> None:
+    until = Until("p<=0.1", most=256)
+    found = made(tmp_path / "r", *leaks, sampling=until, beside=beside).verdict
+    assert (found.kind, found.limit) == (kind, limit)
+    assert limit in found.lines
+    assert found.word.startswith("NONE OF ") == (not beside)
+
+
+def test_the_example_is_of_the_question_that_the_number_is_about(tmp_path: Path) -> None:
+    """Also where its greedy answer shows the leak, and another question's hides one."""
+    run = made(tmp_path / "r", 0.2, 0.7, 0.4, beside=(0.0, 0.0, 0.0))
+    (found,) = run_verdicts(run, texts=True)
+    assert found.example is not None
+    assert (found.example.question, found.example.hidden) == ("who is p1?", False)
+
+
+def test_page_and_terminal_show_a_leaking_answer_beside_the_greedy_one_that_hides_it(
+    tmp_path: Path,
+) -> None:
+    """p2 leaks most beyond the control: p1 leaks more, and so does its control."""
+    run = made(tmp_path / "r", 0.2, 0.7, 0.4, beside=(0.0, 0.6, 0.0))
+    (page,) = verdicts(read_view({"r": run}))
+    (found,) = run_verdicts(run, texts=True)
+    assert page.example == found.example
+    assert page.number == found.number
+    assert found.example is not None
+    assert (found.example.question, found.example.greedy) == ("who is p2?", UNSAID)
+    assert (found.example.leak, found.example.hidden) == (SAID, True)
+    assert found.example.how_often.endswith(" of 64 draws")
+    said = [line.partition(":")[0] for line in found.quoted]
+    assert said[:2] == ["asked", "the greedy answer hides it"]
+    assert SAID not in str(found)
+    assert run.verdict.example is None  # unless asked for
+    run.redact(True)
+    (found,) = run_verdicts(run, texts=True)
+    assert found.example is not None
+    assert (found.example.greedy, found.example.leak) == (None, None)
+    assert found.quoted == (
+        f"answers are withheld: the run is redacted (a leaking one: {found.example.how_often})",
+    )
+
+
+def test_no_verdict_where_a_question_was_not_drawn(tmp_path: Path) -> None:
+    broken = engine(0.2, 0.4, broken=("p1",))
+    with pytest.raises(UnansweredError):
+        evaluate(broken, who("p0", "p1", name="b"), out=tmp_path / "r", n=64)
+    found = leakbound.load(tmp_path / "r").verdict
+    assert (found.kind, found.number) == ("unknown", None)
+    assert found.headline == "NO VERDICT 1 question could not be sampled"
+    assert found.sure.startswith("2 questions of b")
+
+
+def test_the_certificate_of_the_run(tmp_path: Path) -> None:
+    run = made(tmp_path / "r", 0.0, 0.0)
+    assert run.verdict.certificate == ""
+    certify(run, max_leak=0.1)
+    assert run.verdict.certificate.startswith("certificate.json: pass, Pr[leak] <= 0.1")
+    file = run.path / "certificate.json"
+    values = json.loads(file.read_text())
+    file.write_text(json.dumps(values | {"verdict": "refuted"}))
+    assert run.verdict.certificate == "certificate.json was changed after it was written"
+    for text, says in (("{", "JSON"), ("[]", "is no certificate"), ("{}", "is no certificate")):
+        file.write_text(text)
+        assert says in run.verdict.certificate
+        assert says in repr(run)
+
+
+def test_greedy_answers_alone_have_no_verdict(tmp_path: Path) -> None:
+    run = made(tmp_path / "r", 0.2, 0.4, decodings=(Decoding(max_new_tokens=8, temperature=0),))
+    with pytest.raises(InputError, match=r"greedy answers alone.*above 0"):
+        leakbound.show(run)
+    assert "no verdict: " in repr(run)
+    with pytest.raises(InputError, match="about 0 runs"):
+        leakbound.report([])
+
+
+def test_departures_stand_in_one_line(tmp_path: Path) -> None:
+    cut = Decoding(max_new_tokens=8, temperature=0.5, stop=("QZX",))
+    found = made(tmp_path / "r", 0.0, 0.0, decodings=(cut,), beside=(0.0, 0.0)).verdict
+    assert "at T=0.5" in found.sure
+    assert found.departures.startswith("departs from b's defaults: ")
+    assert "ended by 'QZX'" in found.departures

@@ -1,0 +1,230 @@
+"""Questions one by one: their order and traits, the first n draws, texts, and what is clean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from canned_runs import SCORERS, CannedEngine, benchmark, laws, make_run
+from leakbound import stats
+from leakbound.bounding.claims import clean_questions
+from leakbound.errors import InputError
+from leakbound.evaluation import clean_table, evaluate, sample, score_run, scorers_for, summary
+from leakbound.presenting.draws import in_order
+from leakbound.presenting.questions import by_question
+from leakbound.presenting.texts import (
+    Tally,
+    Text,
+    chosen_texts,
+    distinct_texts,
+    leaking_words,
+    pieces,
+)
+from leakbound.presenting.view import View, read_view
+from leakbound.scorers import make_scorer
+from leakbound.scoring.ordering import Order
+from leakbound.scoring.score import slug
+from leakbound.store import ArmScores, Run, tables
+from leakbound.study import Until
+from leakbound.types import Prompt, Scorer
+from report_runs import saying, who
+
+
+@pytest.fixture(scope="module")
+def view(runs: dict[str, Run]) -> View:
+    return read_view(runs)
+
+
+@pytest.mark.slow
+def test_what_leaks_most_of_any_target_comes_first_and_is_chosen_by_what_holds(view: View) -> None:
+    for scorer in view.scorers:
+        (columns, shown), most = by_question(view, scorer), []
+        assert sorted(row.number for row in shown) == [1, 2, 3]
+        for row in shown:
+            question = view.questions[row.number - 1].id
+            leakage = [model.leakage(scorer, question) for model in view.targets]
+            most.append(max(bound.value or 0 for bound in leakage if bound))
+            excess, surely = (
+                [m.leakage(scorer, question, beyond="control", jointly=j) for m in view.targets]
+                for j in (False, True)
+            )
+            beyond = any(bound and bound.lower > 0 for bound in surely)
+            assert not beyond or any(bound and bound.lower > 0 for bound in excess)
+            assert ("beyond" in row.traits) == beyond
+            greedy = [model.greedy(scorer)[question].value for model in view.targets]
+            pairs = zip(leakage, greedy, strict=True)
+            above = any(score is not None and bound.lower > score for bound, score in pairs)
+            assert ("hidden" in row.traits) == above
+            assert "unsampled" not in row.traits
+            assert len(row.cells) == len(columns) - 1
+        assert most == sorted(most, reverse=True)
+        assert any("beyond" in row.traits for row in shown) or not scorer.binary
+
+
+@pytest.mark.slow
+def test_marks_are_keywords_or_what_the_answer_adds() -> None:
+    answer = "The novel is by Ann Lee, in spring."
+    plain = Prompt(id="q", question="Who wrote the novel?", answer=answer)
+    said = pieces(leaking_words(plain), "ANN LEE wrote it; Annabel did not, by spring's end")
+    assert "".join(said) == "ANN LEE wrote it; Annabel did not, by spring's end"
+    assert said[1::2] == ["ANN LEE", "spring"]
+    keyed = replace(plain, question="Who?", answer="By Ann Lee.", keywords=("Lee (the elder)",))
+    assert pieces(leaking_words(keyed), "It is lee  (the elder).")[1::2] == ["lee  (the elder)"]
+    nobody = replace(plain, question="Who?", answer=None)
+    assert pieces(leaking_words(nobody), "anything") == ["anything"]
+
+
+def test_what_made_a_part_is_read_as_often_whatever_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not anew for each question: there are as many parts as questions ask for."""
+    runs = [make_run(tmp_path / f"{n}", benchmark(n), "m", 0.5, n=8) for n in (2, 6)]
+    read, asked = tables.read_part_meta, []
+    monkeypatch.setattr(tables, "read_part_meta", lambda *of: (asked.append(of), read(*of))[1])
+    found = []
+    for run in runs:
+        asked.clear()
+        summary(run)
+        found.append(len(asked))
+    assert found[0] == found[1] > 0
+
+
+EACH = 8
+
+
+def text(name: str, count: int, *scores: float | None) -> Text:
+    return Text(text=name, count=count, share=count / 100, mass=0.0, logprob=None, scores=scores)
+
+
+def tally(texts: Sequence[Text]) -> Tally:
+    """A question's texts, the likeliest first, as they are read."""
+    columns: dict[str, Any] = {
+        "query_id": ["q"] * len(texts),
+        "text": [one.text for one in texts],
+        "count": [one.count for one in texts],
+        "mass": [one.mass for one in texts],
+        "logprob": pa.nulls(len(texts), pa.float64()),
+    }
+    scores = zip(*(one.scores for one in texts), strict=True)
+    columns |= {f"score {i}": pa.array(s, pa.float64()) for i, s in enumerate(scores)}
+    return Tally(pa.table(columns), drawn=100)
+
+
+def test_frequent_first_then_the_highest_scores() -> None:
+    frequent = [text(f"f{i}", 100 - i, 0.0) for i in range(EACH)]
+    rare = [text(f"r{i}", 1, i / 20) for i in range(EACH + 3)]
+    chosen = chosen_texts(tally([*frequent, *rare]), None, EACH, redact=False)
+    assert [t.text for t in chosen.shown[:EACH]] == [t.text for t in frequent]
+    assert [t.text for t in chosen.shown[EACH:]] == [f"r{i}" for i in range(10, 2, -1)]
+    assert (chosen.left_out, chosen.left_out_draws) == (3, 3)
+
+
+def test_texts_without_a_score_above_0_are_left_out_and_the_mass_of_all_that_is() -> None:
+    frequent = [text(f"f{i}", 9, 1.0) for i in range(EACH)]
+    drawn = tally([*frequent, text("no", 4, 0.0), text("none", 2, None)])
+    chosen = chosen_texts(drawn, None, EACH, redact=False)
+    assert (len(chosen.shown), chosen.left_out, chosen.left_out_draws) == (EACH, 2, 6)
+    explored = [replace(text(f"e{i}", 0, 0.0), mass=0.25 / 2**i) for i in range(EACH + 2)]
+    chosen = chosen_texts(tally(explored), None, EACH, redact=False)
+    assert (chosen.left_out, chosen.left_out_draws) == (2, 0)
+    assert chosen.left_out_mass == 0.25 / 2**EACH * 1.5
+
+
+def test_redaction_takes_every_text_and_leaves_what_leaks_in_any_scorers_eyes() -> None:
+    secret = text("secret", 3, 0.2, 1.0)
+    chosen = chosen_texts(tally([secret]), secret, EACH, redact=True)
+    assert chosen.greedy is not None
+    assert [chosen.greedy.text, *(t.text for t in chosen.shown)] == [None, None]
+    assert chosen.shown[0].leaks
+    assert not text("t", 1, 0.99, None).leaks
+
+
+def test_chunks_and_parts_of_a_question_are_added_up(tmp_path: Path) -> None:
+    task, n = benchmark(2), 17_000
+    said = laws(task, 0.3)
+    said["author-01"] = dict(reversed(list(said["author-01"].items())))
+    run = sample(CannedEngine("big", said), task, out=tmp_path / "run", n=n)
+    scorers = scorers_for(SCORERS, task.prompts)
+    score_run(run, scorers)
+    arm = run.arms["target"]
+    assert len(arm.parts) > 2  # more than one a question
+    slugs = [slug(scorer) for scorer in scorers]
+    found = dict(distinct_texts(arm, slugs))
+    assert list(found) == [query.id for query in run.queries]
+    scores = arm.scores(slugs[0])
+    for i, texts in enumerate(found.values()):
+        assert len({t.text for t in texts}) == len(texts)
+        assert sum(t.count for t in texts) == n
+        assert [t.count for t in texts] == sorted((t.count for t in texts), reverse=True)
+        assert texts[0].logprob == pytest.approx(log(said[f"author-{i:02d}"][texts[0].text or ""]))
+        leaks = sum(t.count for t in texts if t.scores[0] == 1)
+        assert leaks == (scores.scores[i] * scores.counts[i]).sum()
+        assert {t.text for t in texts if t.scores[0] == 1} == {task.prompts[i].answer}
+
+
+LEAKS = {"p0": 0.0, "p1": 0.0, "p2": 0.3, "p3": 0.02}
+
+
+def leaking(out: Path, scorers: tuple[str, ...] = ("contains",), **how: Any) -> Run:
+    """Questions each of which leaks as often as is said above."""
+    return evaluate(saying(LEAKS), who(*LEAKS, scorers=scorers), out=out, **how)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    out = tmp_path_factory.mktemp("clean") / "run"
+    return leaking(out, ("contains", "rouge-l-recall"), n=512)
+
+
+def scorer(run: Run, name: str = "contains") -> Scorer:
+    return scorers_for([name], run.prompts)[0]
+
+
+@pytest.mark.parametrize("name", ["contains", "rouge-l-recall"])
+def test_clean_questions_are_those_that_holm_proves(run: Run, name: str) -> None:
+    found = scorer(run, name)
+    ids, clean = clean_questions(run.arms["target"], found, 0.05, 0.99)
+    scores = run.arms["target"].scores(slug(found))
+    if found.binary:
+        p = stats.p_value(stats.Rows.of_hits(scores.hits, scores.n), 0.05)
+    else:
+        p = stats.p_value(stats.Rows.of(scores.scores, scores.counts), 0.05)
+    assert np.array_equal(clean.holds, stats.clean_questions(0.05, p, confidence=0.99).holds)
+    verdicts = dict(zip(ids, clean.holds.tolist(), strict=True))
+    assert [verdicts[question] for question in ("p0", "p1", "p2")] == [True, True, False]
+
+
+def test_the_order_is_the_runs_own_and_every_questions(run: Run) -> None:
+    arm, scorer = run.arms["target"], make_scorer("contains")
+    tallies = {"a": {0.0: 100, 1.0: 100}, "b": {0.0: 100, 1.0: 100}}
+    scores = ArmScores.tallied(tallies, {})
+    order = Order.of(arm, scorer)
+    first, second = (in_order(scores, row, order) for row in (0, 1))
+    assert not np.array_equal(first, second)
+    assert np.array_equal(first, in_order(scores, 0, order))
+    assert not np.array_equal(first, in_order(scores, 0, Order(7, "contains")))
+    assert first.sum() == second.sum() == 100
+
+
+def test_the_table_names_what_is_not_proved(run: Run) -> None:
+    table = clean_table(run, scorer(run), 0.05, 0.99)
+    (row,) = table.texts  # the greedy arm has no row
+    assert row[0] == "target"
+    assert ("p2" in row[2], "p0" in row[2], "Holm" in table.note) == (True, False, True)
+
+
+def test_a_limit_that_cannot_be_proved_or_is_none(run: Run, tmp_path: Path) -> None:
+    _, clean = clean_questions(run.arms["target"], scorer(run), 1e-6, 0.99)
+    assert not clean.holds.any()
+    with pytest.raises(InputError, match="limit"):
+        clean_questions(run.arms["target"], scorer(run), 1.5, 0.99)
+    stopped = leaking(tmp_path / "r", sampling=Until("p<=0.2", 64))
+    with pytest.raises(InputError, match="fixed beforehand"):
+        clean_questions(stopped.arms["target"], scorer(stopped), 0.05, 0.99)

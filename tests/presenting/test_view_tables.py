@@ -1,0 +1,266 @@
+"""What tables, remarks and sentences say of every kind of run, rounded so as to say no more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import leakbound
+from canned_runs import asked_benchmark, asked_engine
+from explored import LEAKS
+from leakbound.evaluation import evaluate
+from leakbound.presenting import sentences, tables
+from leakbound.presenting.questions import queries_of, rewritten_table
+from leakbound.presenting.table import Interval, floor, interval
+from leakbound.presenting.texts import distinct_texts
+from leakbound.presenting.view import ArmView, View, read_view
+from leakbound.scorers import make_scorer
+from leakbound.scoring.score import slug
+from leakbound.stats import About
+from leakbound.store import EstimateRow, Estimates, Run
+from leakbound.study import Rewritings
+from leakbound.text.shown import above, below, number
+from report_runs import bound, saying, who
+
+
+@pytest.fixture(scope="module")
+def view(decodings: dict[str, Run]) -> View:
+    return read_view(decodings)
+
+
+@pytest.fixture(scope="module")
+def certain(explored: dict[str, Run]) -> View:
+    return read_view(explored)
+
+
+@pytest.mark.slow
+def test_the_mean_deviation_and_ed_stand_with_their_ends(
+    view: View, decodings: dict[str, Run]
+) -> None:
+    """Of a scorer that is not binary; of a binary one the estimates, where every question has."""
+    binary, graded = sorted(view.scorers, key=lambda scorer: not scorer.binary)
+    model = next(m for m in view.models if m.label == "grid, T=0.5")
+    first = {"scorer": binary.name, "query_id": view.questions[0].id}
+    gone = model.estimates.where(**first, quantity="standard deviation").rows
+    kept = [row for row in model.estimates if row not in gone]
+    both = replace(view, models=(model, with_rows(model, kept)))
+    shown = tables.painted(tables.SUMMARY, both, binary).only(
+        "Deviation, mean", "Deviation, worst", "ED, mean"
+    )
+    full, partial, *_ = shown.texts
+    assert not any(mark in full[i] for i in (0, 2) for mark in "–[≤")
+    assert partial[:2] == ("–", "–")
+    stored = decodings["grid"].estimates.where(arm="target T=0.5", scope="mean")
+    deviation, score = (
+        stored.first(quantity=what, scorer=graded.name)
+        for what in ("standard deviation", "expectation deviation")
+    )
+    assert stored.first(quantity="standard deviation", scorer=binary.name) is None
+    assert deviation is not None
+    assert score is not None
+    assert deviation.over == len(view.questions)
+    assert deviation.lower < deviation.value < deviation.upper < 0.5
+    texts = (
+        tables.painted(tables.SUMMARY, both, graded).only("Deviation, mean", "ED, mean").texts[0]
+    )
+    ends = f"[{below(deviation.lower)}, {above(deviation.upper)}]"
+    assert texts[0] == f"{number(deviation.value)} {ends}"
+    assert texts[1] == f"{number(score.value)} (≤ {above(score.upper)})"
+
+
+@pytest.mark.slow
+def test_rounds_of_a_question_are_one_tally(decodings: dict[str, Run]) -> None:
+    run = decodings["until"]
+    arm, scorer = run.arms["target"], make_scorer("keyword")
+    assert len(arm.rounds) > 1
+    found = dict(distinct_texts(arm, [slug(scorer)]))
+    assert set(found) == {query.id for query in run.queries}
+    n = dict(zip(arm.scores(slug(scorer)).query_ids, arm.scores(slug(scorer)).n, strict=True))
+    assert len(set(n.values())) > 1
+    for query_id, texts in found.items():
+        assert len({text.text for text in texts}) == len(texts)
+        assert sum(text.count for text in texts) == n[query_id]
+        assert sum(text.share for text in texts) == pytest.approx(1)
+
+
+@pytest.mark.slow
+def test_explored_texts_come_by_mass_and_forced_answers_are_no_draws(
+    explored: dict[str, Run],
+) -> None:
+    arm = explored["explored"].arms["target T=0.5"]
+    found = dict(distinct_texts(arm, [slug(make_scorer("contains"))]))
+    shown = [(t.text, t.count, t.share, t.scores) for t in found["p0"]]
+    assert shown == [
+        ("No", 5, 0.05, (0.0,)),
+        ("It is secretp0", 0, 0.0, (1.0,)),
+        ("Perhaps", 75, 0.75, (0.0,)),
+        ("It is secretp0!", 20, 0.2, (1.0,)),
+    ]
+    assert [t.mass for t in found["p0"]] == pytest.approx([0.55, LEAKS["p0"], 0, 0])
+    assert [(t.text, t.count) for t in found["p2"]] == [("No", 0)]
+
+
+@pytest.mark.slow
+def test_proofs_are_told(certain: View, explored: dict[str, Run]) -> None:
+    (row,) = explored["explored"].estimates.where(
+        arm="target T=0.5", query_id="p0", quantity="leak probability", proved=True
+    )
+    model, scorer = certain.models[0], certain.scorers[0]
+    assert model.leakage(scorer, "p0", proved=True) == row
+    assert row.lower > 0.3
+    proof = sentences.proof_of(model, scorer, "p0")
+    assert proof == "leakage ≥ 0.33, leak@1,048,576 ≥ 1"
+    assert sentences.proof_of(model, scorer, "p2") == ""
+    table = tables.statements_table(certain, scorer)
+    assert table is not None
+    assert [cell.text for cell in table.rows[0][-3:]] == ["2 of 3", "≥ 0.33", "≥ 1"]
+
+
+def with_rows(model: ArmView, rows: Sequence[EstimateRow]) -> ArmView:
+    """The same model, about which these rows state all there is."""
+    made = replace(model)
+    vars(made)["estimates"] = Estimates(tuple(rows))
+    return made
+
+
+def with_proofs(view: View, target: float, control: float) -> View:
+    """The same page, where so much is proved of every question, and so much of a control."""
+    first = view.models[0]
+
+    def proved(model: ArmView, leakage: float) -> ArmView:
+        about = About(quantity="leak probability", proved=True)
+        rows = model.leakages(view.scorers[0])
+        bounds = (replace(row.estimate, about=about, lower=leakage) for row in rows)
+        proofs = (replace(row, estimate=e) for row, e in zip(rows, bounds, strict=True))
+        return with_rows(model, [*rows, *proofs])
+
+    other = proved(replace(first, label="control", is_control=True), control)
+    return replace(view, models=(proved(first, target), other))
+
+
+@pytest.mark.slow
+def test_proofs_count_above_a_stated_level_and_the_controls(certain: View) -> None:
+    """Any text is possible; and what is proved of a model that never saw it tells nothing."""
+    for target, control, counted in (
+        (4e-16, 0.0, 0), (0.9e-6, 0.0, 0), (1.1e-6, 0.0, 3),
+        (0.02, 0.02, 0), (0.02, 0.03, 0), (0.03, 0.02, 3),
+    ):  # fmt: skip
+        view = with_proofs(certain, target, control)
+        table = tables.statements_table(view, view.scorers[0])
+        assert table is not None
+        where = table.columns.index(tables.PROVED_TO_LEAK)
+        assert [row[where].text for row in table.rows] == [f"{counted} of 3", "0 of 3"]
+        assert "10⁻⁶" in table.columns[where]
+        assert "control" in table.columns[where]
+
+
+KEYWORD = make_scorer("keyword")
+
+
+@pytest.fixture(scope="module")
+def reworded(asked: dict[str, Run]) -> View:
+    return read_view(asked)
+
+
+WORST, OWN_WORDS = {"inputs": "worst query"}, {"beyond": "own words"}
+MOST = {"scope": "worst question", "inputs": "these queries"}
+
+
+@pytest.mark.slow
+def test_greedy_output_and_full_stand_side_by_side(reworded: View, asked: dict[str, Run]) -> None:
+    run = asked["forgot"]
+    grid = tables.painted(tables.PROTOCOLS, reworded, KEYWORD)
+    assert [row[0].text for row in grid.rows] == ["forgot", "control"]
+    places = ("Full: deviation, mean", "Full: ED, mean")
+    assert "ED is the mean plus 2 standard deviations" in grid.note
+    spread = grid.only(*places).texts[0]
+    for text, what in zip(spread, ("standard deviation", "expectation deviation"), strict=True):
+        drawn = run.estimates.plain(arm="target inputs", scorer="keyword", quantity=what)
+        assert text == number(sum(row.value for row in drawn) / 3, digits=3)
+        assert {row.scope for row in drawn} == {"question"}
+    grid = grid.only(*(name for name in grid.columns if name not in places))
+    _, greedy, *cells = grid.rows[0]
+    assert greedy.text == "0"
+    assert [cell.text for cell in cells] == [
+        interval(found)
+        for found in (
+            bound(run, None, scope="mean", arm="target"),
+            bound(run, None, scope="mean"),
+            bound(run, None, **MOST),
+            bound(run, None, **MOST | WORST),
+            bound(run, None, scope="mean", beyond="control"),
+            bound(run, None, **MOST, beyond="control"),
+        )
+    ]
+    assert len({cell.text for cell in cells}) == len(cells)
+    assert grid.rows[1][3].text == interval(bound(run, None, scope="mean", arm="control inputs"))
+
+
+@pytest.mark.slow
+def test_every_question_has_both_ways_and_the_worst_query(
+    reworded: View, asked: dict[str, Run]
+) -> None:
+    run, model = asked["forgot"], reworded.reworded[0]
+    rows = rewritten_table(reworded, model, KEYWORD).rows
+    assert [row[0].anchor for row in rows] == ["q-1", "q-2", "q-3"]
+    _, output, full, gap, worst, worst_gap, number, r = rows[0]
+    assert output.text == interval(bound(run, "author-00", arm="target"))
+    assert full.text == interval(bound(run, "author-00", scope="question"))
+    assert gap.text == interval(bound(run, "author-00", **OWN_WORDS))
+    assert worst.text == interval(bound(run, "author-00", **WORST))
+    least = bound(run, "author-00", **WORST, **OWN_WORDS)
+    assert worst_gap.text == floor(least.value, least.lower)
+    assert number.text == "3"
+    assert r.value == pytest.approx(-0.99, abs=0.01)  # the surest answers never leak
+    assert [row[-1].text for row in rows][2] == "–"
+    own, *_ = queries_of(model, KEYWORD, "author-00")
+    assert (own.query.id, own.query.source) == ("author-00", "original")
+    assert own.leakage == bound(run, "author-00", scope="query")
+
+
+@pytest.mark.slow
+def test_a_query_without_outputs_is_no_point(tmp_path: Path) -> None:
+    how = {"n": 2, "scorers": ["keyword"], "rewritings": Rewritings("benchmark")}
+    run = evaluate(asked_engine("few", 0.5), asked_benchmark(), out=tmp_path / "run", **how)
+    view = read_view({"few": run})
+    (model,) = view.reworded
+    table = rewritten_table(view, model, KEYWORD).only("Question", "Queries")
+    assert [count for name, count in table.texts if name.startswith("author-01")] == ["4"]
+    drawn = queries_of(model, KEYWORD, "author-01")
+    assert 1 <= len(drawn) <= 2
+    assert all(query.leakage.n for query in drawn)
+
+
+def test_an_estimate_outside_its_interval_is_shown_at_its_end() -> None:
+    assert interval(Interval(0.0625, 0.137, 0.382)) == "0.14 [0.13, 0.39]"
+    assert interval(Interval(0.0, 1e-6, 0.006)) == "1.0e−6 [1.0e−6, 0.0060]"
+    assert interval(Interval(None, 0.1, 0.3)) == "– [0.10, 0.30]"
+
+
+def test_leak_at_k_of_too_few_draws_has_its_bounds_and_the_number_of_groups(tmp_path: Path) -> None:
+    ids = ("a", "b", "c", "d")
+    task, engine = who(*ids, name="b", scorers=["keyword"]), saying(dict.fromkeys(ids, 0.3))
+    run = evaluate(engine, task, n=64, out=tmp_path / "run")
+    view = read_view(run)
+    shown = tables.painted(tables.SUMMARY, view, view.scorers[0])
+    row = run.estimates.mean("leak@k", parameter=32)
+    assert row.value is None
+    (text,) = [r[shown.columns.index("leak@32")] for r in shown.texts if r[0] == "target"]
+    assert text == f"{interval(row)}, n/k = 2"
+    assert text.startswith("– [")
+    rows = run.estimates.where(arm="target", query_id="a", quantity="leak@k", proved=False)
+    known = {r.parameter: r.value for r in rows}
+    assert {k for k, value in known.items() if value is not None} == {1, 2, 4, 8, 16}
+    assert {r.value for r in leakbound.load(run.path).estimates.where(parameter=64.0)} == {None}
+    naive = run.estimates.where(arm="target", quantity="worst of k")
+    assert max(r.parameter for r in naive if r.parameter) == 16
+
+
+def test_someone_who_needs_one_try_asks_once(certain: View) -> None:
+    view = with_proofs(certain, 0.6, 0.0)
+    sentence = sentences.proved(view, view.models[0], view.scorers[0])
+    assert "who asks once gets the former" in sentence
+    assert "1 times" not in sentence
