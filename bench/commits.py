@@ -20,7 +20,6 @@ import io
 import json
 import math
 import os
-import pkgutil
 import resource
 import site
 import subprocess
@@ -303,7 +302,7 @@ def _fixed() -> Callable[[Any], int]:
     if hasattr(plan, "Cut"):  # a commit before format 10 sizes parts by measured speed
         plan.Cut.size = lambda cut, _: min(cut.most, 4_096)
     _home("entropy", "leakbound.stats").entropy = lambda: 0
-    home = _home("draws_key", "leakbound.evaluation")
+    home = _home("draws_key", "leakbound")
     original: Callable[[Any], int] = home.draws_key
     home.draws_key = lambda arm: sum(str(arm.key).encode())
     return original
@@ -312,11 +311,11 @@ def _fixed() -> Callable[[Any], int]:
 def _home(name: str, package: str) -> Any:
     """The module of a package that defines a name, wherever in it that is at this commit."""
     root = Path(importlib.import_module(package).__file__ or "").parent
-    for found in pkgutil.walk_packages([str(root)], f"{package}."):
-        spec = found.module_finder.find_spec(found.name, None)  # type: ignore[call-arg]
-        text = Path(spec.origin).read_text(encoding="utf-8") if spec and spec.origin else ""
+    for file in sorted(root.rglob("*.py")):
+        text = file.read_text(encoding="utf-8")
         if f"\ndef {name}(" in text or f"\nclass {name}:" in text:
-            return importlib.import_module(found.name)
+            parts = file.relative_to(root).with_suffix("").parts
+            return importlib.import_module(".".join((package, *parts)))
     raise SystemExit(f"`{name}` is nowhere in `{package}`: adapt {Path(__file__).name}")
 
 
