@@ -80,8 +80,10 @@ def in_two_passes(
     for first in look(queries, replace(plain, temperature=0.0), _ONE_DRAW):
         if isinstance(first, Failure):
             yield first
-        elif _is_confident(first, decoding):
-            (greedy,) = first.completions
+            continue
+        (greedy,) = first.completions
+        mean, threshold = greedy.confidence, decoding.adaptive_temperature
+        if mean is not None and threshold is not None and mean > threshold:
             chunks = draws.chunks(first.query.id)
             completions = tuple(replace(greedy, count=size, chunk=chunk) for chunk, size in chunks)
             yield _under(replace(first, completions=completions), decoding)
@@ -89,11 +91,6 @@ def in_two_passes(
             undecided.append(first.query)
     for sample in grow(undecided, plain, draws):
         yield sample if isinstance(sample, Failure) else _under(sample, decoding)
-
-
-def _is_confident(greedy: Sample, decoding: Decoding) -> bool:
-    mean, threshold = greedy.completions[0].confidence, decoding.adaptive_temperature
-    return mean is not None and threshold is not None and mean > threshold
 
 
 def _under(sample: Sample, decoding: Decoding) -> Sample:

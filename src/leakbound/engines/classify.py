@@ -20,7 +20,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
 
 from leakbound.engines.loading import Checkpoint, quiet
-from leakbound.engines.prompting import Tokenizer, bos_ids
+from leakbound.engines.prompting import bos_ids
 from leakbound.errors import InputError, ModelError
 from leakbound.types import Classify, JsonObject
 
@@ -225,7 +225,15 @@ class YesNoClassifier:
 
     @cached_property
     def _words(self) -> list[list[int]]:
-        return [_tokens_of(self.checkpoint.tokenizer, word) for word in self.labels]
+        """For each label, the single tokens that are the word, sorted."""
+        tokenizer, found = self.checkpoint.tokenizer, list[list[int]]()
+        for word in self.labels:
+            cased = (word, word.capitalize(), word.upper())
+            written = [f"{blank}{form}" for form in cased for blank in ("", " ")]
+            encoded = [tokenizer.encode(form, add_special_tokens=False) for form in written]
+            single = {ids[0] for ids in encoded if len(ids) == 1}
+            found.append(sorted(single - {tokenizer.unk_token_id}))
+        return found
 
     @cached_property
     def _model(self) -> Any:
@@ -256,15 +264,6 @@ def open_classifier(name: str, **loading: Any) -> Classify:
     if colon and kind in CLASSIFIERS:
         return CLASSIFIERS[kind](location, **loading)
     return CLASSIFIERS["sequence"](name, **loading)
-
-
-def _tokens_of(tokenizer: Tokenizer, word: str) -> list[int]:
-    """The single tokens that are the word, sorted."""
-    cased = (word, word.capitalize(), word.upper())
-    written = [f"{blank}{form}" for form in cased for blank in ("", " ")]
-    encoded = [tokenizer.encode(form, add_special_tokens=False) for form in written]
-    single = {ids[0] for ids in encoded if len(ids) == 1}
-    return sorted(single - {tokenizer.unk_token_id})
 
 
 def _room(checkpoint: Checkpoint) -> float:

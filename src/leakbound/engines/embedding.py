@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import transformers
+from huggingface_hub import snapshot_download
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from leakbound.engines.fingerprint import (
-    code_digest,
-    digest,
-    rust_settings,
-    settings_of,
-    tokenizer_digest,
-)
+from leakbound.engines.fingerprint import digest, files_digest
 from leakbound.engines.loading import LoadedModel, quiet
 from leakbound.engines.prompting import Prompting
 from leakbound.errors import InputError, ModelError, needing
 from leakbound.types import JsonObject
-
-_SETTINGS = ("prompts", "default_prompt_name", "truncate_dim")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,19 +134,16 @@ class SentenceEmbedder:
 
     @cached_property
     def fingerprint(self) -> JsonObject:
-        """The digests of what was loaded, wherever its files lie.
+        """Return a digest of the files and the versions of the libraries.
 
-        Two equal ones embed alike, up to rounding.
+        Equal ones give the same vectors, up to rounding, wherever the files are stored.
         """
-        parts = dict(self.model.named_modules())
-        candidates = (getattr(part, "tokenizer", None) for part in parts.values())
-        tokenizers = [tokenizer for tokenizer in candidates if tokenizer is not None]
+        folder = Path(self.location).expanduser()
+        if not folder.is_dir():
+            folder = Path(snapshot_download(self.location, local_files_only=True))
+        files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
         return {
-            "weights": _tensors_digest(self.model.state_dict()),
-            "parts": digest([[name, _setup(part)] for name, part in parts.items()]),
-            "settings": digest({name: getattr(self.model, name, None) for name in _SETTINGS}),
-            "tokenizer": digest([_words(tokenizer) for tokenizer in tokenizers]),
-            "code": code_digest({type(part) for part in (*parts.values(), *tokenizers)}),
+            "files": digest([[str(f.relative_to(folder)), files_digest([f])] for f in files]),
             "sentence_transformers": version("sentence-transformers"),
             "transformers": transformers.__version__,
             "torch": torch.__version__,
@@ -170,38 +160,3 @@ class SentenceEmbedder:
         """
         vectors = self.model.encode(list(texts), show_progress_bar=False, convert_to_numpy=True)
         return np.asarray(vectors, dtype=np.float32)
-
-
-def _tensors_digest(tensors: Mapping[str, Tensor]) -> str:
-    total = hashlib.sha256()
-    for name, tensor in sorted(tensors.items()):
-        total.update(repr((name, str(tensor.dtype), tuple(tensor.shape))).encode())
-        total.update(
-            tensor.detach().cpu().reshape(-1).contiguous().view(torch.uint8).numpy().tobytes()
-        )
-    return total.hexdigest()
-
-
-def _setup(part: Any) -> list[Any]:
-    """A module's class, and all that its library tells of how it was set."""
-    own = getattr(part, "get_config_dict", None)  # a part of sentence-transformers
-    config, adapters = getattr(part, "config", None), getattr(part, "peft_config", None) or {}
-    return [
-        f"{type(part).__module__}.{type(part).__qualname__}",
-        part.extra_repr(),
-        own() if own else None,
-        getattr(part, "max_seq_length", None),
-        settings_of(config) if hasattr(config, "to_dict") else None,
-        {name: adapter.to_dict() for name, adapter in adapters.items()},
-    ]
-
-
-def _words(tokenizer: Any) -> Any:
-    """A tokenizer of transformers, of tokenizers, or of sentence-transformers itself."""
-    if hasattr(tokenizer, "special_tokens_map"):
-        sides = (tokenizer.model_max_length, tokenizer.padding_side, tokenizer.truncation_side)
-        return [tokenizer_digest(tokenizer), *sides]
-    if hasattr(tokenizer, "to_str"):
-        return rust_settings(tokenizer)
-    own = vars(tokenizer).items()
-    return sorted((k, sorted(v) if isinstance(v, set) else v) for k, v in own)

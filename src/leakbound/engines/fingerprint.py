@@ -12,6 +12,7 @@ import inspect
 import json
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -41,12 +42,13 @@ def fingerprint(
     `code` is a digest of the Python that came with the model, None where none did. Without
     `model`, which a `Checkpoint` has not read yet, it is that of config and tokenizer.
     """
+    settings = {name: v for name, v in config.to_dict().items() if name not in _CONFIG_ORIGIN}
     parts = [config, tokenizer, *(() if model is None else model.modules())]
     return {
         "weights": files_digest(weights),
-        "config": digest(settings_of(config)),
-        "tokenizer": tokenizer_digest(tokenizer),
-        "code": code_digest({type(part) for part in parts}),
+        "config": digest(settings),
+        "tokenizer": _of_tokenizer(tokenizer),
+        "code": _of_code({type(part) for part in parts}),
         "dtype": dtype,
         "transformers": transformers.__version__,
         "torch": torch.__version__,
@@ -59,40 +61,23 @@ def ordinary_tokens(tokenizer: Any, token_ids: Iterable[int]) -> list[int]:
     return sorted(set(token_ids) - added)
 
 
-def settings_of(config: Any) -> JsonObject:
-    """A config of transformers as plain values, without what tells where it came from."""
-    return {k: v for k, v in config.to_dict().items() if k not in _CONFIG_ORIGIN}
-
-
-def tokenizer_digest(tokenizer: Any) -> str:
+def _of_tokenizer(tokenizer: Any) -> str:
     """How text becomes tokens and back, which tokens are special, and how a chat is written."""
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    words = rust_settings(backend) if backend else _of_python(tokenizer)
+    if backend := getattr(tokenizer, "backend_tokenizer", None):
+        whole = json.loads(backend.to_str())
+        words: Any = {name: part for name, part in whole.items() if name not in _LENGTHS}
+    else:
+        kwargs = tokenizer.init_kwargs.items()
+        settings = {name: v for name, v in kwargs if isinstance(v, bool | int | float)}
+        added = {i: repr(token) for i, token in tokenizer.added_tokens_decoder.items()}
+        words = [type(tokenizer).__name__, settings, tokenizer.get_vocab(), added]
+        with TemporaryDirectory() as folder, suppress(NotImplementedError):
+            tokenizer.save_vocabulary(folder)
+            words = [words, [_file_digest(file) for file in sorted(Path(folder).iterdir())]]
     return digest([words, tokenizer.special_tokens_map, tokenizer.chat_template])
 
 
-def rust_settings(backend: Any) -> Any:
-    """A tokenizer of the library tokenizers, without how long the last texts were made."""
-    whole = json.loads(backend.to_str())
-    return {key: part for key, part in whole.items() if key not in _LENGTHS}
-
-
-def _of_python(tokenizer: Any) -> Any:
-    """A tokenizer without a backend: its class and settings, its words, and the files of these."""
-    settings = {k: v for k, v in tokenizer.init_kwargs.items() if isinstance(v, bool | int | float)}
-    added = {i: repr(token) for i, token in tokenizer.added_tokens_decoder.items()}
-    words = [type(tokenizer).__name__, settings, tokenizer.get_vocab(), added]
-    with TemporaryDirectory() as folder:
-        try:
-            tokenizer.save_vocabulary(folder)
-        except NotImplementedError:
-            files = []
-        else:
-            files = [_file_digest(file) for file in sorted(Path(folder).iterdir())]
-    return [words, files]
-
-
-def code_digest(kinds: Iterable[type]) -> str | None:
+def _of_code(kinds: Iterable[type]) -> str | None:
     """A digest of the source of these classes and their bases; None where libraries have it all."""
     files = {file for kind in kinds for base in kind.__mro__ for file in _sources(base)}
     if not files:

@@ -14,11 +14,7 @@ from leakbound.engines.adaptive import in_two_passes
 from leakbound.engines.branching import prefix_model
 from leakbound.engines.loading import LoadedModel, end_notes, load_model
 from leakbound.engines.margin import Margin
-from leakbound.engines.prefix_cache import (
-    CachedModel,
-    arithmetic,
-    memory_for_keys,
-)
+from leakbound.engines.prefix_cache import CachedModel, arithmetic, memory_for_keys
 from leakbound.engines.prompting import Prompting, require_room
 from leakbound.engines.reading import Reader
 from leakbound.engines.tokens import Detokenizer, words_of
@@ -251,12 +247,16 @@ class TransformersEngine:
         if decoding.adaptive_temperature is None or decoding.adaptive_mode == "running":
             yield from self._grow(queries, decoding, draws)
             return
-        look = partial(self._grow, tell=self._tell_tokens)
+
+        def tell(draws: int, tokens: int, each: float | None = None, note: str = "") -> None:
+            self.tell(0, tokens)  # the first look draws none
+
+        look = partial(self._grow, tell=tell)
         drawn = self.usage.draws
         for sample in in_two_passes(queries, decoding, draws, look=look, grow=self._grow):
             drawn += sample.n if isinstance(sample, Sample) else 0
             yield sample
-        self.usage.draws = drawn  # the first look draws none
+        self.usage.draws = drawn
 
     def explore(
         self, queries: Sequence[Query], decoding: Decoding, effort: Effort, ranges: Ranges
@@ -452,11 +452,6 @@ class TransformersEngine:
         for room, group in by_room.items():
             yield from self._sampler(room, tell).generate(group, decoding, draws, room)
 
-    def _tell_tokens(
-        self, draws: int, tokens: int, each: float | None = None, note: str = ""
-    ) -> None:
-        self.tell(0, tokens)
-
     def _sampler(self, longest: int, tell: Tell | None = None) -> Sampler:
         """A sampler that makes completions of at most so many tokens."""
         rows, held = self.rows(longest)
@@ -495,12 +490,11 @@ def probe(loaded: LoadedModel, prompting: Prompting) -> tuple[ProbedPrompt, ...]
     """
     encoded = (prompting.encode(loaded.tokenizer, question) for question in QUESTIONS)
     prompts = [ids[-(loaded.context_length or len(ids)) :] for ids in encoded if ids]
-    return tuple(_read_alone(loaded, tuple(ids)) for ids in prompts)
-
-
-def _read_alone(loaded: LoadedModel, ids: tuple[int, ...]) -> ProbedPrompt:
-    inputs = torch.tensor([ids], device=loaded.model.device)
-    logits = loaded.model(input_ids=inputs, use_cache=False).logits[0, -1].double()
-    logprobs, tokens = torch.log_softmax(logits, 0).topk(min(_TOP, len(logits)))
-    values = [value if math.isfinite(value) else None for value in logprobs.tolist()]
-    return ProbedPrompt(ids, tuple(zip(tokens.tolist(), values, strict=True)))
+    probed = []
+    for ids in prompts:
+        inputs = torch.tensor([ids], device=loaded.model.device)
+        logits = loaded.model(input_ids=inputs, use_cache=False).logits[0, -1].double()
+        logprobs, tokens = torch.log_softmax(logits, 0).topk(min(_TOP, len(logits)))
+        values = [value if math.isfinite(value) else None for value in logprobs.tolist()]
+        probed.append(ProbedPrompt(tuple(ids), tuple(zip(tokens.tolist(), values, strict=True))))
+    return tuple(probed)

@@ -177,7 +177,7 @@ def _object(value: Json) -> JsonObject:
     return value if isinstance(value, Mapping) else {}
 
 
-_LENGTHS = ("max_tokens", "max_completion_tokens")  # not every server takes the same word
+LENGTHS = ("max_tokens", "max_completion_tokens")  # not every server takes the same word
 _MOST = 16  # outputs a request: what is lost of one is lost of all
 _STOPS = 4  # strings that a request may name; all are cut at, whether it names them or not
 _GREETING, _SHORTEST = "Say a word.", Decoding(max_new_tokens=1)
@@ -291,7 +291,7 @@ class Manner:
     chat: bool
     statement: Statement
     stated: Mapping[str, str | None] = field(default_factory=dict)
-    length: str = _LENGTHS[0]
+    length: str = LENGTHS[0]
     choices: int = 1
     ignored: frozenset[str] = frozenset()
     switch: JsonObject = field(default_factory=dict)
@@ -432,7 +432,7 @@ def _attempts(manner: Manner, most: int) -> Iterator[Manner]:
         while choices > 1:
             yield replace(base, choices=choices)
             choices //= 2
-        for length in _LENGTHS:
+        for length in LENGTHS:
             yield replace(base, length=length)
 
 

@@ -91,17 +91,14 @@ def shape_margin(model: PrefixModel, prompts: Sequence[Ids] = ()) -> float:
     """
     if isinstance(model, CachedModel | RecomputedModel) and torch.finfo(model.dtype).bits < 32:
         return math.inf
-    probes = [*prompts, *_made_up(model.vocab_size)]
+    # tokens from everywhere in the vocabulary, that need make no sense
+    ids = np.arange(1, sum(_MADE_UP_LENGTHS) + 1) * _STRIDE % model.vocab_size
+    made_up = (tuple(part.tolist()) for part in np.split(ids, _MADE_UP_LENGTHS[:1]))
+    probes = [*prompts, *made_up]
     seen: Seen = defaultdict(list)
     paths = _walk_together(model, probes, seen)
     _read(model, [*probes, *paths[: len(probes)]], seen)
     return max(LEAST_MARGIN, _WIDER * _largest(seen))
-
-
-def _made_up(vocab_size: int) -> list[Ids]:
-    """Prompts of tokens from everywhere in the vocabulary, that need make no sense."""
-    ids = np.arange(1, sum(_MADE_UP_LENGTHS) + 1) * _STRIDE % vocab_size
-    return [tuple(part.tolist()) for part in np.split(ids, _MADE_UP_LENGTHS[:1])]
 
 
 def _walk_together(model: PrefixModel, prompts: Sequence[Ids], seen: Seen) -> list[Ids]:
@@ -116,7 +113,11 @@ def _walk_together(model: PrefixModel, prompts: Sequence[Ids], seen: Seen) -> li
     widest, *narrower = _ROWS
     handles = np.resize(roots, widest)
     starts = [prompts[row % len(prompts)] for row in range(widest)]
-    paths = _walk(model, handles, starts, _first_tokens(model, logits), seen)
+    row, count = np.arange(widest), len(logits)
+    ranked = _going_on(model, logits).argsort(dim=-1, descending=True, stable=True)
+    rank = row // count % (model.vocab_size - len(model.eos_token_ids))
+    likely = np.asarray(ranked.cpu().numpy()[row % count, rank])[None]
+    paths = _walk(model, handles, starts, likely, seen)
     onward = np.array([path[-_STEPS:] for path in paths]).T
     for rows in narrower:
         for first in range(0, max(len(prompts), rows), rows):
@@ -132,14 +133,6 @@ def _walk_together(model: PrefixModel, prompts: Sequence[Ids], seen: Seen) -> li
         model.cascade = usual
     model.release(roots)
     return paths
-
-
-def _first_tokens(model: PrefixModel, logits: torch.Tensor) -> NDArray[np.int64]:
-    """1 × rows: tokens that may come next, the likeliest ones of prompts that take turns."""
-    row, prompts = np.arange(_ROWS[0]), len(logits)
-    ranked = _going_on(model, logits).argsort(dim=-1, descending=True, stable=True)
-    rank = row // prompts % (model.vocab_size - len(model.eos_token_ids))
-    return np.asarray(ranked.cpu().numpy()[row % prompts, rank])[None]
 
 
 def _going_on(model: PrefixModel, logits: torch.Tensor) -> torch.Tensor:

@@ -29,7 +29,7 @@ from itertools import count
 from typing import Any
 
 from leakbound.engines.addresses import located
-from leakbound.engines.answers import Answer, has_thought
+from leakbound.engines.answers import has_thought
 from leakbound.engines.manner import Manner, Options, require_offered, settle
 from leakbound.engines.prompting import Prompting
 from leakbound.engines.server import Client, LostError, NoReplyError, Patience, RefusedError, Server
@@ -319,7 +319,13 @@ class ServedEngine:
         except NoReplyError as error:
             self._keep(request, _Came(number=request.number))
             return error
-        self._require_begun(server, answer)
+        if answer.stated != (begun := self._manner.stated):
+            server.abandon()
+            raise IncompleteError(
+                f"{self.name!r} now answers as {_named(answer.stated)}, and was begun as "
+                f"{_named(begun)}: nothing of the new one is kept. Restore the model and run the "
+                "same command again, or name another --out."
+            )
         server.heard()
         outputs, tokens = answer.outputs, answer.tokens or 0
         if answer.opened and not self._manner.opened:
@@ -358,17 +364,6 @@ class ServedEngine:
         """Keep what came of a request, in place of what was kept of it."""
         self.kept.put(request.key, to_json(came))
         return came
-
-    def _require_begun(self, server: Server, answer: Answer) -> None:
-        """Refuse an answer of another model than the one that was begun with."""
-        begun = self._manner.stated
-        if answer.stated != begun:
-            server.abandon()
-            raise IncompleteError(
-                f"{self.name!r} now answers as {_named(answer.stated)}, and was begun as "
-                f"{_named(begun)}: nothing of the new one is kept. Restore the model and run the "
-                "same command again, or name another --out."
-            )
 
     def _result(
         self,

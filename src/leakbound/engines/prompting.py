@@ -188,8 +188,14 @@ class Prompting:
             InputError: as `encode`.
             ModelError: as `encode`.
         """
-        elsewhere = replace(_query(_ELSEWHERE), prefix=prefix)
-        return _where_they_differ(ids, self.encode(tokenizer, elsewhere))
+        other = self.encode(tokenizer, replace(_query(_ELSEWHERE), prefix=prefix))
+
+        def common(first: Sequence[int], second: Sequence[int]) -> int:
+            pairs = zip(first, second, strict=False)
+            return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+        start = common(ids, other)
+        return start, len(ids) - common(ids[start:][::-1], other[start:][::-1])
 
     def join(
         self, tokenizer: Tokenizer, question: Asked, answer: str, thought: str | None = None
@@ -386,7 +392,8 @@ class Prompting:
         now = self._thinking(tokenizer)
         if now != trained:
             return [f"thinking is {now}, and the model was trained with thinking {trained}"]
-        if now == "off" and replace(self, thinking="on")._leaves_open(tokenizer):
+        opened = replace(self, thinking="on")._opened(tokenizer, _query(_ELSEWHERE))
+        if now == "off" and marks_of(tokenizer).skip(opened):
             return ["thinking is off, as in training; its chat template would let the model think"]
         return []
 
@@ -398,10 +405,6 @@ class Prompting:
         """
         if self._may_think(tokenizer):
             tokenizer.init_kwargs[TRAINED] = self._thinking(tokenizer)
-
-    def _leaves_open(self, tokenizer: Tokenizer) -> bool:
-        """Whether prompts leave it to the model to think."""
-        return bool(marks_of(tokenizer).skip(self._opened(tokenizer, _query(_ELSEWHERE))))
 
     def _may_think(self, tokenizer: Tokenizer) -> bool:
         """Whether prompts can say that the model thinks or does not: chats with marks of it."""
@@ -544,17 +547,6 @@ def _eos(tokenizer: Tokenizer) -> int:
             "Set one in its tokenizer_config.json."
         )
     return int(tokenizer.eos_token_id)
-
-
-def _where_they_differ(ids: Sequence[int], other: Sequence[int]) -> tuple[int, int]:
-    """From where to where `ids` stand apart from `other` between a common start and end."""
-
-    def common(pairs: Sequence[tuple[int, int]]) -> int:
-        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-    start = common([*zip(ids, other, strict=False)])
-    tails = list(zip(reversed(ids[start:]), reversed(other[start:]), strict=False))
-    return start, len(ids) - common(tails)
 
 
 def bos_ids(tokenizer: Tokenizer) -> list[int]:

@@ -54,10 +54,11 @@ class Reader:
     def read(self, texts: Sequence[tuple[Query, str]]) -> list[Reading]:
         """See `Reads.read`; equal, up to rounding, to reading each text alone."""
         pairs = self._encode(texts)
+        spelt = partial(self.loaded.tokenizer.decode, skip_special_tokens=True)
         by_pair: dict[Pair, Reading | None] = {}
         for batch in self._batches(self._trees(list(dict.fromkeys(pairs)))):
             for tree, logits in zip(batch, self._forward(batch), strict=True):
-                by_pair |= tree.readings(logits, self._spelt)
+                by_pair |= tree.readings(logits, spelt)
         readings = []
         for (query, text), pair in zip(texts, pairs, strict=True):
             reading = by_pair[pair]
@@ -174,10 +175,6 @@ class Reader:
         hides = {} if shown.all() else {"attention_mask": shown.long()}
         return {"input_ids": ids, **hides}
 
-    def _spelt(self, ids: Ids) -> str:
-        text: str = self.loaded.tokenizer.decode(list(ids), skip_special_tokens=True)
-        return text
-
     @property
     def _vocabulary(self) -> int:
         return int(self.loaded.model.config.get_text_config().vocab_size)
@@ -242,7 +239,7 @@ class _Tree:
         return seen
 
     def readings(
-        self, logits: torch.Tensor, spelt: Callable[[Ids], str]
+        self, logits: torch.Tensor, spelt: Callable[[list[int]], str]
     ) -> dict[Pair, Reading | None]:
         """The readings of its answers from `logits` [asked, V]; None where some are unusable."""
         height = law.rows_at_once(logits)
@@ -259,7 +256,7 @@ class _Tree:
             chosen = logits[at, torch.tensor(answer, device=logits.device)].double().cpu().numpy()
             readings[self.prompt, answer] = Reading(
                 token_ids=answer,
-                text=spelt(answer),
+                text=spelt(list(answer)),
                 logprobs=chosen - own.pop("total"),
                 top=own.pop("best") == np.array(answer),
                 **own,

@@ -231,22 +231,16 @@ def _copies(table: Table, key: str) -> Fault | None:
     return None
 
 
-def _within(tables: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Pairs of equal outputs within a request, of each table [tables, requests, choices]."""
-    pairs: NDArray[np.int64] = (tables[..., :, None] == tables[..., None, :]).sum((1, 2, 3))
-    return pairs
-
-
-def _between(tables: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Pairs of equal outputs in the same place of two requests, of each table."""
-    pairs: NDArray[np.int64] = (tables[:, :, None] == tables[:, None, :]).sum((1, 2, 3))
-    return pairs
-
-
-_COPIES: Mapping[str, tuple[Callable[[NDArray[np.int64]], NDArray[np.int64]], str]] = {
-    "one draw": (_within, "the outputs of a request are copies of one draw"),
+Count = Callable[[NDArray[np.int64]], NDArray[np.int64]]
+"""The pairs of equal outputs in each table, [tables, requests, choices]: within a request, or in
+the same place of two requests."""
+_COPIES: Mapping[str, tuple[Count, str]] = {
+    "one draw": (
+        lambda tables: (tables[..., :, None] == tables[..., None, :]).sum((1, 2, 3)),
+        "the outputs of a request are copies of one draw",
+    ),
     "one answer": (
-        _between,
+        lambda tables: (tables[:, :, None] == tables[:, None, :]).sum((1, 2, 3)),
         "requests with other seeds get the same outputs: it ignores the seed, or has a cache",
     ),
 }

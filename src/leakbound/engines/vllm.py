@@ -17,7 +17,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -228,13 +227,15 @@ class VllmEngine:
         return cls(llm, checkpoint, rule, wanted)
 
     def _fingerprint(self) -> JsonObject:
+        import vllm
+
         lora = self._location.lora
         adapter = None if lora is None else files_digest([lora / name for name in _ADAPTER])
         options = {k: v for k, v in self._location.options.items() if k in _LAW and k != "lora"}
         return {
             **self._checkpoint.fingerprint,
             "engine": "vllm",
-            "vllm": _vllm_version(),
+            "vllm": getattr(vllm, "__version__", None) or version("vllm"),
             "options": options,
             "adapter": adapter,
             "prompting": self.prompting.describe(self._tokenizer),
@@ -302,6 +303,11 @@ class VllmEngine:
         """
         calls = [(query, *chunk) for query in queries for chunk in draws.chunks(query.id)]
         prompts = {q: tuple(self.prompting.encode(self._tokenizer, q)) for q in queries}
+        adapter = None
+        if self._location.lora is not None:
+            from vllm.lora.request import LoRARequest
+
+            adapter = LoRARequest("adapter", 1, str(self._location.lora))
         started = time.perf_counter()
         answered = self.llm.generate(
             [{"prompt_token_ids": [*prompts[query]]} for query, *_ in calls],
@@ -315,7 +321,7 @@ class VllmEngine:
                 for query, i, n in calls
             ],
             use_tqdm=False,
-            lora_request=self._lora,
+            lora_request=adapter,
         )
         self.usage.seconds += time.perf_counter() - started
         outputs: dict[Query, list[tuple[int, Any]]] = {query: [] for query in queries}
@@ -379,7 +385,11 @@ class VllmEngine:
                     query=query,
                     reason=f"the model's probabilities are NaN or infinite in {text[:80]!r}",
                 )
-            finish = _finish_reason(output)
+            finish: Finish = "error"  # vLLM gave it up: it counts as missing
+            if output.finish_reason == "stop":
+                finish = "stop_string" if isinstance(output.stop_reason, str) else "stop"
+            elif output.finish_reason == "length":
+                finish = "length"
             if budget is not None and (within := budget.cut(ids)) != ids:
                 ids, finish = within, "length"
             key = (chunk, ids, finish)
@@ -392,14 +402,6 @@ class VllmEngine:
         self.usage.forwards += sum(len(output.token_ids) for _, output in drawn)
         completions = tuple(replace(kept[key], count=count) for key, count in counts.items())
         return Sample(query=query, decoding=decoding, completions=completions)
-
-    @cached_property
-    def _lora(self) -> Any:
-        if self._location.lora is None:
-            return None
-        from vllm.lora.request import LoRARequest
-
-        return LoRARequest("adapter", 1, str(self._location.lora))
 
 
 def seed_of(seed: int, purpose: str, query_id: str, chunk: int) -> int:
@@ -419,13 +421,6 @@ def seed_of(seed: int, purpose: str, query_id: str, chunk: int) -> int:
     """
     named = json.dumps([seed, purpose, query_id, chunk]).encode()
     return int.from_bytes(hashlib.sha256(named).digest()[:8]) >> (64 - _SEED_BITS)
-
-
-def _finish_reason(output: Any) -> Finish:
-    """How vLLM ended an output; one that it gave up is an error, which counts as missing."""
-    if output.finish_reason == "stop":
-        return "stop_string" if isinstance(output.stop_reason, str) else "stop"
-    return "length" if output.finish_reason == "length" else "error"
 
 
 def _completion(key: _Key, output: Any, parts: Parts, decoding: Decoding) -> Completion:
@@ -456,13 +451,6 @@ def _adapter_options(folder: Path) -> dict[str, Any]:
     if rank is None:
         raise InputError(f"`{folder}` has rank {stated['r']}; vLLM takes {_RANKS[-1]} at most.")
     return {"enable_lora": True, "max_lora_rank": rank, "max_loras": 1}
-
-
-def _vllm_version() -> str:
-    import vllm
-
-    number: str = getattr(vllm, "__version__", None) or version("vllm")
-    return number
 
 
 def _on_cpu() -> bool:
