@@ -18,9 +18,9 @@ import pytest
 from canned import CannedEngine
 from contents import contents
 from leakbound.drawing.parts import DrawJob
-from leakbound.engines import open_engine, ray_workers
+from leakbound.engines import open_engine
 from leakbound.engines.models import OpenModels
-from leakbound.engines.ray_workers import Need, RayCrew, RayWorkers, Task, Worker
+from leakbound.engines.ray_workers import RayCrew, RayWorkers, Task, Worker, WorkerShare
 from leakbound.errors import IncompleteError, InputError, ModelError
 from leakbound.evaluation import bound, evaluate, score
 from leakbound.scoring.score import ScoreJob
@@ -35,11 +35,7 @@ class LostError(Exception):
     """In place of the errors by which Ray says that a worker is gone."""
 
 
-ERRORS = SimpleNamespace(
-    **dict.fromkeys(ray_workers._LOSSES, LostError),
-    RayError=LostError,
-    RayTaskError=type("RayTaskError", (Exception,), {}),
-)
+ERRORS = SimpleNamespace(RayError=LostError, RayTaskError=type("RayTaskError", (Exception,), {}))
 
 
 @dataclass
@@ -66,7 +62,7 @@ class FakeCluster:
     @contextmanager
     def open(self) -> Iterator[Crew]:
         """Its crew: a cluster is where its workers are to be had."""
-        crew = RayCrew(self, Need(cpus=1, gpus=0), look=0.0, patience=0.1)
+        crew = RayCrew(self, WorkerShare(cpus=1, gpus=0), look=0.0, patience=0.1)
         try:
             yield crew
         finally:

@@ -110,7 +110,7 @@ class SequenceClassifier:
         tokenizer = self.checkpoint.tokenizer
         with quiet():  # it would warn of a long text that is left out below
             rows = [dict(tokenizer(text, second, **self._cut)) for text, second in texts]
-        return _found(self, rows)
+        return _classified(self, rows)
 
     def truncated(self, tokens: int) -> SequenceClassifier:
         """The same, of the first tokens of every text alone; see `Truncates.truncated`.
@@ -214,7 +214,7 @@ class YesNoClassifier:
         with quiet():
             ids = (tokenizer.encode(text, add_special_tokens=False) for text, _ in texts)
             rows = [{"input_ids": [*bos_ids(tokenizer), *own]} for own in ids]
-        return _found(self, rows)
+        return _classified(self, rows)
 
     def _probabilities(self, inputs: Mapping[str, Tensor]) -> Tensor:
         parameters = inspect.signature(self._model.forward).parameters
@@ -226,14 +226,14 @@ class YesNoClassifier:
     @cached_property
     def _words(self) -> list[list[int]]:
         """For each label, the single tokens that are the word, sorted."""
-        tokenizer, found = self.checkpoint.tokenizer, list[list[int]]()
+        tokenizer, tokens = self.checkpoint.tokenizer, list[list[int]]()
         for word in self.labels:
             cased = (word, word.capitalize(), word.upper())
             written = [f"{blank}{form}" for form in cased for blank in ("", " ")]
             encoded = [tokenizer.encode(form, add_special_tokens=False) for form in written]
             single = {ids[0] for ids in encoded if len(ids) == 1}
-            found.append(sorted(single - {tokenizer.unk_token_id}))
-        return found
+            tokens.append(sorted(single - {tokenizer.unk_token_id}))
+        return tokens
 
     @cached_property
     def _model(self) -> Any:
@@ -273,7 +273,7 @@ def _room(checkpoint: Checkpoint) -> float:
 
 
 @torch.no_grad()
-def _found(
+def _classified(
     classifier: SequenceClassifier | YesNoClassifier, rows: Sequence[Encoded]
 ) -> NDArray[np.float64]:
     """The probabilities of all rows, [n, labels], in their order; ModelError unless finite.

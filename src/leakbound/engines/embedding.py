@@ -58,8 +58,16 @@ class TransformersEmbedder:
             InputError: a question that has no token of its own, or more than the model's context.
         """
         read = [self._read(text) for text in texts]
-        batches = [read[i : i + self.batch_size] for i in range(0, len(read), self.batch_size)]
-        means = [mean for batch in batches for mean in self._means(batch)]
+        model, means = self.loaded.model, list[Tensor]()
+        for first in range(0, len(read), self.batch_size):
+            batch = read[first : first + self.batch_size]
+            rows = [torch.tensor(ids) for ids, _ in batch]
+            ids = pad_sequence(rows, batch_first=True).to(model.device)
+            mask = pad_sequence([*map(torch.ones_like, rows)], batch_first=True).to(model.device)
+            # Without the output head: logits over a whole vocabulary would outweigh all else.
+            output = model.base_model(input_ids=ids, attention_mask=mask)
+            hidden = output.last_hidden_state.float()
+            means += [hidden[i, start : len(ids)].mean(0) for i, (ids, start) in enumerate(batch)]
         vectors: NDArray[np.float32] = torch.stack(means).cpu().numpy()
         return vectors
 
@@ -73,18 +81,6 @@ class TransformersEmbedder:
                 f"it, got {stop - start} after {start}: {text[:60]!r}. Change or remove it."
             )
         return ids[:stop], start
-
-    def _means(self, batch: Sequence[tuple[list[int], int]]) -> list[Tensor]:
-        model = self.loaded.model
-        texts = [torch.tensor(text) for text, _ in batch]
-        ids, mask = (
-            pad_sequence(rows, batch_first=True) for rows in (texts, [*map(torch.ones_like, texts)])
-        )
-        # Without the output head: logits over a whole vocabulary would outweigh all else.
-        hidden = model.base_model(
-            input_ids=ids.to(model.device), attention_mask=mask.to(model.device)
-        ).last_hidden_state.float()
-        return [hidden[row, start : len(text)].mean(0) for row, (text, start) in enumerate(batch)]
 
 
 @dataclass(frozen=True)

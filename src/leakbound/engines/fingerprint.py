@@ -11,7 +11,7 @@ import hashlib
 import inspect
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -79,26 +79,22 @@ def _of_tokenizer(tokenizer: Any) -> str:
 
 def _of_code(kinds: Iterable[type]) -> str | None:
     """A digest of the source of these classes and their bases; None where libraries have it all."""
-    files = {file for kind in kinds for base in kind.__mro__ for file in _sources(base)}
+    files: set[Path] = set()
+    for base in {base for kind in kinds for base in kind.__mro__}:
+        package = base.__module__.partition(".")[0]
+        if package in _KNOWN_CODE:
+            continue
+        try:
+            file = Path(inspect.getfile(base))
+        except (TypeError, OSError):  # made in an interactive session: no file has it
+            continue
+        files.add(file)
+        if package == _DYNAMIC:
+            imported = map(Path, get_relative_import_files(file))
+            files.update(path for path in imported if path.is_file())
     if not files:
         return None
     return digest(sorted([file.name, _file_digest(file)] for file in files))
-
-
-def _sources(kind: type) -> Iterator[Path]:
-    """The file of a class that no known library has, and those that it imports from its folder."""
-    package = kind.__module__.partition(".")[0]
-    if package in _KNOWN_CODE:
-        return
-    try:
-        file = Path(inspect.getfile(kind))
-    except (TypeError, OSError):  # made in an interactive session: no file has it
-        return
-    yield file
-    if package == _DYNAMIC:
-        yield from (
-            path for name in get_relative_import_files(file) if (path := Path(name)).is_file()
-        )
 
 
 def files_digest(files: Iterable[Path]) -> str:

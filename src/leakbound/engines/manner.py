@@ -21,7 +21,7 @@ from functools import partial
 from typing import Literal
 from urllib.parse import parse_qsl
 
-from leakbound.engines.answers import Answer, Asked, read_answer
+from leakbound.engines.answers import Answer, OutputRequest, read_answer
 from leakbound.engines.prompting import Prompting
 from leakbound.engines.server import Patience, RefusedError, Server
 from leakbound.errors import InputError, ModelError
@@ -96,11 +96,6 @@ class Statement:
             yield replace(self, neutral=every)
         yield self
 
-    @property
-    def seed_bits(self) -> int:
-        """How large a seed may be."""
-        return _WIDE if self.kind in ("vLLM", "transformers") else _NARROW
-
     def sampling(self, temperature: float) -> JsonObject:
         """The fields that are sent beside a request at this temperature."""
         if self.kind != "transformers" or not temperature:
@@ -115,7 +110,11 @@ def statement_of(server: Server, model: str) -> Statement:
     props, version = _object(server.get(f"{root}/props")), _object(server.get(f"{root}/version"))
     says: dict[str, Json] = {"model": listed} if listed else {}
     if "build_info" in props or "default_generation_settings" in props:
-        return Statement.of("llama.cpp", {**says, "server": _llama(props)})
+        template, settings = props.get("chat_template"), props.get("default_generation_settings")
+        facts: dict[str, Json] = {name: props[name] for name in _OF_LLAMA if name in props}
+        facts["n_ctx"] = _object(settings).get("n_ctx")
+        facts["chat_template"] = hashlib.sha256(json.dumps(template).encode()).hexdigest()
+        return Statement.of("llama.cpp", {**says, "server": facts})
     if isinstance(version.get("version"), str):
         says["version"] = version["version"]
     described = _object(server.get(f"{root}/openapi.json"))
@@ -138,25 +137,6 @@ def _fields(described: JsonObject) -> frozenset[str] | None:
     for name in re.findall(r"#/components/schemas/([\w.-]+)", text):
         fields |= _object(_object(schemas.get(name)).get("properties")).keys()
     return frozenset(fields) if "messages" in fields else None
-
-
-def _llama(props: JsonObject) -> JsonObject:
-    """The properties of a llama.cpp server that tell one model and build from another."""
-    template = json.dumps(props.get("chat_template"))
-    facts = {name: props[name] for name in _OF_LLAMA if name in props}
-    settings = _object(props.get("default_generation_settings"))
-    digest = hashlib.sha256(template.encode()).hexdigest()
-    return {**facts, "n_ctx": settings.get("n_ctx"), "chat_template": digest}
-
-
-def require_listed(server: Server, model: str) -> None:
-    """Raise ModelError for a model that the server's list lacks; a server without a list passes."""
-    names = [entry.get("id") for entry in _models(server.get(f"{server.url}/models"))]
-    if names and model not in names:
-        raise ModelError(
-            f"`{server.url}` lists no model {model!r}. {suggestion(model, names)} Name a listed "
-            "model, or add --unlisted if the server knows this one."
-        )
 
 
 def _models(listing: Json) -> list[JsonObject]:
@@ -283,7 +263,7 @@ class Manner:
     switch: what is sent to turn thoughts on or off.
     thinks: whether its greeting had a thought, "hidden" also if one of the trial was; "off": it has
         none, as it is told.
-    opened: whether the prompt opens that thought (see `Asked`).
+    opened: whether the prompt opens that thought (see `OutputRequest`).
     closes: whether the server closes a thought that reaches its budget.
     """
 
@@ -315,7 +295,7 @@ class Manner:
         again: bool = True,
     ) -> Answer:
         """The answer to a request for so many outputs, as `Server.post` has it."""
-        request = Asked(
+        request = OutputRequest(
             choices=choices,
             chat=self.chat,
             most=self.room(decoding),
@@ -343,7 +323,8 @@ class Manner:
             body[_BUDGET] = decoding.max_thinking_tokens
         if not decoding.greedy:
             digest = hashlib.sha256(key.encode()).digest()
-            body["seed"] = int.from_bytes(digest[:8]) >> (64 - self.statement.seed_bits)
+            bits = _WIDE if self.statement.kind in ("vLLM", "transformers") else _NARROW
+            body["seed"] = int.from_bytes(digest[:8]) >> (64 - bits)
         if decoding.stop:
             body["stop"] = list(decoding.stop[:_STOPS])
         return body
@@ -369,7 +350,12 @@ def settle(
     statement = statement_of(server, model)
     lists_all = statement.kind != "transformers"  # which lists the hub's cache only
     if options.unlisted == "off" and lists_all:
-        require_listed(server, model)
+        names = [entry.get("id") for entry in _models(server.get(f"{server.url}/models"))]
+        if names and model not in names:
+            raise ModelError(
+                f"`{server.url}` lists no model {model!r}. {suggestion(model, names)} Name a "
+                "listed model, or add --unlisted if the server knows this one."
+            )
     manner = Manner(model=model, chat=chat, statement=statement, ignored=options.ignored)
     why: RefusedError | None = None
     for way in _attempts(manner, options.n):

@@ -196,7 +196,10 @@ class Conversations(Prompting):
         Returns:
             A mapping of `role` and `content` for each turn.
         """
-        spelled = _spelled(tokenizer)
+        added = [t for t in tokenizer.added_tokens_decoder.values() if t.content.strip()]
+        marks = {t.content.strip() for t in added if t.special or _BRACKETED.match(t.content)}
+        longest_first = sorted(marks, key=len, reverse=True)
+        spelled = re.compile("|".join(map(re.escape, longest_first))) if marks else None
         conversation = json.loads(question)
         return [{"role": role, "content": _words(text, spelled)} for role, text in conversation]
 
@@ -301,14 +304,6 @@ def open_chat(name: str, **loading: Any) -> Chat:
     if colon and engine in CHATS:
         return CHATS[engine](location, **loading)
     return CHATS["transformers"](name, **loading)
-
-
-def _spelled(tokenizer: Tokenizer) -> re.Pattern[str] | None:
-    """Finds the special tokens of a tokenizer, and other added ones in brackets, in a text."""
-    added = [token for token in tokenizer.added_tokens_decoder.values() if token.content.strip()]
-    marks = {t.content.strip() for t in added if t.special or _BRACKETED.match(t.content)}
-    longest_first = sorted(marks, key=len, reverse=True)
-    return re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
 
 def _words(text: str, spelled: re.Pattern[str] | None) -> str:

@@ -146,6 +146,20 @@ class ServedEngine:
     def fingerprint(self) -> JsonObject:
         """Where the model is, what its server says of it, and all that is sent beside a query."""
         manner, prompting = self._manner, self.prompting
+        heeds = "heeds the decoding and the neutral settings that it"
+        confirmed = bool(manner.statement.kind)
+        assumes = [  # none of it can be checked from here
+            "the model stays the one that its server names",
+            f"the server {heeds} is sent"
+            if confirmed
+            else f"the server {heeds} was sent, not confirmed",
+            "it draws each output by itself",
+            "what it turns away (429, 503) it has not drawn",
+        ]
+        if ignored := sorted(self.options.ignored):
+            assumes.append(f"the fields {', '.join(ignored)} of its replies hold no output")
+        if self.options.probe == "off":
+            assumes.append("it draws: it was not tried")
         facts = {"opened by the prompt": manner.opened, "closed at their budget": manner.closes}
         thoughts: list[Json] = [fact for fact, is_so in facts.items() if is_so]
         return {
@@ -165,23 +179,9 @@ class ServedEngine:
             **({"thoughts": thoughts} if thoughts else {}),
             "probe": self.options.probe,
             "repeatable": False,
-            "confirmed": bool(manner.statement.kind),
-            "assumes": self._assumed(manner),
+            "confirmed": confirmed,
+            "assumes": [*assumes],
         }
-
-    def _assumed(self, manner: Manner) -> list[str]:
-        """The assumptions that cannot be checked from here: see `Fingerprint.assumes`."""
-        confirmed = "heeds the decoding and the neutral settings that it is sent"
-        unconfirmed = "heeds the decoding and the neutral settings that it was sent, not confirmed"
-        claims = [
-            "the model stays the one that its server names",
-            f"the server {confirmed if manner.statement.kind else unconfirmed}",
-            "it draws each output by itself",
-            "what it turns away (429, 503) it has not drawn",
-        ]
-        if ignored := sorted(self.options.ignored):
-            claims.append(f"the fields {', '.join(ignored)} of its replies hold no output")
-        return claims if self.options.probe == "on" else [*claims, "it draws: it was not tried"]
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
         """Refuse what the protocol cannot say: nothing is sent.
@@ -284,17 +284,11 @@ class ServedEngine:
             server.each(ask, waiting, take, stop=server.cut)
         if failed:
             raise self.client.left(failed, len(waiting)) from failed[0]
-        return self._settle_refused(refused, came)
-
-    def _settle_refused(
-        self, refused: dict[_Request, RefusedError], came: dict[str, dict[int, _Came]]
-    ) -> dict[str, RefusedError]:
-        """Why queries were refused altogether; of one that was not, the refused draws are lost."""
         answered = {
             job.query.id for job in refused if any(got.outputs for got in came[job.key].values())
         }
         for request in refused:
-            if request.query.id in answered:
+            if request.query.id in answered:  # the query was not refused: these draws are lost
                 came[request.key][request.number] = self._lose(request)
             else:
                 self._keep(request, _Came(number=request.number))

@@ -20,7 +20,7 @@ from leakbound.errors import InputError, ModelError
 from leakbound.types import Compat, Decoding, Json, JsonObject, Query, Thinking, from_json
 from leakbound.types.decoding import require
 
-Asked: TypeAlias = Query | str
+Question: TypeAlias = Query | str
 """A query, with the prefix and the examples it may have, or a question by itself."""
 
 BASE_TEMPLATE = "Question: {question}\nAnswer: "
@@ -28,7 +28,7 @@ _PLACEHOLDER = "{question}"
 _BLANK = " "
 _GAP = "\n\n"  # between one example and what follows it
 _TOKENISATION = "joint"  # in fingerprints, so that runs by another rule are another model's
-_BESIDE = ("family", "tokenisation")  # what `describe` tells beside the fields
+_NOT_FIELDS = ("family", "tokenisation")  # what `describe` tells beside the fields
 _MARK = "leakbound-mark"
 TRAINED = "leakbound_thinking"
 """The entry of a tokenizer's config that says whether its model was trained to think."""
@@ -117,7 +117,7 @@ class Prompting:
             )
         return has_template and self.chat is not False
 
-    def encode(self, tokenizer: Tokenizer, question: Asked) -> list[int]:
+    def encode(self, tokenizer: Tokenizer, question: Question) -> list[int]:
         """Token ids of the generation prompt for a question, without a trailing blank.
 
         The prefix of a query opens the answer for the model: it follows the prompt. The questions
@@ -144,7 +144,7 @@ class Prompting:
         text = self._opened(tokenizer, query).rstrip(_BLANK)
         return [*self._head(tokenizer), *tokenizer.encode(text, add_special_tokens=False)]
 
-    def text(self, question: Asked) -> str:
+    def text(self, question: Question) -> str:
         """The plain prompt, for an engine that sends text to a server: without a trailing blank.
 
         Args:
@@ -156,7 +156,7 @@ class Prompting:
         opened = self._plainly(_query(question))
         return opened.rstrip(_BLANK) if self.compat is None else opened
 
-    def locate(self, tokenizer: Tokenizer, question: Asked) -> tuple[list[int], tuple[int, int]]:
+    def locate(self, tokenizer: Tokenizer, question: Question) -> tuple[list[int], tuple[int, int]]:
         """Encode a question, and find where in its prompt it stands.
 
         Args:
@@ -198,7 +198,7 @@ class Prompting:
         return start, len(ids) - common(ids[start:][::-1], other[start:][::-1])
 
     def join(
-        self, tokenizer: Tokenizer, question: Asked, answer: str, thought: str | None = None
+        self, tokenizer: Tokenizer, question: Question, answer: str, thought: str | None = None
     ) -> Joined:
         """The prompt with `answer` and its end token after it, as they are trained on and read.
 
@@ -228,7 +228,12 @@ class Prompting:
             self._require_thinking(tokenizer, query)
             finished = f"{opened}{marks_of(tokenizer).lead(opened, thought)}{answer}"
         if self.compat is not None:
-            joined = rule._masked(tokenizer, opened, finished)
+            # as many tokens as the prompt has by itself are taken off the finished text
+            ids = rule._as_it_stands(tokenizer, finished)
+            if ids[-1:] != [_eos(tokenizer)]:
+                ids.append(_eos(tokenizer))
+            size = len(rule._as_it_stands(tokenizer, opened))
+            joined = Joined(tuple(ids[:size]), tuple(ids[size:]))
         else:
             before, after = split_at(tokenizer, finished, len(opened.rstrip(_BLANK)))
             ended = self._ended(tokenizer, after)
@@ -240,7 +245,9 @@ class Prompting:
             )
         return joined
 
-    def output(self, tokenizer: Tokenizer, question: Asked, answer: str) -> tuple[int, ...] | None:
+    def output(
+        self, tokenizer: Tokenizer, question: Question, answer: str
+    ) -> tuple[int, ...] | None:
         """The tokens of `answer` as an output of the prompt that `encode` gives, end included.
 
         Args:
@@ -359,7 +366,7 @@ class Prompting:
             InputError: a description with a setting that is not known, or has another type.
         """
         stated = description if isinstance(description, Mapping) else {}
-        rule = {name: value for name, value in stated.items() if name not in _BESIDE}
+        rule = {name: value for name, value in stated.items() if name not in _NOT_FIELDS}
         return from_json(cls, rule, "the prompting of the fingerprint")
 
     def system_for(self, tokenizer: Tokenizer) -> str | None:
@@ -499,14 +506,6 @@ class Prompting:
             return ids[: len(ids) - ids[::-1].index(end)]
         return ids if ids[-1:] == [end] else [*ids, end]
 
-    def _masked(self, tokenizer: Tokenizer, opened: str, finished: str) -> Joined:
-        """See `compat`: as many tokens as the prompt has alone are taken off the finished text."""
-        ids = self._as_it_stands(tokenizer, finished)
-        if ids[-1:] != [_eos(tokenizer)]:
-            ids.append(_eos(tokenizer))
-        alone = len(self._as_it_stands(tokenizer, opened))
-        return Joined(tuple(ids[:alone]), tuple(ids[alone:]))
-
     def _as_it_stands(self, tokenizer: Tokenizer, text: str) -> list[int]:
         """The tokens of a text with whatever the tokenizer adds; a rendered chat has it already."""
         return list(tokenizer.encode(text, add_special_tokens=not self.uses_chat(tokenizer)))
@@ -530,7 +529,7 @@ class Prompting:
         return [*turns, *self.turns(tokenizer, query.text)]
 
 
-def _query(query: Asked) -> Query:
+def _query(query: Question) -> Query:
     return Query(id=query, prompt_id=query, text=query) if isinstance(query, str) else query
 
 

@@ -28,13 +28,6 @@ _SLACK = 1e-9  # thirds of a GPU make a whole one
 _MOST_LOSSES = 5  # workers that one job may lose: after more, the job itself kills them
 _PATIENCE = 600.0  # seconds without any worker
 _LOOK = 1.0  # seconds between two looks for room
-_LOSSES = (
-    "RayActorError",
-    "WorkerCrashedError",
-    "NodeDiedError",
-    "ObjectLostError",
-    "OutOfMemoryError",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +40,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
+class WorkerShare:
     """The share of a machine that a worker takes."""
 
     cpus: int
@@ -125,13 +118,13 @@ class RayWorkers:
             if begun:
                 ray.shutdown()
 
-    def _need(self, ray: Any) -> Need:
+    def _need(self, ray: Any) -> WorkerShare:
         """The share that each worker takes; InputError where the cluster has no room for one."""
         machines = _machines(ray)
         gpus = self.gpus
         if gpus is None:
             gpus = 1.0 if any(machine.get("GPU") for machine in machines) else 0.0
-        need = Need(cpus=self.threads, gpus=gpus)
+        need = WorkerShare(cpus=self.threads, gpus=gpus)
         if not any(need.fits(machine) for machine in machines):
             raise InputError(
                 f"no machine of the Ray cluster has room for a worker of {need}: they have "
@@ -207,7 +200,7 @@ class RayCrew:
     def __init__(
         self,
         ray: Any,
-        need: Need,
+        need: WorkerShare,
         most: int | None = None,
         *,
         look: float = _LOOK,
@@ -223,7 +216,6 @@ class RayCrew:
             scheduling_strategy="SPREAD",
             runtime_env={"env_vars": {**settings, "OMP_NUM_THREADS": str(need.cpus)}},
         )
-        self._lost = tuple(getattr(ray.exceptions, name) for name in _LOSSES)
         self._starting: dict[Any, Any] = {}  # ticket -> worker
         self._idle: list[Any] = []
         self._prepared: dict[Any, int] = {}  # worker -> preparations that it was sent
@@ -253,7 +245,9 @@ class RayCrew:
                     self._idle.append(worker)
                     try:
                         result = self._ray.get(ticket)
-                    except self._lost as error:
+                    except self._ray.exceptions.RayTaskError as error:
+                        raise (error.cause or error) from error
+                    except self._ray.exceptions.RayError as error:  # the worker is gone
                         self._dismiss(worker, error)
                         losses[number] += 1
                         if losses[number] == _MOST_LOSSES:
@@ -266,8 +260,6 @@ class RayCrew:
                         again.append((number, job))
                     else:
                         yield job, result
-        except self._ray.exceptions.RayTaskError as error:
-            raise (error.cause or error) from error
         finally:
             for worker, _ in out.values():  # nobody waits for their results
                 self._dismiss(worker)
@@ -313,7 +305,7 @@ class RayCrew:
             try:
                 self._ray.get(ticket)
                 self._idle.append(worker)
-            except self._lost as error:
+            except self._ray.exceptions.RayError as error:
                 self._dismiss(worker, error)  # another is hired at the next look
         if out or self._idle:
             self._seen = time.monotonic()

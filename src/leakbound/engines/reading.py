@@ -110,7 +110,7 @@ class Reader:
         growing: dict[Ids, _Tree] = {}
         for prompt, answer in pairs:
             tree = growing.get(prompt)
-            if tree is None or tree.asked + len(answer) > most:
+            if tree is None or tree.wanted + len(answer) > most:
                 tree = growing[prompt] = _Tree(prompt)
                 trees.append(tree)
             tree.add(answer)
@@ -120,7 +120,7 @@ class Reader:
         """Trees of like length, within the bounds on tokens, logits and padding; one at least."""
         batch: list[_Tree] = []
         for tree in sorted(trees, key=lambda tree: -tree.size):
-            rows, keep = len(batch) + 1, max(tree.asked, *(t.asked for t in batch), 0)
+            rows, keep = len(batch) + 1, max(tree.wanted, *(t.wanted for t in batch), 0)
             width = batch[0].size if batch else tree.size
             fits = rows * width <= self.tokens and rows * keep * self._vocabulary <= self.logits
             least = _FULL * width if self.shares else width
@@ -133,13 +133,13 @@ class Reader:
 
     def _forward(self, batch: Sequence[_Tree]) -> Iterator[torch.Tensor]:
         """Yield, for each tree, the logits after the tokens at which something is asked."""
-        keep = max(tree.asked for tree in batch)
+        keep = max(tree.wanted for tree in batch)
         model, inputs = self.loaded.model, self._inputs(batch)
         if "logits_to_keep" in inspect.signature(model.forward).parameters:
             inputs["logits_to_keep"] = keep
         logits = model(**inputs, use_cache=False).logits
         for row, tree in zip(logits, batch, strict=True):
-            yield row[-tree.asked :]
+            yield row[-tree.wanted :]
 
     def _inputs(self, batch: Sequence[_Tree]) -> dict[str, Any]:
         """The model's inputs: rows that end together, each padded at its beginning."""
@@ -202,7 +202,7 @@ class _Tree:
     """A prompt and answers to it; what answers have in common stands there once.
 
     `tokens` are the prompt's, then those of the answers but for each last one: nothing is asked
-    after it. `asked` of them, the last ones, are followed by a token of an answer.
+    after it. `wanted` of them, the last ones, are followed by a token of an answer.
     """
 
     def __init__(self, prompt: Ids) -> None:
@@ -217,7 +217,7 @@ class _Tree:
         return len(self.tokens)
 
     @property
-    def asked(self) -> int:
+    def wanted(self) -> int:
         return len(self.tokens) - len(self.prompt) + 1
 
     def add(self, answer: Ids) -> None:
@@ -241,7 +241,7 @@ class _Tree:
     def readings(
         self, logits: torch.Tensor, spelt: Callable[[list[int]], str]
     ) -> dict[Pair, Reading | None]:
-        """The readings of its answers from `logits` [asked, V]; None where some are unusable."""
+        """The readings of its answers from `logits` [wanted, V]; None where some are unusable."""
         height = law.rows_at_once(logits)
         parts = [_laws(logits[at : at + height]) for at in range(0, len(logits), height)]
         laws = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

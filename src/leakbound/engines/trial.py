@@ -83,23 +83,16 @@ def require_draws(server: Server, manner: Manner, name: str) -> Manner:
 
     One output a request, where it left some empty that only a request of one can tell.
     """
-    seen = _trial_of(server, manner, name)
-    if seen.empty:
+    outputs = _trial_of(server, manner, name)
+    bare = [output for output in outputs if _compared(output) is None]
+    if manner.choices > 1 and any(counted_as(output) == "empty" for output in bare):
         manner = replace(manner, choices=1)
-        seen = _trial_of(server, manner, name)
-    return replace(manner, thinks="hidden") if seen.hides else manner
+        outputs = _trial_of(server, manner, name)
+    return replace(manner, thinks="hidden") if any(o.hidden for o in outputs) else manner
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """Whether outputs of a request for several came empty, and whether a thought was hidden."""
-
-    empty: bool
-    hides: bool
-
-
-def _trial_of(server: Server, manner: Manner, name: str) -> _Seen:
-    """The signs that the outputs of a trial show; ModelError where they show a fault."""
+def _trial_of(server: Server, manner: Manner, name: str) -> list[Output]:
+    """The outputs of a trial; ModelError where they show a fault."""
     came: list[tuple[int, Answer]] = []
     room = _TRIED.max_new_tokens + _ROOM[manner.thinks]
 
@@ -126,7 +119,8 @@ def _trial_of(server: Server, manner: Manner, name: str) -> _Seen:
     outputs = [output for _, answer in came for output in answer.outputs]
     lost: Counter[str] = Counter(counted_as(o) for o in outputs if _compared(o) is None)
     lost["fewer"] = drawn - len(outputs)
-    unclear = lost.pop("empty", 0) if manner.choices > 1 else 0
+    if manner.choices > 1:
+        lost.pop("empty", 0)  # only a request of one output shows whether they are empty
     longer = any(answer.longer for _, answer in came)
     if longer or 2 * lost.total() > drawn:
         why = "failed" if longer else lost.most_common(1)[0][0]
@@ -144,7 +138,7 @@ def _trial_of(server: Server, manner: Manner, name: str) -> _Seen:
             "the server or its settings; if this is how the model itself answers, write "
             "?probe=off behind its name, and the results say so."
         )
-    return _Seen(unclear > 0, any(output.hidden for output in outputs))
+    return outputs
 
 
 def _compared(output: Output) -> str | None:

@@ -120,12 +120,6 @@ class VllmLocation:
         """The folder of the adapter."""
         return Path(self.options["lora"]) if "lora" in self.options else None
 
-    def require_adapter(self) -> None:
-        """Raise InputError where the adapter's files are not there."""
-        for name in _ADAPTER if self.lora else ():
-            if self.lora and not (self.lora / name).is_file():
-                raise InputError(f"`{self.lora}` has no {name}. Name a folder of a PEFT adapter.")
-
 
 class VllmEngine:
     """Draws completions with vLLM; see `Generate` for the contract.
@@ -189,7 +183,9 @@ class VllmEngine:
             ModelError: a model that cannot be used, or that vLLM cannot load.
         """
         wanted = VllmLocation.of(location)
-        wanted.require_adapter()
+        for name in _ADAPTER if wanted.lora else ():
+            if wanted.lora and not (wanted.lora / name).is_file():
+                raise InputError(f"`{wanted.lora}` has no {name}. Name a folder of a PEFT adapter.")
         checkpoint = Checkpoint.open(
             wanted.model, dtype=dtype, device="cpu", trust_remote_code=trust_remote_code
         )
@@ -202,6 +198,7 @@ class VllmEngine:
         os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
         os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
         from vllm import LLM
+        from vllm.platforms import current_platform
 
         options = {name: value for name, value in wanted.options.items() if name != "lora"}
         adapter = {} if wanted.lora is None else _adapter_options(wanted.lora)
@@ -214,7 +211,9 @@ class VllmEngine:
                 logprobs_mode="processed_logprobs",
                 enable_prefix_caching=True,
                 seed=0,
-                **({"enable_chunked_prefill": False} if _on_cpu() else {}),
+                # On the CPU a seeded request cannot be prefilled in pieces: vLLM then sets its
+                # generator back by an offset, which generators of the CPU do not have.
+                **({"enable_chunked_prefill": False} if current_platform.is_cpu() else {}),
                 **options,
                 **adapter,
             )
@@ -451,13 +450,3 @@ def _adapter_options(folder: Path) -> dict[str, Any]:
     if rank is None:
         raise InputError(f"`{folder}` has rank {stated['r']}; vLLM takes {_RANKS[-1]} at most.")
     return {"enable_lora": True, "max_lora_rank": rank, "max_loras": 1}
-
-
-def _on_cpu() -> bool:
-    """Whether vLLM runs on the CPU, where a seeded request cannot be prefilled in pieces.
-
-    vLLM then sets back the generator of a request by an offset, which those of the CPU have not.
-    """
-    from vllm.platforms import current_platform
-
-    return bool(current_platform.is_cpu())
