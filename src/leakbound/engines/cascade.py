@@ -1,7 +1,7 @@
 """Attention over branching prefixes: a few rows at a time, and to what many share once for all.
 
 Rows are independent, so whoever gathers the keys of a few, attends, and goes on to the next few
-has the same result to the bit, from a processor's cache instead of its memory (`Shared.blocks`).
+has the same result to the bit, from a processor's cache instead of its memory (`Shared.block`).
 
 Where prompts are long and rows many, the rows after one prompt meet its keys in one product of
 matrices, which reads them once for all of these rows; each row's scores of its prompt and of what
@@ -159,12 +159,6 @@ class Shared:
         if self._offered is not None:
             raise NotJoinedError("a layer attends otherwise than through the attention interface")
 
-    def blocks(self, rows: int, offered: Offered) -> Iterator[slice]:
-        """Some rows after others."""
-        height = max(1, self.block // offered.bytes)
-        for low in range(0, rows, height):
-            yield slice(low, min(low + height, rows))
-
     def together(self, offered: Offered, heads: int) -> Sequence[Together]:
         """Some strips after others, as many as `block` and `_SCORES` let attend at once."""
         kinds, height = offered.new[0].shape[1], self._rows.shape[1]
@@ -227,10 +221,13 @@ def cascade_attention(
         return _attend_joined(query, mask, shared, offered, others), None
     if others.get("s_aux") is not None:
         raise NotJoinedError("a layer attends with sinks")
-    parts = [
-        sdpa_attention_forward(module, query[block], *offered.rows(block), mask[block], **others)[0]
-        for block in shared.blocks(len(query), offered)
-    ]
+    height, parts = max(1, shared.block // offered.bytes), []
+    for low in range(0, len(query), height):  # some rows after others
+        some = slice(low, low + height)
+        keys, values = offered.rows(some)
+        parts.append(
+            sdpa_attention_forward(module, query[some], keys, values, mask[some], **others)[0]
+        )
     return torch.cat(parts), None
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from leakbound.engines.fingerprint import digest, files_digest
+from leakbound.engines.fingerprint import named_digest
 from leakbound.engines.loading import LoadedModel, quiet
 from leakbound.engines.prompting import Prompting
 from leakbound.errors import InputError, ModelError, needing
@@ -139,7 +139,7 @@ class SentenceEmbedder:
             folder = Path(snapshot_download(self.location, local_files_only=True))
         files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
         return {
-            "files": digest([[str(f.relative_to(folder)), files_digest([f])] for f in files]),
+            "files": named_digest(files),
             "sentence_transformers": version("sentence-transformers"),
             "transformers": transformers.__version__,
             "torch": torch.__version__,

@@ -21,6 +21,10 @@ _WEIGHTS = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
 _ADAPTER = "adapter_config.json"
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
+_TOKENIZER_FORMS = (
+    *("tokenizer*", "vocab*", "merges*", "special_tokens*", "added_tokens*", "chat_template*"),
+    *("*.model", "*.tiktoken", "tekken.json", "additional_chat_templates/*"),
+)
 _TEMPLATE = "chat_template.jinja"
 _LAYERS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers")
 _FEW = 5  # models that a message shows
@@ -69,6 +73,18 @@ class ModelFiles:
         _require_layers(folder / _CONFIG, sum(map(_tensors, weights)))
         _require_ends(folder / _GENERATION)
         return cls(folder, weights)
+
+    @property
+    def settings(self) -> tuple[Path, ...]:
+        """The files of settings; a `.gguf` file has its own."""
+        names = () if self.gguf else (_CONFIG, _GENERATION)
+        return tuple(file for name in names if (file := self.folder / name).is_file())
+
+    @property
+    def tokenizer(self) -> tuple[Path, ...]:
+        """The files of a tokenizer and its chat templates; a `.gguf` file has its own."""
+        found = (self.folder.glob(form) for form in (() if self.gguf else _TOKENIZER_FORMS))
+        return tuple(sorted({file for files in found for file in files}))
 
     @property
     def template(self) -> Path:

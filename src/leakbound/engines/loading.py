@@ -124,7 +124,7 @@ class Checkpoint:
     @property
     def fingerprint(self) -> JsonObject:
         """As `LoadedModel.fingerprint`: two equal ones compute the same."""
-        return fingerprint(self.config, self.tokenizer, self.dtype, self.files.weights)
+        return fingerprint(self.files, self.dtype, [self.config, self.tokenizer])
 
     @property
     def eos_token_ids(self) -> frozenset[int]:
@@ -213,7 +213,7 @@ def load_model(
     checkpoint = Checkpoint.open(
         location, dtype=dtype, device=device, trust_remote_code=trust_remote_code, gguf=True
     )
-    tokenizer, weights = checkpoint.tokenizer, checkpoint.files.weights
+    tokenizer = checkpoint.tokenizer
     checkpoint.require_sound()
     if before is not None:
         before(tokenizer)
@@ -235,7 +235,7 @@ def load_model(
         eos_token_ids=ends,
         context_length=getattr(model.config, "max_position_embeddings", None),
         fingerprint={
-            **fingerprint(model.config, tokenizer, dtype, weights, model),
+            **fingerprint(checkpoint.files, dtype, [model.config, tokenizer, *model.modules()]),
             "end_tokens": sorted(ends),
             "ordinary_end_tokens": ordinary_tokens(tokenizer, ends),
             "generation_config_ignored": ignored,

@@ -321,7 +321,7 @@ class ServedEngine:
                 "same command again, or name another --out."
             )
         server.heard()
-        outputs, tokens = answer.outputs, answer.tokens or 0
+        outputs = answer.outputs
         if answer.opened and not self._manner.opened:
             self._note(
                 "outputs close a thought that their prompt opened, as the greeting did not show: "
@@ -339,12 +339,11 @@ class ServedEngine:
                 "empty outputs, so these are missing: write ?n=1 behind the model's name to have "
                 "each output counted"
             )
-        missed = request.choices - len(outputs)
         result = _Came(
             number=request.number,
             outputs=outputs,
-            lost=missed,
-            tokens=tokens,
+            lost=request.choices - len(outputs),
+            tokens=answer.tokens or 0,
             opened=answer.opened,
             prompt_tokens=answer.prompt_tokens,
         )

@@ -250,7 +250,11 @@ class CachedModel:
     ) -> tuple[dict[str, Any], list[torch.Tensor]]:
         """The model's inputs; and the slots and the others on its device, all at once."""
         positions = self._tree.length[slots] - 1
-        ids, places, *tensors = _on_device(self._model.device, tokens, positions, slots, *others)
+        arrays = (tokens, positions, slots, *others)  # of integers: one transfer for all
+        joined = np.concatenate([array.ravel() for array in arrays])
+        whole = torch.as_tensor(joined, device=self._model.device)
+        parts = zip(torch.split(whole, [array.size for array in arrays]), arrays, strict=True)
+        ids, places, *tensors = (part.view(array.shape) for part, array in parts)
         return {
             "input_ids": ids,
             "position_ids": places,
@@ -445,13 +449,6 @@ def _unpacked(
         part.view(*shape, like.shape[1], like.shape[3]).transpose(-3, -2) for part, like in pairs
     )
     return first, second
-
-
-def _on_device(device: torch.device, *arrays: NDArray[np.int64]) -> list[torch.Tensor]:
-    """Arrays of integers in the device's memory, by one transfer for all."""
-    whole = torch.as_tensor(np.concatenate([array.ravel() for array in arrays]), device=device)
-    parts = torch.split(whole, [array.size for array in arrays])
-    return [part.view(array.shape) for part, array in zip(parts, arrays, strict=True)]
 
 
 def _last_logits(model: Any, **inputs: Any) -> torch.Tensor:

@@ -126,9 +126,10 @@ class RayWorkers:
             gpus = 1.0 if any(machine.get("GPU") for machine in machines) else 0.0
         need = WorkerShare(cpus=self.threads, gpus=gpus)
         if not any(need.fits(machine) for machine in machines):
+            resources = [f"{m.get('CPU', 0):g} CPU, {m.get('GPU', 0):g} GPU" for m in machines]
             raise InputError(
                 f"no machine of the Ray cluster has room for a worker of {need}: they have "
-                f"{'; '.join(map(_described, machines)) or 'nothing'}. Ask for less, or add a "
+                f"{'; '.join(resources) or 'nothing'}. Ask for less, or add a "
                 "machine."
             )
         return need
@@ -154,10 +155,6 @@ def _begin(ray: Any, address: str) -> None:
 
 def _machines(ray: Any) -> list[Mapping[str, float]]:
     return [node["Resources"] for node in ray.nodes() if node["Alive"]]
-
-
-def _described(machine: Mapping[str, float]) -> str:
-    return f"{machine.get('CPU', 0):g} CPU, {machine.get('GPU', 0):g} GPU"
 
 
 class Worker:

@@ -59,11 +59,6 @@ _WRITTEN = {256 + i: byte for i, byte in enumerate(_UNPRINTED)} | dict.fromkeys(
 )
 
 
-def _cut(text: str, stop: Sequence[str]) -> str:
-    """The text before the first stop string in it."""
-    return text[: min((at for at in map(text.find, stop) if at >= 0), default=len(text))]
-
-
 def _bytes_of(word: str) -> bytes:
     """The bytes that a byte-level tokenizer's word stands for: its own text, if it is not one."""
     try:
@@ -87,7 +82,10 @@ class Detokenizer:
     def parts(self, ids: Sequence[int], stop: Sequence[str], prompt: Sequence[int] = ()) -> Parts:
         """See `Spells.parts`."""
         opened, whole = self._opens(prompt), self._between_marks(ids, self._decode)
-        pieces = [(mark, _cut(text, stop)) for mark, text in whole]
+        pieces = []
+        for mark, text in whole:  # up to the first stop string in it
+            end = min((at for at in map(text.find, stop) if at >= 0), default=len(text))
+            pieces.append((mark, text[:end]))
         parts = self._marks.compose(pieces, opened, whole=True)
         if parts.answer.strip() or not (opened or len(pieces) > 1):
             return parts
