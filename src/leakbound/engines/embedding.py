@@ -12,16 +12,24 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from huggingface_hub import snapshot_download
+from huggingface_hub import try_to_load_from_cache
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from leakbound.engines.files import TOKENIZER_FORMS
 from leakbound.engines.fingerprint import named_digest
 from leakbound.engines.loading import LoadedModel, quiet
 from leakbound.engines.prompting import Prompting
 from leakbound.errors import InputError, ModelError, needing
 from leakbound.types import JsonObject
+
+_MARKS = ("modules.json", "config.json")  # one of them is at the top of a model's folder
+# The files that sentence-transformers reads; a folder of the hub's cache may have others.
+_FORMS = (
+    *TOKENIZER_FORMS,
+    *("modules.json", "config*.json", "sentence_*.json", "*.safetensors", "[0-9]*_*/**/*"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +143,13 @@ class SentenceEmbedder:
         Equal ones give the same vectors, up to rounding, wherever the files are stored.
         """
         folder = Path(self.location).expanduser()
-        if not folder.is_dir():
-            folder = Path(snapshot_download(self.location, local_files_only=True))
-        files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
+        if not folder.is_dir():  # the library adds its own name to one without a slash
+            names = (self.location, f"sentence-transformers/{self.location}")
+            marks = (try_to_load_from_cache(n, file) for n in names for file in _MARKS)
+            folder = next(Path(file).parent for file in marks if isinstance(file, str))
+        files = {file for form in _FORMS for file in folder.glob(form) if file.is_file()}
         return {
-            "files": named_digest(files),
+            "files": named_digest(sorted(files)),
             "sentence_transformers": version("sentence-transformers"),
             "transformers": transformers.__version__,
             "torch": torch.__version__,

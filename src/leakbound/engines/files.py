@@ -21,7 +21,7 @@ _WEIGHTS = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
 _ADAPTER = "adapter_config.json"
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
-_TOKENIZER_FORMS = (
+TOKENIZER_FORMS = (
     *("tokenizer*", "vocab*", "merges*", "special_tokens*", "added_tokens*", "chat_template*"),
     *("*.model", "*.tiktoken", "tekken.json", "additional_chat_templates/*"),
 )
@@ -83,8 +83,9 @@ class ModelFiles:
     @property
     def tokenizer(self) -> tuple[Path, ...]:
         """The files of a tokenizer and its chat templates; a `.gguf` file has its own."""
-        found = (self.folder.glob(form) for form in (() if self.gguf else _TOKENIZER_FORMS))
-        return tuple(sorted({file for files in found for file in files}))
+        forms = () if self.gguf else TOKENIZER_FORMS
+        files = {file for form in forms for file in self.folder.glob(form) if file.is_file()}
+        return tuple(sorted(files))
 
     @property
     def template(self) -> Path:

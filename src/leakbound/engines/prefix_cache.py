@@ -93,7 +93,7 @@ def memory_for_keys(device: torch.device) -> int:
 class CachedModel:
     """Branching prefixes over stored keys and values; see `PrefixModel` for the contract.
 
-    A handle is the slot of a prefix's last token; `live` of them are not yet released. `cascade`
+    A handle is the slot of a prefix's last token; `held` of them are not yet released. `cascade`
     says when prompts are read once for all of their rows; None: never. It may change between
     calls. Rows that would gather more than `block` bytes for a layer attend some after others, to
     the same bits; None: all gather before any does.
@@ -112,7 +112,7 @@ class CachedModel:
         self.eos_token_ids = eos_token_ids
         self.dtype: torch.dtype = model.dtype  # of the weights
         self.cascade, self.block = cascade, block
-        self.live = 0
+        self.held = 0
         self._products = Products(model)
         self._model = model
         self._config = model.config.get_text_config()
@@ -139,7 +139,7 @@ class CachedModel:
             some = self._fitting([prompts[i] for i in waiting])
             read.append(self._read(some))
             waiting = waiting[len(some) :]
-        self.live += len(prompts)
+        self.held += len(prompts)
         handles, logits = zip(*read, strict=True)
         back = torch.as_tensor(order, device=logits[0].device)
         return np.concatenate(handles)[order], torch.cat(logits)[back]
@@ -189,7 +189,7 @@ class CachedModel:
     ) -> tuple[Handles, torch.Tensor]:
         """See `PrefixModel.extend`."""
         slots = self._tree.add(parents)
-        self.live += len(slots)
+        self.held += len(slots)
         self.release(parents[takes_over])
         if self.cascade is not None:
             by_prompt = self._tree.by_prompt(slots)
@@ -208,7 +208,7 @@ class CachedModel:
     def release(self, handles: Handles) -> None:
         """See `PrefixModel.release`."""
         self._tree.drop(handles)
-        self.live -= len(handles)
+        self.held -= len(handles)
 
     def _forward(
         self, tokens: NDArray[np.int64], slots: Slots, block: int | None = None

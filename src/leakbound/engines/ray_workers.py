@@ -297,7 +297,7 @@ class RayCrew:
             done, _ = self._ray.wait(tickets, timeout=self._look)
         else:
             time.sleep(self._look)
-        for ticket in self._starting.keys() & done:
+        for ticket in [ticket for ticket in done if ticket in self._starting]:
             worker = self._starting.pop(ticket)
             try:
                 self._ray.get(ticket)
