@@ -84,7 +84,7 @@ def location_of(engine: str, model: str) -> str:
         model: what stands behind it: a folder, a hub name, or `URL#MODEL`.
 
     Returns:
-        `NAME:model`, or the model alone for transformers.
+        `NAME:model`, or only the model for transformers.
     """
     return model if engine == "transformers" else f"{engine}:{model}"
 
@@ -112,7 +112,7 @@ def open_engine(
         location: the model's name: a folder, a hub name, or `NAME:where` for another engine.
         prompting: how questions become prompts.
         asked: queries whose prompts are made before weights are read, of a model that is loaded
-            here: a chat template that cannot write them is told first.
+            here: a chat template that cannot write them is refused first.
         loading: `dtype`, `device` and `trust_remote_code`, see `load_model`; a server heeds none.
 
     Returns:

@@ -180,7 +180,7 @@ class TransformersEngine:
         Until it is called, exploring and forcing measure after the first queries they are given.
 
         Args:
-            queries: what will be asked; the prompts of some of them are read.
+            queries: those to come; the prompts of some of them are read.
         """
         self._margin.measure(map(self.prompt_ids, queries))
 
@@ -199,7 +199,7 @@ class TransformersEngine:
         """The tokens that completions of the query are drawn after.
 
         Args:
-            query: what is asked.
+            query: the query.
 
         Returns:
             Token ids, see `Prompting.encode`.
@@ -211,10 +211,10 @@ class TransformersEngine:
         return words_of(self.loaded.tokenizer, texts)
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
-        """Refuse a query that does not fit the context beside its completion.
+        """Refuse a query that does not fit the context together with its completion.
 
         Args:
-            queries: what is to be asked.
+            queries: those to be drawn.
             decoding: how long completions may be.
 
         Raises:
@@ -233,7 +233,7 @@ class TransformersEngine:
         """Yield one Sample or Failure for each query, as they finish.
 
         Args:
-            queries: what is asked.
+            queries: those to be drawn.
             decoding: the distribution to draw from.
             draws: which draws of each query, and what keys them.
 
@@ -264,7 +264,7 @@ class TransformersEngine:
         """Yield one Exploration or Failure for each query; see `Explores.explore`.
 
         Args:
-            queries: what is asked.
+            queries: those to be drawn.
             decoding: the distribution to explore.
             effort: how many prefixes of a query are forwarded, and how.
             ranges: the lowest and highest score that each beginning of a text can end with.
@@ -329,7 +329,7 @@ class TransformersEngine:
         """Yield whether stored completions are those that these draws make; see `Redraws.redraw`.
 
         Args:
-            queries: what was asked.
+            queries: those that were drawn.
             decoding: the distribution that was drawn from.
             draws: which draws of each query, and what keys them.
             stored: the completions of each query, by its id.
@@ -478,7 +478,7 @@ _TOP = 5
 
 @torch.inference_mode()
 def probe(loaded: LoadedModel, prompting: Prompting) -> tuple[ProbedPrompt, ...]:
-    """The likeliest tokens after the prompt of each fixed question, each forwarded alone.
+    """The likeliest tokens after the prompt of each fixed question, each forwarded separately.
 
     Args:
         loaded: the model.

@@ -87,8 +87,8 @@ class _Came:
 class ServedEngine:
     """Draws from a model behind a server; see `Generate` and `Keeps` for the contracts.
 
-    Nothing is sent before the first use. Then the server says what it is, it is settled how it is
-    asked, and unless that is left out it is tried (see `trial`).
+    Nothing is sent before the first use. Then the server states its kind, the fields are
+    negotiated, and unless that is left out the server is tried (see `trial`).
 
     Args:
         location: `URL#MODEL`, or with options `URL#MODEL?name=value&…`.
@@ -144,7 +144,7 @@ class ServedEngine:
 
     @property
     def fingerprint(self) -> JsonObject:
-        """Where the model is, what its server says of it, and all that is sent beside a query."""
+        """Where the model is, what its server states, and all fields added to a query."""
         manner, prompting = self._manner, self.prompting
         heeds = "heeds the decoding and the neutral settings that it"
         confirmed = bool(manner.statement.kind)
@@ -187,7 +187,7 @@ class ServedEngine:
         """Refuse what the protocol cannot say: nothing is sent.
 
         Args:
-            queries: what is to be asked.
+            queries: those to be drawn.
             decoding: the distribution to draw from.
 
         Raises:
@@ -212,7 +212,7 @@ class ServedEngine:
         """Yield one Sample or Failure for each query.
 
         Args:
-            queries: what is asked.
+            queries: those to be drawn.
             decoding: the distribution to draw from.
             draws: which draws of each query, and what keys them.
 
@@ -425,7 +425,7 @@ class ServedEngine:
 
     @cached_property
     def _manner(self) -> Manner:
-        """How the server is asked; ModelError where a trial shows that it does not draw."""
+        """The negotiated requests; ModelError if a trial shows that the server does not draw."""
         try:
             with self.client.server() as server:
                 server.waits = self._waits

@@ -21,14 +21,14 @@ from leakbound.types import Compat, Decoding, Json, JsonObject, Query, Thinking,
 from leakbound.types.decoding import require
 
 Question: TypeAlias = Query | str
-"""A query, with the prefix and the examples it may have, or a question by itself."""
+"""A query, with its prefix and examples if it has them, or the text of a question."""
 
 BASE_TEMPLATE = "Question: {question}\nAnswer: "
 _PLACEHOLDER = "{question}"
 _BLANK = " "
 _GAP = "\n\n"  # between one example and what follows it
 _TOKENISATION = "joint"  # in fingerprints, so that runs by another rule are another model's
-_NOT_FIELDS = ("family", "tokenisation")  # what `describe` tells beside the fields
+_NOT_FIELDS = ("family", "tokenisation")  # what `describe` adds to the fields
 _MARK = "leakbound-mark"
 TRAINED = "leakbound_thinking"
 """The entry of a tokenizer's config that says whether its model was trained to think."""
@@ -57,24 +57,24 @@ class Prompting:
     question into `template`.
 
     `compat` "openunlearning" asks and masks as that framework does. A plain prompt keeps its
-    trailing blank where it is generated from. As many tokens as the prompt has by itself are not
-    scored, so an answer's first may be among them; what follows the end of a turn is scored, and
-    an EOS token after it. Tokens with the id of the pad token are hidden from those after them
-    wherever they stand, ends of turns too (its issue 128): published numbers of Llama 3 depend on
-    it.
+    trailing blank where it is generated from. As many tokens as the prompt has without an answer
+    are not scored, so an answer's first may be among them; what follows the end of a turn is
+    scored, and an EOS token after it. Tokens with the id of the pad token are hidden from those
+    after them in every place, ends of turns too (its issue 128): published numbers of Llama 3
+    depend on it.
 
     Attributes:
         template: the plain prompt, with {question} where the question goes (None: `BASE_TEMPLATE`).
         system: the chat's system message (None: `default_system`).
-        default_system: used where `system` is None, except for families that are asked without one
+        default_system: used where `system` is None, except for families that get none
             (see `FAMILIES`); None: no system message.
         chat: True insists on the chat template, False on the plain prompt; None: by the tokenizer.
         compat: "openunlearning" (see above), or None: nothing of another framework.
         end_token: the text of the token that ends an output, in addition to the model's own (None:
             for a chat, the end of turn of its template; for a plain prompt, none).
         thinking: of chat models that mark their thoughts. "off" ends every prompt with an empty
-            thought, "on" leaves it to the template, which is told so; "auto": as the model was
-            trained by leakbound, else as its template does when it is told nothing.
+            thought, "on" leaves it to the template, which is informed; "auto": as the model was
+            trained by leakbound, else as its template does without a setting.
 
     Raises:
         InputError: a `template` without {question}, or another word for `thinking`.
@@ -127,7 +127,7 @@ class Prompting:
 
         Args:
             tokenizer: the tokenizer of the model.
-            question: a query, or a question by itself.
+            question: a query, or the text of a question.
 
         Returns:
             The token ids.
@@ -148,7 +148,7 @@ class Prompting:
         """The plain prompt, for an engine that sends text to a server: without a trailing blank.
 
         Args:
-            question: a query, or a question by itself.
+            question: a query, or the text of a question.
 
         Returns:
             The prompt; with `compat` it keeps its trailing blank.
@@ -161,7 +161,7 @@ class Prompting:
 
         Args:
             tokenizer: the tokenizer of the model.
-            question: a query, or a question by itself.
+            question: a query, or the text of a question.
 
         Returns:
             `encode`'s token ids, and from where to where in them the question itself stands.
@@ -207,7 +207,7 @@ class Prompting:
 
         Args:
             tokenizer: the tokenizer of the model.
-            question: a query, or a question by itself.
+            question: a query, or the text of a question.
             answer: the text of the answer.
             thought: the text of the thought before it, which counts to the answer's tokens (None:
                 there is none).
@@ -216,7 +216,7 @@ class Prompting:
             The tokens of prompt and answer.
 
         Raises:
-            InputError: nothing is left of prompt or answer, a tokenizer that tells no offsets
+            InputError: nothing is left of prompt or answer, a tokenizer without offsets
                 merges the two, a thought where there can be none, or what `encode` refuses.
             ModelError: as `encode`, or a tokenizer without an end token.
         """
@@ -228,7 +228,7 @@ class Prompting:
             self._require_thinking(tokenizer, query)
             finished = f"{opened}{marks_of(tokenizer).lead(opened, thought)}{answer}"
         if self.compat is not None:
-            # as many tokens as the prompt has by itself are taken off the finished text
+            # as many tokens as the prompt has without an answer are taken off
             ids = rule._as_it_stands(tokenizer, finished)
             if ids[-1:] != [_eos(tokenizer)]:
                 ids.append(_eos(tokenizer))
@@ -252,7 +252,7 @@ class Prompting:
 
         Args:
             tokenizer: the tokenizer of the model.
-            question: a query, or a question by itself.
+            question: a query, or the text of a question.
             answer: the text of the answer.
 
         Returns:
@@ -399,10 +399,12 @@ class Prompting:
         now = self._thinking(tokenizer)
         if now != trained:
             return [f"thinking is {now}, and the model was trained with thinking {trained}"]
+        if now != "off":
+            return []
         opened = replace(self, thinking="on")._opened(tokenizer, _query(_ELSEWHERE))
-        if now == "off" and marks_of(tokenizer).skip(opened):
-            return ["thinking is off, as in training; its chat template would let the model think"]
-        return []
+        thinks = bool(marks_of(tokenizer).skip(opened))
+        note = "thinking is off, as in training; its chat template would let the model think"
+        return [note] if thinks else []
 
     def record(self, tokenizer: Tokenizer) -> None:
         """Write into a tokenizer whether its model was trained to think, for "auto" to find.
@@ -438,7 +440,7 @@ class Prompting:
             )
 
     def turns(self, tokenizer: Tokenizer, question: str) -> list[dict[str, str]]:
-        """The part of the conversation that `question` stands for: one turn of the user.
+        """The turns of a question: one turn of the user.
 
         Args:
             tokenizer: the tokenizer of the model.
@@ -495,7 +497,7 @@ class Prompting:
             kept = text.startswith(start) and answer.strip() in text[len(start) :]
             if kept or self.compat is not None:
                 return text
-        if self.compat is None and not answer[:1].strip():  # nothing, or with a blank of its own
+        if self.compat is None and not answer[:1].strip():  # nothing, or it begins with a blank
             return start + answer
         return f"{opened}{marks.lead(opened)}{answer}"
 
@@ -555,7 +557,7 @@ def bos_ids(tokenizer: Tokenizer) -> list[int]:
         tokenizer: the tokenizer of the model.
 
     Returns:
-        Its id alone, or nothing.
+        Its id, or nothing.
     """
     # Whatever else a tokenizer adds (some end every text with EOS) is no part of a prompt.
     added = tokenizer.encode("", add_special_tokens=True)[:1]
@@ -581,10 +583,10 @@ def _end_of_turn(tokenizer: Tokenizer) -> int | None:
 def require_room(
     query: Query, length: int, decoding: Decoding, limit: int | None, larger: str = ""
 ) -> None:
-    """Raise InputError for a query that does not fit a context beside its completion.
+    """Raise InputError for a query that does not fit a context together with its completion.
 
     Args:
-        query: what is asked.
+        query: the query.
         length: its tokens.
         decoding: how long a completion may be.
         limit: tokens of the context (None: any number).

@@ -1,4 +1,4 @@
-"""A server of JSON that may be busy, broken or gone: asked again as long as that helps.
+"""A server of JSON that may be busy, broken or gone: requests repeat as long as that helps.
 
 Redirects are not followed, and no proxy stands before this machine itself: what is sent goes to
 the server that the user named and no further. Whatever it answers, time and memory are limited.
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 class NoReplyError(Exception):
-    """The server gave no usable answer, although it was asked as often as it helps."""
+    """The server gave no usable answer after as many attempts as help."""
 
 
 class RefusedError(NoReplyError):
@@ -151,7 +151,7 @@ class Server:
     def __exit__(self, *_: object) -> None:
         self._client.close()
 
-    def abandon(self, why: str = "it is not asked any more") -> None:
+    def abandon(self, why: str = "no further request is sent") -> None:
         """Make no further attempt at anything."""
         self._why_closing = self._why_closing or why
         self._closing.set()
@@ -335,7 +335,7 @@ def _cut_after(
 ) -> Iterator[dict[str, Callable[[str, Mapping[str, object]], None]]]:
     """Extensions of a request whose connection is cut when its time is up, drip as it may.
 
-    What cuts it is among those `under_way` meanwhile. Time-outs begin anew with every byte, in
+    What cuts it is among those `under_way` meanwhile. Time-outs restart with every byte, in
     headers too, so that they end no slow drip.
     """
     streams: list[Any] = []

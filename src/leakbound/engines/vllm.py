@@ -1,6 +1,6 @@
 """vLLM's offline engine, named `vllm:MODEL` or `vllm:MODEL?tensor_parallel_size=2&lora=FOLDER`.
 
-It draws each completion by itself: many times the rate of one process of transformers where answers
+It draws each completion separately: many times the rate of one process of transformers if answers
 share few prefixes. What it draws is named to the last setting: none of the model's generation
 config, no top-k, no penalty, no watermark. Its probabilities are no proof: masses, forced texts and
 exploring stay with the transformers engine.
@@ -80,7 +80,7 @@ class VllmLocation:
 
     Attributes:
         model: a folder or a hub name.
-        options: what vLLM is given beside what this engine decides itself; `lora` is the folder
+        options: vLLM's options, without those that this engine decides; `lora` is the folder
             of an adapter.
     """
 
@@ -257,12 +257,12 @@ class VllmEngine:
         """Refuse a decoding that vLLM cannot have, and a query that does not fit its context.
 
         Args:
-            queries: what is to be asked.
+            queries: those to be drawn.
             decoding: the distribution to draw from.
 
         Raises:
             InputError: adaptive temperature, a temperature between 0 and 0.01, a query that does
-                not fit beside its completion, or one that the chat template refuses.
+                not fit together with its completion, or one that the chat template refuses.
             ModelError: a chat template that leaves the question out.
         """
         if others := decoding.beyond(*_OFFERED):
@@ -288,7 +288,7 @@ class VllmEngine:
         """Yield one Sample, or a Failure where probabilities are NaN, for each query in turn.
 
         Args:
-            queries: what is asked.
+            queries: those to be drawn.
             decoding: the distribution to draw from.
             draws: which draws of each query, and what keys them.
 
@@ -297,7 +297,7 @@ class VllmEngine:
 
         Raises:
             InputError: a prompt that the chat template refuses.
-            ModelError: vLLM gave another number of completions than it was asked for, or a chat
+            ModelError: vLLM gave another number of completions than requested, or a chat
                 template leaves the question out.
         """
         calls = [(query, *chunk) for query in queries for chunk in draws.chunks(query.id)]
@@ -325,7 +325,7 @@ class VllmEngine:
         self.usage.seconds += time.perf_counter() - started
         outputs: dict[Query, list[tuple[int, Any]]] = {query: [] for query in queries}
         for (query, chunk, size), answer in zip(calls, answered, strict=True):
-            # The greedy answer is one, however often it is asked for; vLLM gives it once.
+            # The greedy answer is one, however often it is requested; vLLM gives it once.
             completed = list(answer.outputs) * (size if decoding.greedy else 1)
             if len(completed) != size:
                 raise ModelError(
@@ -434,7 +434,7 @@ def _completion(key: _Key, output: Any, parts: Parts, decoding: Decoding) -> Com
         token_ids=ids,
         count=1,
         chunk=chunk,
-        # Of a greedy draw vLLM tells what the untruncated model says at T = 1.
+        # Of a greedy draw vLLM reports the untruncated model's probability at T = 1.
         logprob=0.0 if decoding.greedy else drawn if whole else None,
         model_logprob=drawn
         if decoding.temperature == 0
@@ -444,7 +444,7 @@ def _completion(key: _Key, output: Any, parts: Parts, decoding: Decoding) -> Com
 
 
 def _adapter_options(folder: Path) -> dict[str, Any]:
-    """The options by which vLLM knows of an adapter beforehand."""
+    """The options that announce an adapter to vLLM."""
     stated = json.loads((folder / _ADAPTER[0]).read_text(encoding="utf-8"))
     rank = next((rank for rank in _RANKS if rank >= int(stated["r"])), None)
     if rank is None:
