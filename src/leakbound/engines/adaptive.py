@@ -1,7 +1,7 @@
 """Adaptive temperature: greedy while the model is sure (Scholten et al. 2025, §5).
 
-In two passes an evaluation draws the greedy answer alone where it is sure as a whole. The law of
-the decoding `adaptive_temperature`, mode `running`, is here for whoever serves a model through
+In two passes an evaluation draws only the greedy answer where it is sure as a whole. The law of
+the decoding `adaptive_temperature`, mode `running`, is here for users who serve a model through
 transformers' `generate`, so that the bounds of an evaluation speak of the model as it is served.
 No code was published; the mean over the tokens so far, this one included, is our reading of c(x).
 """

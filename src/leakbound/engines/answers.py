@@ -114,7 +114,7 @@ class Answer:
 
 
 def read_answer(body: Any, request: OutputRequest) -> Answer:
-    """The answer in a body of JSON; ValueError where it is none, or has more than was asked for."""
+    """The answer in a body of JSON; ValueError for none, or for more outputs than requested."""
     choices = body.get("choices") if isinstance(body, Mapping) else None
     if not isinstance(choices, Sequence) or isinstance(choices, str) or not choices:
         raise ValueError("no choices")
@@ -151,7 +151,7 @@ def read_answer(body: Any, request: OutputRequest) -> Answer:
 
 
 def has_thought(output: Output) -> bool:
-    """Whether an output has a thought, visible or not; a text next to a refusal is none."""
+    """Whether an output has a thought, visible or not; a text next to a refusal does not count."""
     return not output.refused and (output.hidden or visible(output.thought))
 
 
@@ -302,7 +302,7 @@ def _by_count(outputs: Sequence[Output], tokens: int, request: OutputRequest) ->
 
 
 def _is_bare(output: Output) -> bool:
-    """Whether an output that ended by itself shows nothing, so that its tokens must explain it."""
+    """Whether an output that ended shows nothing, so that its tokens must explain it."""
     shows = visible(output.answer) or visible(output.thought) or output.hidden
     return output.finish in ("stop", "stop_string") and not shows
 

@@ -1,10 +1,10 @@
 """Whether a model may branch its cache: tried when it is loaded, never assumed.
 
-Two prompts, read at once, the second of which goes on from the middle of the first, and two steps
+Two prompts, read at once, the second of which continues from the middle of the first, and two steps
 of three rows after them are forwarded by each seam, and once more as whole sequences without a
 cache. In float32 the logits must agree. In half precision they need not: what one layer rounds
 otherwise, thirty layers may turn into another distribution (of SmolLM2-135M in bfloat16 and in
-float32, after these tokens, the two are more than half apart), so that their distance tells
+float32, after these tokens, the two are more than half apart), so that their distance shows
 nothing. There every layer is fed what it was fed in the whole sequences, and has to say what it
 said there.
 """
@@ -23,8 +23,8 @@ from leakbound.engines.prefix_cache import ALWAYS, BLOCK, CachedModel, Cascade, 
 from leakbound.sampling.model import PrefixModel
 
 _PROMPTS = ((1, 2, 3), (1, 2, 4, 5, 12))
-_AFTER = (0, 0, 1)  # which of them each row goes on from
-_STEPS = ((6, 7, 8), (9, 10, 11))  # what each row goes on with
+_AFTER = (0, 0, 1)  # the prompt that each row continues
+_STEPS = ((6, 7, 8), (9, 10, 11))  # the tokens of each row
 _ATTENTION = ("self_attn", "attn", "attention", "self_attention")  # what models call it
 # what differs by more, relative to the largest, is of another law
 _FAR = {torch.bfloat16: 0.05, torch.float16: 0.01}
@@ -198,7 +198,7 @@ def _forwards(
 ) -> list[torch.Tensor]:
     """Logits after the tokens of two prompts that branch, at once; of prompts read at once or not.
 
-    A seam reads those of a broken model once more, alone, and its layers would be fed for both.
+    A seam reads those of a broken model once more, separately, and its layers would be fed twice.
     """
     at = (lambda rows, ends: None) if layers is None else layers.at
     roots, numbers = np.zeros(len(_PROMPTS), dtype=np.int64), np.arange(len(_PROMPTS))
@@ -219,7 +219,7 @@ def _forwards(
 def _differs(
     seam: CachedModel, want: Sequence[torch.Tensor], layers: FedLayers | None
 ) -> str | None:
-    """Why a seam is of another law than plain forwards, as the probe tells; None where it is not.
+    """Why a seam has another distribution than plain forwards, by the probe; None if it has not.
 
     The largest difference of logits is relative to the largest logit.
     """

@@ -1,4 +1,4 @@
-"""Models that sort texts: sequence classifiers, and causal models asked a yes-or-no question.
+"""Models that sort texts: sequence classifiers, and causal models that answer a yes-or-no question.
 
 A new one joins by a function `open(location, *, dtype, device) -> Classify` and one row of
 `CLASSIFIERS`. Opening one reads all but its weights; the first text to be sorted loads those.
@@ -101,8 +101,8 @@ class SequenceClassifier:
             texts: each text, with the second of its pair or None.
 
         Returns:
-            Probabilities, [n, labels], in order, equal to each text's alone up to rounding; NaN for
-            a text longer than the model's context.
+            Probabilities, [n, labels], in order, equal to each text's own up to rounding; NaN for a
+            text longer than the model's context.
 
         Raises:
             ModelError: weights that cannot be read, or probabilities that are NaN or infinite.
@@ -113,7 +113,7 @@ class SequenceClassifier:
         return _classified(self, rows)
 
     def truncated(self, tokens: int) -> SequenceClassifier:
-        """The same, of the first tokens of every text alone; see `Truncates.truncated`.
+        """The same, of only the first tokens of every text; see `Truncates.truncated`.
 
         Args:
             tokens: how many at most, those that the tokenizer adds included.
@@ -199,7 +199,7 @@ class YesNoClassifier:
             texts: each text, the whole prompt, with None.
 
         Returns:
-            Probabilities, [n, 2], in order, equal to each text's alone up to rounding; NaN for a
+            Probabilities, [n, 2], in order, equal to each text's own up to rounding; NaN for a
             text longer than the model's context.
 
         Raises:
@@ -279,7 +279,7 @@ def _classified(
     """The probabilities of all rows, [n, labels], in their order; ModelError unless finite.
 
     NaN for rows that are too long. Rows of one length share a batch, so that nothing is padded:
-    what stands for padding differs between models, and some read it.
+    the padding token differs between models, and some read it.
     """
     probabilities = np.full((len(rows), len(classifier.labels)), np.nan)
     room = _room(classifier.checkpoint)

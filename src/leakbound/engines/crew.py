@@ -116,7 +116,7 @@ def _require_same(engine: Generate, fingerprint: JsonObject) -> None:
 
 
 def _called(engine: Any, call: tuple[str, tuple[Any, ...]]) -> tuple[Any, Usage]:
-    """The result of one call, whole, and what it cost."""
+    """The result of one call, whole, and its cost."""
     name, args = call
     before, started = replace(engine.usage, notes=[]), time.perf_counter()
     result = getattr(engine, name)(*args)

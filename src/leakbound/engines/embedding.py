@@ -54,7 +54,7 @@ class TransformersEmbedder:
 
     @torch.no_grad()
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embed texts, each equal to what it is alone up to rounding.
+        """Embed texts; no vector depends on other texts, up to rounding.
 
         Args:
             texts: questions.
@@ -63,7 +63,7 @@ class TransformersEmbedder:
             One vector a text, [n, d], in float32.
 
         Raises:
-            InputError: a question that has no token of its own, or more than the model's context.
+            InputError: a question without a token, or with more than the model's context.
         """
         read = [self._read(text) for text in texts]
         model, means = self.loaded.model, list[Tensor]()
@@ -105,7 +105,7 @@ class SentenceEmbedder:
 
     @classmethod
     def open(cls, location: str, device: str | None = None) -> SentenceEmbedder:
-        """Load the model; no code of its own is run.
+        """Load the model; code that came with it is not run.
 
         Args:
             location: a folder or a hub name.

@@ -130,7 +130,7 @@ class EndpointChat:
             The chat model.
 
         Raises:
-            InputError: a location that is none.
+            InputError: an invalid location.
         """
         client = Client(*located(location), patience or Patience())
         return cls(client, ReplyCache(cache or default_folder()))
@@ -160,7 +160,7 @@ class EndpointChat:
                 written.
             ModelError: a server that cannot be reached, or does not accept the key.
             IncompleteError: a server that kept failing, answering too slowly or too much. Replies
-                that came are kept, and the others asked for again by the same command.
+                that came are kept, and the same command requests the others again.
         """
         require_offered(decoding, thoughts=False)
         keys = [self._key(request, decoding, seed) for request in requests]
@@ -188,7 +188,7 @@ class EndpointChat:
     def _ask(self, waiting: Mapping[str, Request], decoding: Decoding) -> dict[str, str | None]:
         """The reply to each request, by its key; None where the model gives none.
 
-        What failed may come another time, and is no verdict: IncompleteError once all were asked.
+        A failure may pass, and is no verdict: IncompleteError once all were sent.
         """
         failed: list[NoReplyError] = []
         replies: dict[str, str | None] = {}

@@ -110,9 +110,9 @@ def _download(location: str) -> Path:
 
 
 def _require_no_adapter(folder: Path) -> None:
-    """Refuse adapters: transformers applies those beside whole weights without a word.
+    """Refuse adapters: transformers applies those next to whole weights without a word.
 
-    Whether these were merged into the weights before, nothing tells.
+    Nothing shows whether these were merged into the weights before.
     """
     if not (folder / _ADAPTER).is_file():
         return
@@ -141,7 +141,7 @@ def _weight_files(folder: Path) -> tuple[Path, ...]:
 
 
 def _shards(index: Path) -> tuple[Path, ...]:
-    """The files beside an index that it names; ModelError for one that is none."""
+    """The files that an index names; ModelError for an invalid index."""
     try:
         names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
         return tuple(index.with_name(name) for name in sorted(names))
@@ -153,7 +153,7 @@ def _shards(index: Path) -> tuple[Path, ...]:
 
 
 def _tensors(file: Path) -> int:
-    """How many tensors a file of weights holds; its header alone is read, against its size."""
+    """How many tensors a file of weights holds; only its header is read, against its size."""
     try:
         with safe_open(file, framework="np") as opened:
             return len(opened.keys())

@@ -45,7 +45,7 @@ def fingerprint(files: ModelFiles, dtype: str, parts: Iterable[Any]) -> JsonObje
 
 
 def ordinary_tokens(tokenizer: Any, token_ids: Iterable[int]) -> list[int]:
-    """The ones of these tokens that stand for text: neither special nor added to the vocabulary."""
+    """Return the tokens that are text: neither special nor added to the vocabulary."""
     added = set(tokenizer.added_tokens_decoder) | set(tokenizer.all_special_ids)
     return sorted(set(token_ids) - added)
 

@@ -192,8 +192,8 @@ def load_model(
 
     Guarantees that every tensor of the model came from safetensors or GGUF files with its own
     name and shape. Of the checkpoint's generation config only the special token ids are kept, so
-    no default of it can truncate a distribution; the rest is recorded in the fingerprint. What the
-    files alone can tell is told before any weight is read.
+    no default of it can truncate a distribution; the rest is recorded in the fingerprint. Faults
+    that the files show are reported before any weight is read.
 
     Args:
         location: a folder, a `.gguf` file (dequantised), or a hub name.
@@ -244,7 +244,7 @@ def load_model(
 
 
 def end_notes(tokenizer: Any, stated: Collection[int], ends: Collection[int]) -> list[str]:
-    """Describe what is unusual about where the outputs of a model end.
+    """Describe unusual ends of the outputs of a model.
 
     Args:
         tokenizer: the tokenizer of the model.
@@ -284,7 +284,7 @@ def save_model(
         model: the transformers model.
         tokenizer: its tokenizer.
         path: the folder to make.
-        files: name to text of files written beside the weights (None: none).
+        files: name to text of files written next to the weights (None: none).
 
     Raises:
         InputError: `path` exists.

@@ -8,7 +8,7 @@ broken answer, one of n that did not come) stays lost: it is `missing`, and coun
 in upper bounds and as none in lower ones, since its text may be the reason. Every output that came
 is kept, also a filtered or empty one, with the way it ended (see `answers`). What
 came is kept (see `Keeps`), and a request is kept as lost before it is sent, until it comes: so a
-command that was stopped asks for the rest alone, and what was under way is lost, since long or
+command that was stopped requests only the rest, and what was under way is lost, since long or
 hanging answers are under way more often than others. A query all of whose requests are refused is a
 Failure: nothing is claimed of it.
 
@@ -97,7 +97,7 @@ class ServedEngine:
             busy server is waited for, are options of the location. After 12 requests in a row
             without an answer no other is sent.
     Raises:
-        InputError: a location that is none, options that there are not, and those that contradict
+        InputError: an invalid location, unknown options, and those that contradict
             the prompting.
     """
 

@@ -9,7 +9,7 @@ works unchanged. Rows end at the same key column and begin at different ones, so
 here: causal, and sliding where the model's layers are.
 
 On a processor a few rows at a time gather and attend, as many as its cache holds. Where prompts are
-long and rows many (`Cascade`), rows gather what they generated alone, and a prompt's keys and
+long and rows many (`Cascade`), rows gather only what they generated, and a prompt's keys and
 values are read once for all of its rows (see `cascade`).
 
 Whether a model follows either contract is not assumed but tried (`branching`); where it does not,
@@ -45,7 +45,7 @@ _BACKENDS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBack
 
 @dataclass(frozen=True, slots=True)
 class Cascade:
-    """When the keys of prompts are read once for all of their rows: known from shapes alone.
+    """When the keys of prompts are read once for all of their rows: known from shapes only.
 
     tokens: of the longest prompt among the rows, at least.
     rows: a prompt, on average, at least.
@@ -155,7 +155,7 @@ class CachedModel:
         return prompts
 
     def _read(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
-        """Read prompts at once; alone, where a key or value is not finite and would spoil others'.
+        """Read prompts at once; singly, where a key or value is not finite and would spoil others'.
 
         What was spoiled is remembered for nobody.
         """
@@ -363,7 +363,7 @@ class _Gathered(Cache):  # type: ignore[misc]
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """File the new tokens' keys and values; return each row's whole past.
 
-        Where rows attend by what is offered, return the new ones alone.
+        Where rows attend by what is offered, return only the new ones.
         """
         pair = (x.transpose(1, 2).flatten(2) for x in (key_states, value_states))
         new = torch.cat([*pair], dim=2).flatten(0, 1)  # tokens × width

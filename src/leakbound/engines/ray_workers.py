@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 LOCAL = "local"
 _ANSWERS = 5.0  # seconds until a cluster is taken to be not there
-_STORE = 128 << 20  # bytes of the object store that a cluster of this machine alone gets
+_STORE = 128 << 20  # bytes of the object store that a cluster of only this machine gets
 _SETTINGS = ("HF_HUB_OFFLINE",)  # of the environment, that workers take over
 _MOST_GPUS = 1 << 10  # of one machine
 _SLACK = 1e-9  # thirds of a GPU make a whole one
@@ -32,7 +32,7 @@ _LOOK = 1.0  # seconds between two looks for room
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A job as it is sent to a worker, with the way to open what it needs."""
+    """A job as it is sent to a worker, with the way to open its model."""
 
     opener: Opener[Any]
     do: Callable[[Any, Any], Any]
@@ -61,13 +61,13 @@ class WorkerShare:
 class RayWorkers:
     """Workers of a Ray cluster, each a process with the model open.
 
-    A worker that is lost, with its machine or alone, loses no more than what it was doing, which
-    another does again; machines that join the cluster get workers while there is work.
+    A lost worker, or a lost machine, loses no more than the jobs under way, which
+    other workers do again; machines that join the cluster get workers while there is work.
     Where Ray is initialised already, that cluster is taken.
 
     Attributes:
         address: of a running cluster, "auto" for the one that this machine is in, or "local":
-            one that lasts as long as the call, on this machine alone.
+            one that lasts as long as the call, on this machine only.
         most: workers at a time (None: all that there is room for).
         gpus: of each worker; with 0.5, two share one (None: 1 where the cluster has any).
         threads: of each worker on its CPUs. The same number gives the same completions as one

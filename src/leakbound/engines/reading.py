@@ -2,7 +2,7 @@
 
 All answers of one prompt are read in one row: the prompt stands there once, and so does whatever
 answers begin with in common; a mask lets each token see what stands before it in its own text.
-Rows end at the same column, so the logits that are asked for are the last ones of each, and no
+Rows end at the same column, so the wanted logits are the last ones of each, and no
 others are made. `sampling.force`, which follows a decoding token by token, would take a forward
 for every token of the longest answer; here the tokens are known, and one forward reads them all.
 """
@@ -41,7 +41,7 @@ class Reader:
     """Reads answers with a model; see `Reads.read`.
 
     `shares`: the model takes masks and positions, so that answers may share a row. Without, every
-    answer has a row of its own and rows of one length go together: slower, and right for any model.
+    answer has its own row and rows of one length go together: slower, and right for any model.
     """
 
     loaded: LoadedModel
@@ -52,7 +52,7 @@ class Reader:
 
     @torch.inference_mode()
     def read(self, texts: Sequence[tuple[Query, str]]) -> list[Reading]:
-        """See `Reads.read`; equal, up to rounding, to reading each text alone."""
+        """See `Reads.read`; equal, up to rounding, to reading each text separately."""
         pairs = self._encode(texts)
         spelt = partial(self.loaded.tokenizer.decode, skip_special_tokens=True)
         by_pair: dict[Pair, Reading | None] = {}
@@ -132,7 +132,7 @@ class Reader:
             yield batch
 
     def _forward(self, batch: Sequence[_Tree]) -> Iterator[torch.Tensor]:
-        """Yield, for each tree, the logits after the tokens at which something is asked."""
+        """Yield, for each tree, the logits after the tokens that an answer's token follows."""
         keep = max(tree.wanted for tree in batch)
         model, inputs = self.loaded.model, self._inputs(batch)
         if "logits_to_keep" in inspect.signature(model.forward).parameters:
@@ -146,7 +146,7 @@ class Reader:
         width = max(tree.size for tree in batch)
         ids = np.zeros((len(batch), width), dtype=np.int64)
         positions = np.zeros_like(ids)
-        seen = np.tile(np.eye(width, dtype=bool), (len(batch), 1, 1))  # padding sees itself alone
+        seen = np.tile(np.eye(width, dtype=bool), (len(batch), 1, 1))  # padding sees only itself
         for row, tree in enumerate(batch):
             start = width - tree.size
             ids[row, start:] = tree.tokens
@@ -201,8 +201,8 @@ class Reader:
 class _Tree:
     """A prompt and answers to it; what answers have in common stands there once.
 
-    `tokens` are the prompt's, then those of the answers but for each last one: nothing is asked
-    after it. `wanted` of them, the last ones, are followed by a token of an answer.
+    `tokens` are the prompt's, then those of the answers but for each last one: nothing follows
+    it. `wanted` of them, the last ones, are followed by a token of an answer.
     """
 
     def __init__(self, prompt: Ids) -> None:
@@ -265,7 +265,7 @@ class _Tree:
 
 
 def _laws(logits: torch.Tensor) -> dict[str, NDArray[Any]]:
-    """The columns that a `Reading` has beside log-probabilities, and more, in float64 for each row.
+    """The columns of a `Reading` other than log-probabilities, and more, in float64 for each row.
 
     `total` is the logarithm of the sum of exponentials.
     """

@@ -53,7 +53,7 @@ class RefusedError(NoReplyError):
 
 
 class LostError(NoReplyError):
-    """The answer did not arrive whole, and what it said may be the reason."""
+    """The answer did not arrive whole, and its text may be the reason."""
 
 
 class _PassingError(Exception):
@@ -170,7 +170,7 @@ class Server:
     def lose(self, name: str, error: NoReplyError, meaning: str) -> None:
         """Count a request that was lost; once too many were in a row nothing further is sent.
 
-        Then IncompleteError, of the model of this name, with what that means for what it gives.
+        Then IncompleteError, of the model of this name, with the meaning for its results.
         """
         with self._lock:
             self._lost += 1

@@ -77,7 +77,7 @@ class Marks:
 
         Args:
             prompt: its text.
-            thought: what is thought before the answer; empty: nothing.
+            thought: the thought before the answer; empty: none.
 
         Returns:
             The thought with its marks; without one, the end of an empty thought that the prompt
@@ -236,7 +236,7 @@ class ThoughtBudget:
         opened: whether prompts leave a thought open.
 
     Raises:
-        InputError: a budget that the closing alone exceeds.
+        InputError: a budget that the closing exceeds.
     """
 
     def __init__(

@@ -18,8 +18,8 @@ Tokenizer: TypeAlias = Any  # a transformers tokenizer; importing its type costs
 def split_at(tokenizer: Tokenizer, text: str, boundary: int) -> tuple[list[int], list[int]]:
     """The tokens of `text`, none added: those that end at `boundary` or before, and the others.
 
-    A token that lies across it is among the others. Where the tokenizer tells no offsets, the first
-    are those of `text[:boundary]` by itself; InputError unless the tokens of `text` begin so.
+    A token that lies across it is among the others. For a tokenizer without offsets, the first are
+    those of `text[:boundary]`; InputError unless the tokens of `text` begin so.
     """
     if tokenizer.is_fast:
         read = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
@@ -60,7 +60,7 @@ _WRITTEN = {256 + i: byte for i, byte in enumerate(_UNPRINTED)} | dict.fromkeys(
 
 
 def _bytes_of(word: str) -> bytes:
-    """The bytes that a byte-level tokenizer's word stands for: its own text, if it is not one."""
+    """The bytes of a byte-level tokenizer's word; of any other word, its own text."""
     try:
         return word.translate(_WRITTEN).encode("latin-1")
     except UnicodeEncodeError:

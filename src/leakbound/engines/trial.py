@@ -1,15 +1,15 @@
 """Whether a server draws at all: a trial before the first draw that counts.
 
 A prompt of random words has no likely continuation by construction, so what is drawn after it
-shows how it was drawn. A server is refused that answers always, or nine times in ten, alike at
+shows how it was drawn. A server is refused that gives always, or nine times in ten, one answer at
 T = 1 (it ignores the temperature, or keeps one answer for all); that answers variedly at T = 0;
-whose outputs are alike within a request more than between requests (n copies of one draw), or in
+whose outputs are equal within a request more than between requests (n copies of one draw), or in
 the same places of two requests (a seed that is ignored, a cache). Each is refused only if it is
 seen twice, after two prompts.
 
 False alarms. A server that keeps its promises fails a trial with a chance of at most `FALSE_ALARM`:
 
-- alike: no output has a chance above 1/2 after such a prompt, so 36 of 40 draws are alike with
+- equal: no output has a chance above 1/2 after such a prompt, so 36 of 40 draws are equal with
   chance 2e-7 at most (binomial tail, for each of the two outputs that can be so likely);
 - varied at T = 0: its greedy answer differs by roundings in one of a hundred answers, so 5 of 9
   differ with chance 1.3e-8 at most (126 / 100^5);
@@ -17,9 +17,9 @@ False alarms. A server that keeps its promises fails a trial with a chance of at
   of 9,999 arrangements that have as many copies is at most 3e-4 with that chance, for each of two
   counts, and this rests on no condition.
 
-Twice each: (2e-7)^2 + (1.3e-8)^2 + 2 (3e-4)^2 < 2e-7. A model that says one thing whatever it is
-asked breaks the first condition and cannot be told from such a server; whoever knows it leaves
-the trial out (`?probe=off`), which the results then say.
+Twice each: (2e-7)^2 + (1.3e-8)^2 + 2 (3e-4)^2 < 2e-7. A model that says one thing to every
+prompt breaks the first condition and cannot be distinguished from such a server; users who know it
+leave the trial out (`?probe=off`), which the results then say.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _SHARE = 3e-4  # of the arrangements
 _ARRANGEMENTS = 9_999
 _SHOWN = 40
 _TRIED = Decoding(max_new_tokens=24)
-# Tokens of models that think: thoughts begin much alike, and hidden ones must end to be seen after.
+# Tokens of models that think: thoughts begin in similar ways, and hidden ones must end first.
 _ROOM = {"off": 0, "no": 0, "visibly": 72, "hidden": 1_000}
 _CHAT = "Go on with this list of random words, at random, and write nothing else: {words}"
 _WORDS = (
@@ -161,7 +161,7 @@ def prompt_of(key: str) -> str:
 
 
 def tried(draw: Draw, choices: int, key: str) -> Fault | None:
-    """The fault of a server, seen after two prompts; None where there is none.
+    """The fault of a server, seen after two prompts; None for a sound one.
 
     `choices`: outputs that a request may ask for. What `draw` raises passes.
     """
