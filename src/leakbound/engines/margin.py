@@ -78,7 +78,7 @@ def shape_margin(model: PrefixModel, prompts: Sequence[Ids] = ()) -> float:
     Eight times the largest difference of a logit after the same prefix; at least 4e-6. Measured
     after `prompts` (see `probed_prompts`) and two that are made up, and four tokens on along
     likely continuations: in batches of 64, 7, 2 and 1 rows, short prompts with long ones, where
-    they are long enough also read once for all of their rows; read singly, and together in pieces. A
+    long enough also read once for all of their rows; read singly, and in pieces together. A
     maximum that was seen and widened, not one proved for every prefix. Infinite, so that nothing is
     exact, for weights of fewer than 32 bits and where logits are NaN in one shape but not in
     another, or everywhere. (A prompt after which they are NaN in every shape is a question that
