@@ -74,7 +74,7 @@ def test_jailbreakbench_asks_chat_models_only(model: Path, tmp_path: Path) -> No
 
 @pytest.fixture(autouse=True)
 def replies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LEAKBOUND_REPLIES", str(tmp_path / "replies"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "replies"))
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ def made(
     """A run with a certificate, made by somebody whose judge the server is."""
     out = tmp_path_factory.mktemp("theirs") / "run"
     with pytest.MonkeyPatch.context() as theirs:
-        theirs.setenv("LEAKBOUND_REPLIES", str(out.parent / "replies"))
+        theirs.setenv("XDG_CACHE_HOME", str(out.parent / "replies"))
         how = ("--benchmark", questions, "--out", out, *SMALL, "--scorer", judge(served))
         done("evaluate", model, *how)
         leakbound("certify", out, "--max-leak", 0.9)
@@ -44,7 +44,7 @@ def made(
 @pytest.fixture
 def theirs(made: Path, tmp_path: Path, served: Served, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Their folder, as it came to a caller with a key, and a server that listens."""
-    monkeypatch.setenv("LEAKBOUND_REPLIES", str(tmp_path / "replies"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "replies"))
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     models._chat.cache_clear()  # as in a process of the caller's own
     served.asked.clear()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leakbound.engines.answers import Asked, read_answer
+from leakbound.engines.answers import OutputRequest, read_answer
 from leakbound.text.counting import counted_as
 from leakbound.types import Output
 
@@ -206,14 +206,14 @@ REPLIES: dict[str, tuple[dict[str, Any], tuple[Output, str]]] = {
 @pytest.mark.parametrize("name", REPLIES)
 def test_each_reply_holds_one_output(name: str) -> None:
     body, row = REPLIES[name]
-    answer = read_answer(body, Asked(choices=1, chat=True, most=9))
+    answer = read_answer(body, OutputRequest(choices=1, chat=True, most=9))
     (found,) = answer.outputs
     assert (replace(found, tokens=None), counted_as(found)) == row
     assert bool(answer.unknown) is name.startswith("unknown: another")
 
 
 def test_a_completion_is_read_like_a_message() -> None:
-    asked = Asked(choices=3, chat=False, most=9)
+    asked = OutputRequest(choices=3, chat=False, most=9)
     of = [{"text": "no", "index": 0, "finish_reason": "stop", "logprobs": None},
           {"text": "</think>no", "finish_reason": "length", "message": {"content": "Ann"}},
           {"text": "no", "finish_reason": "stop", "message": "Ann"}]  # fmt: skip
@@ -227,7 +227,7 @@ def test_a_completion_is_read_like_a_message() -> None:
 
 
 def test_a_text_without_tags_is_a_thought_where_the_prompt_opens_it() -> None:
-    asked = Asked(choices=3, chat=True, most=9, opened=True)
+    asked = OutputRequest(choices=3, chat=True, most=9, opened=True)
     of = [choice({"content": "Ann?\n</think>\n\nno"}), choice({"content": "Ann"}, "length"),
           choice({"content": "<think>Ann"}, "length")]  # fmt: skip
     answer = read_answer(reply(*of), asked)
@@ -243,7 +243,7 @@ def test_a_text_without_tags_is_a_thought_where_the_prompt_opens_it() -> None:
 
 def test_one_count_is_shared_by_the_empty_outputs_of_a_request() -> None:
     """Eight words need four tokens at least; the rest explains two empty outputs or does not."""
-    asked = Asked(choices=3, chat=True, most=9)
+    asked = OutputRequest(choices=3, chat=True, most=9)
     of = [choice({"content": "a b c d e f g h"}), choice({"content": ""}), choice({"content": " "})]
     for count, tokens in ((6, 1), (7, 2), (9, 3), (3, None), (0, None), (2.5, None), ("6", None)):
         found = read_answer(reply(*of, count=count), asked)
@@ -258,7 +258,7 @@ def test_one_count_is_shared_by_the_empty_outputs_of_a_request() -> None:
 
 
 def test_ignored_fields_are_not_read() -> None:
-    asked = Asked(choices=1, chat=True, most=9, ignored=frozenset({"latency"}))
+    asked = OutputRequest(choices=1, chat=True, most=9, ignored=frozenset({"latency"}))
     found = read_answer(reply(choice({"content": "no"}, latency=1.5), latency=2), asked)
     assert (found.unknown, found.outputs[0].finish) == ((), "stop")
 
@@ -273,5 +273,5 @@ def test_no_text_of_a_reply_goes_unread() -> None:
         found, place = choice({"content": "no"}), rng.choice(places)
         holder = found if rng.random() < 0.5 else found["message"]
         holder[place] = rng.choice(shapes)("Ann")
-        (out,) = read_answer(reply(found), Asked(choices=1, chat=True, most=9)).outputs
+        (out,) = read_answer(reply(found), OutputRequest(choices=1, chat=True, most=9)).outputs
         assert "Ann" in f"{out.answer} {out.thought}" or out.finish != "stop" or out.hidden, found

@@ -82,7 +82,7 @@ def wait_for(ready: Callable[[], object], process: subprocess.Popen[bytes]) -> N
 def workers_of(process: subprocess.Popen[bytes]) -> list[Any]:
     """The processes of its workers: only those that it started itself."""
     mine = psutil.Process(process.pid).children(recursive=True)
-    return [each for each in mine if "ray::_Actor" in each.name() + "".join(each.cmdline()[:1])]
+    return [each for each in mine if "ray::Worker" in each.name() + "".join(each.cmdline()[:1])]
 
 
 def test_two_workers_draw_and_score_what_one_process_does(

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,9 +19,8 @@ from canned import CannedEngine
 from contents import contents
 from leakbound.drawing.parts import DrawJob
 from leakbound.engines import open_engine
-from leakbound.engines.crew import HiredCrew, Task, Worker, WorkerLostError
 from leakbound.engines.models import OpenModels
-from leakbound.engines.ray_workers import RayWorkers
+from leakbound.engines.ray_workers import RayCrew, RayWorkers, Task, Worker, WorkerShare
 from leakbound.errors import IncompleteError, InputError, ModelError
 from leakbound.evaluation import bound, evaluate, score
 from leakbound.scoring.score import ScoreJob
@@ -31,14 +31,21 @@ from suites import slow_but
 from tiny import sequence_classifier, tiny_model_folder
 
 
+class LostError(Exception):
+    """In place of the errors by which Ray says that a worker is gone."""
+
+
+ERRORS = SimpleNamespace(RayError=LostError, RayTaskError=type("RayTaskError", (Exception,), {}))
+
+
 @dataclass
 class FakeCluster:
-    """What is sent to a worker, and what comes back, is pickled, as between processes.
+    """Ray in one process; what is sent to a worker, and what comes back, is pickled.
 
     The task that was sent last is done first. `rooms`: how many workers there is room for, from
-    one look to the next; the last holds on. `loses`: the numbers of the tasks, in the order in
+    one look to the next; the last one stays. `loses`: the numbers of the tasks, in the order in
     which they are sent, that take their worker with them; `stillborn` that of the workers that
-    never stand.
+    never start.
     """
 
     rooms: Sequence[int] = (2,)
@@ -49,54 +56,78 @@ class FakeCluster:
     hired: int = 0
     most_out: int = 0
     _looks: int = 0
-    _workers: dict[int, Worker] = field(default_factory=dict)
     _out: dict[int, tuple[int, bytes]] = field(default_factory=dict)
+    _workers: dict[int, Worker] = field(default_factory=dict)
 
     @contextmanager
     def open(self) -> Iterator[Crew]:
         """Its crew: a cluster is where its workers are to be had."""
-        crew = HiredCrew(self, look=0.0, patience=0.1)
+        crew = RayCrew(self, WorkerShare(cpus=1, gpus=0), look=0.0, patience=0.1)
         try:
             yield crew
         finally:
             crew.close()
             assert not self._workers
 
-    def room(self) -> int:
+    @property
+    def exceptions(self) -> Any:
+        return ERRORS
+
+    def nodes(self) -> list[dict[str, Any]]:
         self._looks += 1
-        return self.rooms[min(self._looks, len(self.rooms)) - 1]
+        room = self.rooms[min(self._looks, len(self.rooms)) - 1]
+        return [{"Alive": True, "Resources": {"CPU": room}}]
 
-    def hire(self) -> tuple[int, str]:
-        self.hired += 1
-        self._workers[self.hired] = Worker()
-        return self.hired, f"hired {self.hired}"
+    def remote(self, kind: type[Worker]) -> Any:
+        def hire() -> FakeActor:
+            self.hired += 1
+            self._workers[self.hired] = kind()
+            return FakeActor(self, self.hired)
 
-    def send(self, worker: int, task: Task) -> int:
+        return SimpleNamespace(options=lambda **_: SimpleNamespace(remote=hire))
+
+    def send(self, worker: int, tasks: Sequence[Task]) -> int:
         assert worker not in [busy for busy, _ in self._out.values()]
-        self.sent.append(task)
+        self.sent.append(tasks[-1])
         self.by.append(worker)
         number = len(self.sent)
-        self._out[number] = worker, pickle.dumps(task)
+        self._out[number] = worker, pickle.dumps(tasks)
         self.most_out = max(self.most_out, len(self._out))
         return number
 
-    def wait(self, tickets: Sequence[Any], seconds: float) -> Sequence[Any]:
+    def wait(self, tickets: Sequence[Any], timeout: float) -> tuple[list[Any], list[Any]]:
         hired = [ticket for ticket in tickets if isinstance(ticket, str)]
-        return hired or [max(tickets)] if tickets else []
+        return hired or [max(tickets)], []
 
-    def fetch(self, ticket: Any) -> Any:
+    def get(self, ticket: Any) -> Any:
         if isinstance(ticket, str):
             if int(ticket.split()[-1]) in self.stillborn:
-                raise WorkerLostError("it has no leakbound")
+                raise LostError("it has no leakbound")
             return None
-        worker, task = self._out.pop(ticket)
+        worker, tasks = self._out.pop(ticket)
         if ticket in self.loses:
-            raise WorkerLostError(f"worker {worker} ran out of memory")
-        return pickle.loads(pickle.dumps(self._workers[worker].do(pickle.loads(task))))
+            raise LostError(f"worker {worker} ran out of memory")
+        return pickle.loads(pickle.dumps(self._workers[worker].do(pickle.loads(tasks))))
 
-    def dismiss(self, worker: int) -> None:
-        del self._workers[worker]
-        self._out = {n: sent for n, sent in self._out.items() if sent[0] != worker}
+    def kill(self, actor: FakeActor) -> None:
+        del self._workers[actor.number]
+        self._out = {n: sent for n, sent in self._out.items() if sent[0] != actor.number}
+
+
+@dataclass(frozen=True, eq=False)
+class FakeActor:
+    """A worker as Ray gives it."""
+
+    cluster: FakeCluster
+    number: int
+
+    @property
+    def stand(self) -> Any:
+        return SimpleNamespace(remote=lambda: f"hired {self.number}")
+
+    @property
+    def do(self) -> Any:
+        return SimpleNamespace(remote=partial(self.cluster.send, self.number))
 
 
 SETTINGS = ModelSettings(device="cpu")
@@ -274,7 +305,7 @@ def test_work_that_kills_every_worker_ends_the_run_and_keeps_what_is_done(
 def test_without_any_worker_the_run_is_incomplete(
     asked: dict[str, Any], tmp_path: Path, cluster: FakeCluster, why: str
 ) -> None:
-    with pytest.raises(IncompleteError, match=f"no worker was to be had .* {why}"):
+    with pytest.raises(IncompleteError, match=f"no worker was available .* {why}"):
         drawn(asked, tmp_path / "run", workers=cluster)
 
 

@@ -84,7 +84,7 @@ class Server:
             **os.environ, "PYTHONPATH": path,
             "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false",
             "HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1", "COLUMNS": "200",
-            "LEAKBOUND_REPLIES": f"{self.root}-replies", "LD_PRELOAD": str(library()),
+            "XDG_CACHE_HOME": f"{self.root}-replies", "LD_PRELOAD": str(library()),
         }  # fmt: skip
         self._process = subprocess.Popen(
             [sys.executable, "-c", "from injector.server import serve; serve()"],

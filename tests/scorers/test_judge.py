@@ -196,7 +196,7 @@ def test_no_verdict_is_missing_and_a_failure_is_none(tmp_path: Path) -> None:
 
 
 def test_a_judge_is_opened_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LEAKBOUND_REPLIES", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with chat_server(verdict) as served:
         scorer = open_scorer(f"judge:model=openai:{served.url}#m")
         assert score_texts(scorer, ["leak"], PROMPT) == [1.0]

@@ -31,7 +31,7 @@ LABELLED += [*[{"label": 0, "judge": 0}] * 294, *[{"label": 0, "judge": 1}] * 6]
 
 @pytest.fixture(autouse=True)
 def replies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LEAKBOUND_REPLIES", str(tmp_path / "replies"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "replies"))
 
 
 def benchmark() -> Benchmark:

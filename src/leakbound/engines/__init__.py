@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -39,25 +38,20 @@ class Engine:
     local: bool = True
 
     def __call__(self, location: str, prompting: Prompting, **loading: Any) -> Generate:
-        with _importing():
+        # A million objects of modules are made, and all of them stay: collect no garbage among
+        # them now, nor soon again.
+        collects = gc.isenabled()
+        gc.disable()
+        try:
             module = import_module(f"{__name__}.{self.module}")
+        finally:
+            if not gc.get_freeze_count():  # else objects that others froze would be thawed
+                gc.freeze()
+                gc.unfreeze()  # they are old now
+            if collects:
+                gc.enable()
         engine: Generate = getattr(module, self.kind).open(location, prompting, **loading)
         return engine
-
-
-@contextmanager
-def _importing() -> Iterator[None]:
-    """Look for no garbage among a million objects of modules, which all stay, nor soon again."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if not gc.get_freeze_count():  # else somebody else's would be let go
-            gc.freeze()
-            gc.unfreeze()  # what is there now is old
-        if collects:
-            gc.enable()
 
 
 ENGINES: dict[str, Engine] = {
@@ -90,7 +84,7 @@ def location_of(engine: str, model: str) -> str:
         model: what stands behind it: a folder, a hub name, or `URL#MODEL`.
 
     Returns:
-        `NAME:model`, or the model alone for transformers.
+        `NAME:model`, or only the model for transformers.
     """
     return model if engine == "transformers" else f"{engine}:{model}"
 
@@ -118,7 +112,7 @@ def open_engine(
         location: the model's name: a folder, a hub name, or `NAME:where` for another engine.
         prompting: how questions become prompts.
         asked: queries whose prompts are made before weights are read, of a model that is loaded
-            here: a chat template that cannot write them is told first.
+            here: a chat template that cannot write them is refused first.
         loading: `dtype`, `device` and `trust_remote_code`, see `load_model`; a server heeds none.
 
     Returns:

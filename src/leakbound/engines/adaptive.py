@@ -1,7 +1,7 @@
 """Adaptive temperature: greedy while the model is sure (Scholten et al. 2025, §5).
 
-In two passes an evaluation draws the greedy answer alone where it is sure as a whole. The law of
-the decoding `adaptive_temperature`, mode `running`, is here for whoever serves a model through
+In two passes an evaluation draws only the greedy answer where it is sure as a whole. The law of
+the decoding `adaptive_temperature`, mode `running`, is here for users who serve a model through
 transformers' `generate`, so that the bounds of an evaluation speak of the model as it is served.
 No code was published; the mean over the tokens so far, this one included, is our reading of c(x).
 """
@@ -80,8 +80,10 @@ def in_two_passes(
     for first in look(queries, replace(plain, temperature=0.0), _ONE_DRAW):
         if isinstance(first, Failure):
             yield first
-        elif _is_confident(first, decoding):
-            (greedy,) = first.completions
+            continue
+        (greedy,) = first.completions
+        mean, threshold = greedy.confidence, decoding.adaptive_temperature
+        if mean is not None and threshold is not None and mean > threshold:
             chunks = draws.chunks(first.query.id)
             completions = tuple(replace(greedy, count=size, chunk=chunk) for chunk, size in chunks)
             yield _under(replace(first, completions=completions), decoding)
@@ -89,11 +91,6 @@ def in_two_passes(
             undecided.append(first.query)
     for sample in grow(undecided, plain, draws):
         yield sample if isinstance(sample, Failure) else _under(sample, decoding)
-
-
-def _is_confident(greedy: Sample, decoding: Decoding) -> bool:
-    mean, threshold = greedy.completions[0].confidence, decoding.adaptive_temperature
-    return mean is not None and threshold is not None and mean > threshold
 
 
 def _under(sample: Sample, decoding: Decoding) -> Sample:

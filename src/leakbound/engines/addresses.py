@@ -1,4 +1,4 @@
-"""Which server a name points to, which may be asked, and which gets the key: the one it belongs to.
+"""The server that a name points to, the servers that may get requests, and the owner of the key.
 
 A run, a certificate or another person's study may name a judge anywhere. What is sent there quotes
 questions, answers and outputs, so a name in a file gives no leave: a command may ask the servers
@@ -30,7 +30,7 @@ def server_of(model: str) -> str | None:
 
 
 def short_name(model: str) -> str:
-    """A model's name for a line of progress: its folder, or what it is called at its server."""
+    """A model's name for a line of progress: its folder, or its name at its server."""
     if server_of(model) is None:
         return Path(model).name
     return model.partition("#")[2].partition("?")[0]
@@ -49,7 +49,7 @@ def servers_of(scorers: Iterable[str], models: Iterable[str] = ()) -> frozenset[
 def require_named_control(control: str, model: str, servers: Collection[str]) -> None:
     """Raise UnnamedServerError for a control that a file names on a server that nobody else does.
 
-    `model` is the one that the user named: where that one is asked, the control may be too.
+    `model` is the one that the user named: where that server gets requests, the control may too.
     """
     url = server_of(control)
     if url is not None and url not in {*servers, server_of(model)}:
@@ -83,8 +83,9 @@ def key_for(url: str) -> str:
     """The key for the server at `url`; empty for every server that it does not belong to.
 
     The key in $OPENAI_API_KEY belongs to the server at $OPENAI_BASE_URL, by scheme, host and port:
-    to api.openai.com where that is not set. Whatever else a command line or a file names is asked
-    without a key. Raises InputError, which never shows it, for a key that no header can hold.
+    to api.openai.com where that is not set. Every other server that a command line or a file
+    names gets requests without a key. Raises InputError, which never shows it, for a key that no
+    header can hold.
     """
     key = os.environ.get(KEY_VARIABLE, "").strip()
     home = os.environ.get(HOME_VARIABLE, "").strip() or _HOME
@@ -101,7 +102,7 @@ def key_for(url: str) -> str:
 def located(location: str) -> tuple[str, str]:
     """URL and model of `URL#MODEL`, the URL without a slash at its end.
 
-    Raises InputError for a location that is none, or whose URL would show credentials in results.
+    Raises InputError for an invalid location, or one whose URL would show credentials in results.
     """
     url, _, model = location.partition("#")
     origin(url, ENDPOINT)
@@ -120,7 +121,7 @@ def located(location: str) -> tuple[str, str]:
 
 
 def origin(url: str, name: str) -> tuple[str, str, int | None]:
-    """Scheme, host and port of a URL; InputError, saying by `name` which, for one that is none."""
+    """Scheme, host and port of a URL; InputError, which names it by `name`, for an invalid one."""
     try:
         parts = urlsplit(url)
         address = parts.scheme, parts.hostname or "", parts.port or _PORTS.get(parts.scheme)

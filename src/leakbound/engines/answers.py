@@ -14,7 +14,8 @@ subtracted, and the rest is divided among the empty outputs. A count that is neg
 for the texts, is no count.
 
 A thought comes in a field, in a part of the content or in tags. Where the prompt opens it, only its
-closing tag is in the text: so a text without that tag is a thought that was cut (`Asked.opened`).
+closing tag is in the text: so a text without that tag is a thought that was cut (see
+`OutputRequest.opened`).
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ _OF_REPLIES = _names(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class OutputRequest:
     """A request for outputs.
 
     choices: how many.
@@ -112,8 +113,8 @@ class Answer:
     prompt_tokens: int = 0
 
 
-def read_answer(body: Any, request: Asked) -> Answer:
-    """The answer in a body of JSON; ValueError where it is none, or has more than was asked for."""
+def read_answer(body: Any, request: OutputRequest) -> Answer:
+    """The answer in a body of JSON; ValueError for none, or for more outputs than requested."""
     choices = body.get("choices") if isinstance(body, Mapping) else None
     if not isinstance(choices, Sequence) or isinstance(choices, str) or not choices:
         raise ValueError("no choices")
@@ -121,8 +122,8 @@ def read_answer(body: Any, request: Asked) -> Answer:
         raise ValueError(f"{len(choices)} choices where {request.choices} were asked for")
     count, thinking, prompt_tokens = _counts(body)
     unknown: set[str] = set()
-    beside = {name: value for name, value in body.items() if name not in _OF_REPLIES}
-    outputs = [_output(choice, beside, request, unknown, thinking) for choice in choices]
+    of_reply = {name: value for name, value in body.items() if name not in _OF_REPLIES}
+    outputs = [_output(choice, of_reply, request, unknown, thinking) for choice in choices]
     if count is not None and count < sum(map(_least, outputs)):
         count = 0
     words = [len(output.answer.split()) for output in outputs if output.finish in _ENDED]
@@ -150,7 +151,7 @@ def read_answer(body: Any, request: Asked) -> Answer:
 
 
 def has_thought(output: Output) -> bool:
-    """Whether an output has a thought, visible or not; a text next to a refusal is none."""
+    """Whether an output has a thought, visible or not; a text next to a refusal does not count."""
     return not output.refused and (output.hidden or visible(output.thought))
 
 
@@ -161,7 +162,7 @@ def read_reply(body: Any) -> str | None:
         content = choice["message"]["content"]
     except (KeyError, IndexError, TypeError) as error:
         raise ValueError("no choices") from error
-    output = _output(choice, {}, Asked(choices=1, chat=True, most=_ANY), set(), 0)
+    output = _output(choice, {}, OutputRequest(choices=1, chat=True, most=_ANY), set(), 0)
     if content == [] or not isinstance(content, str | list | None):
         raise ValueError("a content that is no text")
     f"{content}".encode()  # half a character is no text: UnicodeEncodeError is a ValueError
@@ -187,7 +188,11 @@ class _Fields:
             if name == "provider_specific_fields" and isinstance(value, Mapping):
                 self.read(value)
             elif name in _FILTERS:
-                self.marks |= {"filtered"} if _withholds(value) else set()
+                withheld = any(
+                    leaf in _WITHHELD or (leaf is True and key != "detected")
+                    for key, leaf in _leaves(value)
+                )
+                self.marks |= {"filtered"} if withheld else set()
             elif name == "error":
                 self.marks.add("error")
             elif name in (
@@ -242,17 +247,21 @@ class _Fields:
 
 
 def _output(
-    choice: Any, beside: Mapping[str, Any], request: Asked, unknown: set[str], thinking: int
+    choice: Any,
+    of_reply: Mapping[str, Any],
+    request: OutputRequest,
+    unknown: set[str],
+    thinking: int,
 ) -> Output:
     """One choice as an output; names of unknown fields go into `unknown`.
 
-    `beside`: fields of the reply. `thinking`: tokens that its outputs spent on thoughts.
+    `of_reply`: fields of the reply. `thinking`: tokens that its outputs spent on thoughts.
     """
     fields = {**choice} if isinstance(choice, Mapping) else {"choice": choice}
     message = {**fields.pop("message")} if isinstance(fields.get("message"), Mapping) else {}
     own = _Fields(request.ignored, unknown)
     text = own.content(message.pop("content", None) if request.chat else fields.pop("text", None))
-    for part in (beside, fields, message):
+    for part in (of_reply, fields, message):
         own.read(part)
     if visible(text):
         own.thoughts.append(own.refusal)
@@ -279,7 +288,7 @@ def _output(
     return replace(output, answer=output.answer[: min(places)], finish="stop_string")
 
 
-def _by_count(outputs: Sequence[Output], tokens: int, request: Asked) -> list[Output]:
+def _by_count(outputs: Sequence[Output], tokens: int, request: OutputRequest) -> list[Output]:
     """The outputs with what the count of tokens shows: the own tokens of empty ones, and cuts."""
     left = tokens - sum(map(_least, outputs))
     share = -(-left // max(1, sum(map(_is_bare, outputs))))
@@ -293,7 +302,7 @@ def _by_count(outputs: Sequence[Output], tokens: int, request: Asked) -> list[Ou
 
 
 def _is_bare(output: Output) -> bool:
-    """Whether an output that ended by itself shows nothing, so that its tokens must explain it."""
+    """Whether an output that ended shows nothing, so that its tokens must explain it."""
     shows = visible(output.answer) or visible(output.thought) or output.hidden
     return output.finish in ("stop", "stop_string") and not shows
 
@@ -318,14 +327,6 @@ def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 def _is_empty(value: Any) -> bool:
     return not any(leaf for _, leaf in _leaves(value))
-
-
-def _withholds(results: Any) -> bool:
-    """Whether the results of a filter report that it withheld something."""
-    return any(
-        leaf in _WITHHELD or (leaf is True and name != "detected")
-        for name, leaf in _leaves(results)
-    )
 
 
 def _counts(body: Mapping[str, Any]) -> tuple[int | None, int, int]:

@@ -1,10 +1,10 @@
 """Whether a model may branch its cache: tried when it is loaded, never assumed.
 
-Two prompts, read at once, the second of which goes on from the middle of the first, and two steps
+Two prompts, read at once, the second of which continues from the middle of the first, and two steps
 of three rows after them are forwarded by each seam, and once more as whole sequences without a
 cache. In float32 the logits must agree. In half precision they need not: what one layer rounds
 otherwise, thirty layers may turn into another distribution (of SmolLM2-135M in bfloat16 and in
-float32, after these tokens, the two are more than half apart), so that their distance tells
+float32, after these tokens, the two are more than half apart), so that their distance shows
 nothing. There every layer is fed what it was fed in the whole sequences, and has to say what it
 said there.
 """
@@ -23,8 +23,8 @@ from leakbound.engines.prefix_cache import ALWAYS, BLOCK, CachedModel, Cascade, 
 from leakbound.sampling.model import PrefixModel
 
 _PROMPTS = ((1, 2, 3), (1, 2, 4, 5, 12))
-_AFTER = (0, 0, 1)  # which of them each row goes on from
-_STEPS = ((6, 7, 8), (9, 10, 11))  # what each row goes on with
+_AFTER = (0, 0, 1)  # the prompt that each row continues
+_STEPS = ((6, 7, 8), (9, 10, 11))  # the tokens of each row
 _ATTENTION = ("self_attn", "attn", "attention", "self_attention")  # what models call it
 # what differs by more, relative to the largest, is of another law
 _FAR = {torch.bfloat16: 0.05, torch.float16: 0.01}
@@ -46,19 +46,13 @@ def prefix_model(
     if reason is None:
         joined = _differs(CachedModel(model, eos_token_ids, ALWAYS), want, layers)
         cascade = Cascade.on(model.device) if joined is None else None
-        return CachedModel(model, eos_token_ids, cascade, _block(model, want, layers)), None
+        block = None  # all rows gather before any attends: a GPU waits for its host's calls
+        if model.device.type == "cpu" and model.config._attn_implementation == "sdpa":
+            by_one = CachedModel(model, frozenset(), block=1)
+            block = BLOCK if _differs(by_one, want, layers) is None else None
+        return CachedModel(model, eos_token_ids, cascade, block), None
     note = f"{type(model).__name__} cannot branch its cache ({reason}); every prefix is recomputed"
     return RecomputedModel(model, eos_token_ids), note
-
-
-def _block(model: Any, want: Sequence[torch.Tensor], layers: FedLayers | None) -> int | None:
-    """How many bytes rows gather at a time; None where all must before any attends, or had better:
-    a GPU waits for its host, which calls it once more a block.
-    """
-    if model.device.type != "cpu" or model.config._attn_implementation != "sdpa":
-        return None
-    by_one = CachedModel(model, frozenset(), block=1)
-    return BLOCK if _differs(by_one, want, layers) is None else None
 
 
 class FedLayers:
@@ -76,8 +70,15 @@ class FedLayers:
         self._rows: Sequence[int] = ()
         self._ends: Sequence[int] = ()
         self._fed: list[list[torch.Tensor]] = [[] for _ in layers]
-        self._said: list[list[torch.Tensor]] = [[] for _ in layers]
-        with self._hooks(self._record_fed, self._record_said), torch.inference_mode():
+        self._attended: list[list[torch.Tensor]] = [[] for _ in layers]
+
+        def record_fed(i: int, _: Any, args: Any, kwargs: Any) -> None:
+            self._fed[i].append(_hidden(args, kwargs)[0])
+
+        def record_attended(i: int, _: Any, __: Any, output: Any) -> None:
+            self._attended[i].append(_first(output)[0])
+
+        with self._hooks(record_fed, record_attended), torch.inference_mode():
             for sequence in sequences:
                 model(input_ids=torch.tensor([sequence], device=model.device), use_cache=False)
 
@@ -92,7 +93,7 @@ class FedLayers:
             layers = cls(pairs, model, sequences) if pairs else None
         except Exception:  # whatever an unusual architecture raises
             return None
-        records = (*layers._fed, *layers._said) if layers else ()
+        records = (*layers._fed, *layers._attended) if layers else ()
         return layers if all(len(record) == len(sequences) for record in records) else None
 
     def at(self, rows: Sequence[int], ends: Sequence[int]) -> None:
@@ -103,7 +104,7 @@ class FedLayers:
     def feeding(self) -> Iterator[None]:
         """Feed the layers, and compare what they say."""
         self.far = 0.0
-        with self._hooks(self._feed, self._compare_said):
+        with self._hooks(self._feed, self._compare_attended):
             yield
 
     @contextmanager
@@ -120,12 +121,6 @@ class FedLayers:
             for handle in handles:
                 handle.remove()
 
-    def _record_fed(self, i: int, _: Any, args: Any, kwargs: Any) -> None:
-        self._fed[i].append(_hidden(args, kwargs)[0])
-
-    def _record_said(self, i: int, _: Any, __: Any, output: Any) -> None:
-        self._said[i].append(_first(output)[0])
-
     def _feed(self, i: int, _: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
         hidden = _hidden(args, kwargs)
         fed = self._of(self._fed[i], hidden.shape[1])
@@ -135,9 +130,9 @@ class FedLayers:
             return (fed, *args[1:]), kwargs
         return args, {**kwargs, "hidden_states": fed}
 
-    def _compare_said(self, i: int, _: Any, __: Any, output: Any) -> None:
+    def _compare_attended(self, i: int, _: Any, __: Any, output: Any) -> None:
         attended = _first(output)
-        self._compare(attended, self._of(self._said[i], attended.shape[1]))
+        self._compare(attended, self._of(self._attended[i], attended.shape[1]))
 
     def _of(self, whole: Sequence[torch.Tensor], new: int) -> torch.Tensor:
         """Rows × new tokens × width, out of tensors for whole sequences."""
@@ -169,14 +164,15 @@ def _layers_of(model: Any) -> list[tuple[Any, Any]]:
     count = getattr(model.config.get_text_config(), "num_hidden_layers", None)
     for module in model.modules():
         if isinstance(module, torch.nn.ModuleList) and len(module) == count:
-            pairs = [(layer, _attention_of(layer)) for layer in module]
-            if all(attention is not None for _, attention in pairs):
-                return pairs
+            named = [
+                [getattr(layer, name) for name in _ATTENTION if hasattr(layer, name)]
+                for layer in module
+            ]
+            if all(named):
+                return [
+                    (layer, attentions[0]) for layer, attentions in zip(module, named, strict=True)
+                ]
     return []
-
-
-def _attention_of(layer: Any) -> Any:
-    return next((getattr(layer, name) for name in _ATTENTION if hasattr(layer, name)), None)
 
 
 def _hidden(args: Any, kwargs: Any) -> torch.Tensor:
@@ -202,7 +198,7 @@ def _forwards(
 ) -> list[torch.Tensor]:
     """Logits after the tokens of two prompts that branch, at once; of prompts read at once or not.
 
-    A seam reads those of a broken model once more, alone, and its layers would be fed for both.
+    A seam reads those of a broken model once more, separately, and its layers would be fed twice.
     """
     at = (lambda rows, ends: None) if layers is None else layers.at
     roots, numbers = np.zeros(len(_PROMPTS), dtype=np.int64), np.arange(len(_PROMPTS))
@@ -223,7 +219,7 @@ def _forwards(
 def _differs(
     seam: CachedModel, want: Sequence[torch.Tensor], layers: FedLayers | None
 ) -> str | None:
-    """Why a seam is of another law than plain forwards, as the probe tells; None where it is not.
+    """Why a seam has another distribution than plain forwards, by the probe; None if it has not.
 
     The largest difference of logits is relative to the largest logit.
     """

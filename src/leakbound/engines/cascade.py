@@ -1,7 +1,7 @@
 """Attention over branching prefixes: a few rows at a time, and to what many share once for all.
 
-Rows are independent, so whoever gathers the keys of a few, attends, and goes on to the next few
-has the same result to the bit, from a processor's cache instead of its memory (`Shared.blocks`).
+Rows are independent, so an attention that gathers the keys of a few, then of the next few
+has the same result to the bit, from a processor's cache instead of its memory (`Shared.block`).
 
 Where prompts are long and rows many, the rows after one prompt meet its keys in one product of
 matrices, which reads them once for all of these rows; each row's scores of its prompt and of what
@@ -12,8 +12,8 @@ keys lie side by side: the last bits of logits move, as they do between batches 
 
 Models come here through transformers' attention interface, by the name `NAME`, for the time of
 one forward (`attending`). Their cache has just `offer`ed what there is to attend to in the same
-layer, and returned the new tokens' keys and values alone; a layer that offers and does not attend,
-or attends in a way that is not known here, raises `NotJoinedError`, and such a model is never asked
+layer, and returned the new tokens' keys and values only; a layer that offers and does not attend,
+or attends in a way that is not known here, raises `NotJoinedError`, and such a model is not tried
 again.
 """
 
@@ -108,7 +108,7 @@ class Together(NamedTuple):
     back: torch.Tensor
 
     def by_strip(self, x: torch.Tensor) -> torch.Tensor:
-        """Strips × heads × queries × width, of what is rows × heads × queries of a row × width."""
+        """Strips × heads × queries × width, from rows × heads × queries of a row × width."""
         return (
             x.flatten(0, 1)
             .index_select(0, self.into)
@@ -158,12 +158,6 @@ class Shared:
         """Raise NotJoinedError if a layer has not taken what it offered."""
         if self._offered is not None:
             raise NotJoinedError("a layer attends otherwise than through the attention interface")
-
-    def blocks(self, rows: int, offered: Offered) -> Iterator[slice]:
-        """Some rows after others."""
-        height = max(1, self.block // offered.bytes)
-        for low in range(0, rows, height):
-            yield slice(low, min(low + height, rows))
 
     def together(self, offered: Offered, heads: int) -> Sequence[Together]:
         """Some strips after others, as many as `block` and `_SCORES` let attend at once."""
@@ -227,10 +221,13 @@ def cascade_attention(
         return _attend_joined(query, mask, shared, offered, others), None
     if others.get("s_aux") is not None:
         raise NotJoinedError("a layer attends with sinks")
-    parts = [
-        sdpa_attention_forward(module, query[block], *offered.rows(block), mask[block], **others)[0]
-        for block in shared.blocks(len(query), offered)
-    ]
+    height, parts = max(1, shared.block // offered.bytes), []
+    for low in range(0, len(query), height):  # some rows after others
+        some = slice(low, low + height)
+        keys, values = offered.rows(some)
+        parts.append(
+            sdpa_attention_forward(module, query[some], keys, values, mask[some], **others)[0]
+        )
     return torch.cat(parts), None
 
 
@@ -275,7 +272,7 @@ def _softmax(
 def _require_known(
     mask: torch.Tensor | None, offered: Offered, others: dict[str, Any], query: torch.Tensor
 ) -> torch.Tensor:
-    """The mask, where a layer asks for what is computed here; NotJoinedError where it does not."""
+    """The mask; NotJoinedError if a layer needs more than this module computes."""
     if mask is None or mask.shape[:3] != (len(query), 1, 1) or query.shape[2] != 1:
         raise NotJoinedError("a layer does not use the mask that it is given")
     if mask.shape[-1] != offered.ahead + offered.columns:

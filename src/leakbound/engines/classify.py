@@ -1,4 +1,4 @@
-"""Models that sort texts: sequence classifiers, and causal models asked a yes-or-no question.
+"""Models that sort texts: sequence classifiers, and causal models that answer a yes-or-no question.
 
 A new one joins by a function `open(location, *, dtype, device) -> Classify` and one row of
 `CLASSIFIERS`. Opening one reads all but its weights; the first text to be sorted loads those.
@@ -20,7 +20,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
 
 from leakbound.engines.loading import Checkpoint, quiet
-from leakbound.engines.prompting import Tokenizer, bos_ids
+from leakbound.engines.prompting import bos_ids
 from leakbound.errors import InputError, ModelError
 from leakbound.types import Classify, JsonObject
 
@@ -101,8 +101,8 @@ class SequenceClassifier:
             texts: each text, with the second of its pair or None.
 
         Returns:
-            Probabilities, [n, labels], in order, equal to each text's alone up to rounding; NaN for
-            a text longer than the model's context.
+            Probabilities, [n, labels], in order, equal to each text's own up to rounding; NaN for a
+            text longer than the model's context.
 
         Raises:
             ModelError: weights that cannot be read, or probabilities that are NaN or infinite.
@@ -110,10 +110,10 @@ class SequenceClassifier:
         tokenizer = self.checkpoint.tokenizer
         with quiet():  # it would warn of a long text that is left out below
             rows = [dict(tokenizer(text, second, **self._cut)) for text, second in texts]
-        return _found(self, rows)
+        return _classified(self, rows)
 
     def truncated(self, tokens: int) -> SequenceClassifier:
-        """The same, of the first tokens of every text alone; see `Truncates.truncated`.
+        """The same, of only the first tokens of every text; see `Truncates.truncated`.
 
         Args:
             tokens: how many at most, those that the tokenizer adds included.
@@ -199,7 +199,7 @@ class YesNoClassifier:
             texts: each text, the whole prompt, with None.
 
         Returns:
-            Probabilities, [n, 2], in order, equal to each text's alone up to rounding; NaN for a
+            Probabilities, [n, 2], in order, equal to each text's own up to rounding; NaN for a
             text longer than the model's context.
 
         Raises:
@@ -214,7 +214,7 @@ class YesNoClassifier:
         with quiet():
             ids = (tokenizer.encode(text, add_special_tokens=False) for text, _ in texts)
             rows = [{"input_ids": [*bos_ids(tokenizer), *own]} for own in ids]
-        return _found(self, rows)
+        return _classified(self, rows)
 
     def _probabilities(self, inputs: Mapping[str, Tensor]) -> Tensor:
         parameters = inspect.signature(self._model.forward).parameters
@@ -225,7 +225,15 @@ class YesNoClassifier:
 
     @cached_property
     def _words(self) -> list[list[int]]:
-        return [_tokens_of(self.checkpoint.tokenizer, word) for word in self.labels]
+        """For each label, the single tokens that are the word, sorted."""
+        tokenizer, tokens = self.checkpoint.tokenizer, list[list[int]]()
+        for word in self.labels:
+            cased = (word, word.capitalize(), word.upper())
+            written = [f"{blank}{form}" for form in cased for blank in ("", " ")]
+            encoded = [tokenizer.encode(form, add_special_tokens=False) for form in written]
+            single = {ids[0] for ids in encoded if len(ids) == 1}
+            tokens.append(sorted(single - {tokenizer.unk_token_id}))
+        return tokens
 
     @cached_property
     def _model(self) -> Any:
@@ -258,15 +266,6 @@ def open_classifier(name: str, **loading: Any) -> Classify:
     return CLASSIFIERS["sequence"](name, **loading)
 
 
-def _tokens_of(tokenizer: Tokenizer, word: str) -> list[int]:
-    """The single tokens that are the word, sorted."""
-    cased = (word, word.capitalize(), word.upper())
-    written = [f"{blank}{form}" for form in cased for blank in ("", " ")]
-    encoded = [tokenizer.encode(form, add_special_tokens=False) for form in written]
-    single = {ids[0] for ids in encoded if len(ids) == 1}
-    return sorted(single - {tokenizer.unk_token_id})
-
-
 def _room(checkpoint: Checkpoint) -> float:
     """The tokens of the longest text that the model sees whole."""
     of_model = getattr(checkpoint.config, "max_position_embeddings", None) or math.inf
@@ -274,13 +273,13 @@ def _room(checkpoint: Checkpoint) -> float:
 
 
 @torch.no_grad()
-def _found(
+def _classified(
     classifier: SequenceClassifier | YesNoClassifier, rows: Sequence[Encoded]
 ) -> NDArray[np.float64]:
     """The probabilities of all rows, [n, labels], in their order; ModelError unless finite.
 
     NaN for rows that are too long. Rows of one length share a batch, so that nothing is padded:
-    what stands for padding differs between models, and some read it.
+    the padding token differs between models, and some read it.
     """
     probabilities = np.full((len(rows), len(classifier.labels)), np.nan)
     room = _room(classifier.checkpoint)

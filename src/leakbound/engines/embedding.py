@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import transformers
+from huggingface_hub import try_to_load_from_cache
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from leakbound.engines.fingerprint import (
-    code_digest,
-    digest,
-    rust_settings,
-    settings_of,
-    tokenizer_digest,
-)
+from leakbound.engines.files import TOKENIZER_FORMS
+from leakbound.engines.fingerprint import named_digest
 from leakbound.engines.loading import LoadedModel, quiet
 from leakbound.engines.prompting import Prompting
 from leakbound.errors import InputError, ModelError, needing
 from leakbound.types import JsonObject
 
-_SETTINGS = ("prompts", "default_prompt_name", "truncate_dim")
+_MARKS = ("modules.json", "config.json")  # one of them is at the top of a model's folder
+# The files that sentence-transformers reads; a folder of the hub's cache may have others.
+_FORMS = (
+    *TOKENIZER_FORMS,
+    *("modules.json", "config*.json", "sentence_*.json", "*.safetensors", "[0-9]*_*/**/*"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class TransformersEmbedder:
 
     @torch.no_grad()
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embed texts, each equal to what it is alone up to rounding.
+        """Embed texts; no vector depends on other texts, up to rounding.
 
         Args:
             texts: questions.
@@ -62,11 +63,19 @@ class TransformersEmbedder:
             One vector a text, [n, d], in float32.
 
         Raises:
-            InputError: a question that has no token of its own, or more than the model's context.
+            InputError: a question without a token, or with more than the model's context.
         """
         read = [self._read(text) for text in texts]
-        batches = [read[i : i + self.batch_size] for i in range(0, len(read), self.batch_size)]
-        means = [mean for batch in batches for mean in self._means(batch)]
+        model, means = self.loaded.model, list[Tensor]()
+        for first in range(0, len(read), self.batch_size):
+            batch = read[first : first + self.batch_size]
+            rows = [torch.tensor(ids) for ids, _ in batch]
+            ids = pad_sequence(rows, batch_first=True).to(model.device)
+            mask = pad_sequence([*map(torch.ones_like, rows)], batch_first=True).to(model.device)
+            # Without the output head: logits over a whole vocabulary would outweigh all else.
+            output = model.base_model(input_ids=ids, attention_mask=mask)
+            hidden = output.last_hidden_state.float()
+            means += [hidden[i, start : len(ids)].mean(0) for i, (ids, start) in enumerate(batch)]
         vectors: NDArray[np.float32] = torch.stack(means).cpu().numpy()
         return vectors
 
@@ -80,18 +89,6 @@ class TransformersEmbedder:
                 f"it, got {stop - start} after {start}: {text[:60]!r}. Change or remove it."
             )
         return ids[:stop], start
-
-    def _means(self, batch: Sequence[tuple[list[int], int]]) -> list[Tensor]:
-        model = self.loaded.model
-        texts = [torch.tensor(text) for text, _ in batch]
-        ids, mask = (
-            pad_sequence(rows, batch_first=True) for rows in (texts, [*map(torch.ones_like, texts)])
-        )
-        # Without the output head: logits over a whole vocabulary would outweigh all else.
-        hidden = model.base_model(
-            input_ids=ids.to(model.device), attention_mask=mask.to(model.device)
-        ).last_hidden_state.float()
-        return [hidden[row, start : len(text)].mean(0) for row, (text, start) in enumerate(batch)]
 
 
 @dataclass(frozen=True)
@@ -108,7 +105,7 @@ class SentenceEmbedder:
 
     @classmethod
     def open(cls, location: str, device: str | None = None) -> SentenceEmbedder:
-        """Load the model; no code of its own is run.
+        """Load the model; code that came with it is not run.
 
         Args:
             location: a folder or a hub name.
@@ -141,19 +138,18 @@ class SentenceEmbedder:
 
     @cached_property
     def fingerprint(self) -> JsonObject:
-        """The digests of what was loaded, wherever its files lie.
+        """Return a digest of the files and the versions of the libraries.
 
-        Two equal ones embed alike, up to rounding.
+        Equal ones give the same vectors, up to rounding, wherever the files are stored.
         """
-        parts = dict(self.model.named_modules())
-        candidates = (getattr(part, "tokenizer", None) for part in parts.values())
-        tokenizers = [tokenizer for tokenizer in candidates if tokenizer is not None]
+        folder = Path(self.location).expanduser()
+        if not folder.is_dir():  # the library adds its own name to one without a slash
+            names = (self.location, f"sentence-transformers/{self.location}")
+            marks = (try_to_load_from_cache(n, file) for n in names for file in _MARKS)
+            folder = next(Path(file).parent for file in marks if isinstance(file, str))
+        files = {file for form in _FORMS for file in folder.glob(form) if file.is_file()}
         return {
-            "weights": _tensors_digest(self.model.state_dict()),
-            "parts": digest([[name, _setup(part)] for name, part in parts.items()]),
-            "settings": digest({name: getattr(self.model, name, None) for name in _SETTINGS}),
-            "tokenizer": digest([_words(tokenizer) for tokenizer in tokenizers]),
-            "code": code_digest({type(part) for part in (*parts.values(), *tokenizers)}),
+            "files": named_digest(sorted(files)),
             "sentence_transformers": version("sentence-transformers"),
             "transformers": transformers.__version__,
             "torch": torch.__version__,
@@ -170,38 +166,3 @@ class SentenceEmbedder:
         """
         vectors = self.model.encode(list(texts), show_progress_bar=False, convert_to_numpy=True)
         return np.asarray(vectors, dtype=np.float32)
-
-
-def _tensors_digest(tensors: Mapping[str, Tensor]) -> str:
-    total = hashlib.sha256()
-    for name, tensor in sorted(tensors.items()):
-        total.update(repr((name, str(tensor.dtype), tuple(tensor.shape))).encode())
-        total.update(
-            tensor.detach().cpu().reshape(-1).contiguous().view(torch.uint8).numpy().tobytes()
-        )
-    return total.hexdigest()
-
-
-def _setup(part: Any) -> list[Any]:
-    """A module's class, and all that its library tells of how it was set."""
-    own = getattr(part, "get_config_dict", None)  # a part of sentence-transformers
-    config, adapters = getattr(part, "config", None), getattr(part, "peft_config", None) or {}
-    return [
-        f"{type(part).__module__}.{type(part).__qualname__}",
-        part.extra_repr(),
-        own() if own else None,
-        getattr(part, "max_seq_length", None),
-        settings_of(config) if hasattr(config, "to_dict") else None,
-        {name: adapter.to_dict() for name, adapter in adapters.items()},
-    ]
-
-
-def _words(tokenizer: Any) -> Any:
-    """A tokenizer of transformers, of tokenizers, or of sentence-transformers itself."""
-    if hasattr(tokenizer, "special_tokens_map"):
-        sides = (tokenizer.model_max_length, tokenizer.padding_side, tokenizer.truncation_side)
-        return [tokenizer_digest(tokenizer), *sides]
-    if hasattr(tokenizer, "to_str"):
-        return rust_settings(tokenizer)
-    own = vars(tokenizer).items()
-    return sorted((k, sorted(v) if isinstance(v, set) else v) for k, v in own)

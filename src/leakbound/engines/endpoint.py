@@ -1,9 +1,8 @@
 """Chat models behind an OpenAI-compatible server, named `openai:URL#MODEL`.
 
-What is asked leaves the machine, for the server that the user named. The key is read from the
-environment and sent to no server but its own (see `key_for`); it stands in no message, file or
-name. Replies are kept on disk, so a job that was
-stopped asks for none of them twice.
+Requests leave the machine, for the server that the user named. The key is read from the
+environment and sent to its own server only (see `key_for`); no message, file or name shows it.
+Replies are kept on disk, so a job that was stopped requests none of them twice.
 """
 
 from __future__ import annotations
@@ -19,35 +18,34 @@ from typing import Any
 
 from leakbound.engines.addresses import located
 from leakbound.engines.answers import read_reply
-from leakbound.engines.manner import require_offered
+from leakbound.engines.manner import LENGTHS, Manner, Statement, require_offered
 from leakbound.engines.server import Client, NoReplyError, Patience, RefusedError, Server
 from leakbound.errors import InputError
 from leakbound.text.rows import json_object
 from leakbound.types import Decoding, Json, JsonObject, Request
 
-FOLDER_VARIABLE = "LEAKBOUND_REPLIES"
-_FOLDER_MODE = 0o700  # replies quote what was asked about: forget-set answers are secrets
+_FOLDER_MODE = 0o700  # replies quote the requests: forget-set answers are secrets
 _FILE_MODE = 0o600
+# Not every server takes a schema, nor the same word for a length.
+_WAYS = [(schema, length) for schema in (True, False) for length in LENGTHS]
 
 
 def default_folder() -> Path:
     """The folder in which replies are kept.
 
     Returns:
-        $LEAKBOUND_REPLIES where that is set, else `leakbound/replies` in the user's cache folder.
+        `leakbound/replies` in the user's cache folder.
     """
-    if named := os.environ.get(FOLDER_VARIABLE):
-        return Path(named)
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "leakbound" / "replies"
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyCache:
-    """A folder with one file a reply, named by the digest of all that decides the reply.
+    """A folder with one file per reply, named by the digest of all that decides the reply.
 
-    A file is there whole or not at all, whichever threads and processes write. One that cannot be
-    read counts as absent. Nothing but replies is kept: a failure is asked again.
+    A file is present whole or absent, whichever threads and processes write. One that cannot be
+    read counts as absent. Only replies are kept: a failure is requested again.
 
     Attributes:
         folder: made when the first reply is kept.
@@ -56,13 +54,10 @@ class ReplyCache:
     folder: Path
 
     def get(self, key: str) -> str | None:
-        """The reply kept under a digest.
+        """Return the reply kept under a digest, None if there is none that can be read.
 
         Args:
             key: the digest.
-
-        Returns:
-            The reply; None where none is kept, or none that can be read.
         """
         try:
             reply = json.loads(self._path(key).read_text(encoding="utf-8"))
@@ -90,27 +85,12 @@ class ReplyCache:
             partial.replace(path)
         except OSError as error:
             raise InputError(
-                f"cannot keep replies in `{self.folder}`: {error.strerror}. Set {FOLDER_VARIABLE} "
-                "to a folder that can be written into."
+                f"cannot keep replies in `{self.folder}`: {error.strerror}. Set XDG_CACHE_HOME to "
+                "a folder that can be written into."
             ) from error
 
     def _path(self, key: str) -> Path:
         return self.folder / key[:2] / f"{key}.json"
-
-
-@dataclass(frozen=True, slots=True)
-class _Dialect:
-    """How a request is put: not every server takes a schema, nor the same word for a length."""
-
-    structured: bool
-    length: str
-
-
-_DIALECTS = tuple(
-    _Dialect(structured, length)
-    for structured in (True, False)
-    for length in ("max_tokens", "max_completion_tokens")
-)
 
 
 @dataclass
@@ -127,7 +107,7 @@ class EndpointChat:
 
     client: Client
     cache: ReplyCache
-    _known: dict[bool, _Dialect] = field(default_factory=dict, repr=False)
+    _known: dict[bool, tuple[bool, str]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def open(
@@ -150,7 +130,7 @@ class EndpointChat:
             The chat model.
 
         Raises:
-            InputError: a location that is none.
+            InputError: an invalid location.
         """
         client = Client(*located(location), patience or Patience())
         return cls(client, ReplyCache(cache or default_folder()))
@@ -180,7 +160,7 @@ class EndpointChat:
                 written.
             ModelError: a server that cannot be reached, or does not accept the key.
             IncompleteError: a server that kept failing, answering too slowly or too much. Replies
-                that came are kept, and the others asked for again by the same command.
+                that came are kept, and the same command requests the others again.
         """
         require_offered(decoding, thoughts=False)
         keys = [self._key(request, decoding, seed) for request in requests]
@@ -208,7 +188,7 @@ class EndpointChat:
     def _ask(self, waiting: Mapping[str, Request], decoding: Decoding) -> dict[str, str | None]:
         """The reply to each request, by its key; None where the model gives none.
 
-        What failed may come another time, and is no verdict: IncompleteError once all were asked.
+        A failure may pass, and is no verdict: IncompleteError once all were sent.
         """
         failed: list[NoReplyError] = []
         replies: dict[str, str | None] = {}
@@ -234,42 +214,34 @@ class EndpointChat:
         return replies
 
     def _reply(self, server: Server, key: str, request: Request, decoding: Decoding) -> str | None:
-        """A reply in the first dialect that the server takes; None where the model declines.
+        """A reply in the first way that the server takes; None where the model declines.
 
-        It is kept if it is what was asked for.
+        It is kept if it follows the schema.
         """
+        text: str | None = None
         structured = bool(request.schema)
-        taken = self._known.get(structured)
-        dialects = [taken] if taken else [d for d in _DIALECTS if structured or not d.structured]
-        while True:
-            dialect = dialects.pop(0)
+        known = self._known.get(structured)
+        ways = [known] if known else [way for way in _WAYS if structured or not way[0]]
+        for number, (schema, length) in enumerate(ways, start=1):
+            manner = Manner(
+                model=self.client.model,
+                chat=True,
+                statement=Statement("", {}, neutral={}),
+                length=length,
+            )
+            question: Json = [{"role": m.role, "content": m.text} for m in request.messages]
+            body = {**manner.body(question, decoding, 1, key)}
+            if schema:
+                wanted = {"name": "reply", "strict": True, "schema": json.loads(request.schema)}
+                body["response_format"] = {"type": "json_schema", "json_schema": wanted}
             try:
-                body = self._body(key, request, decoding, dialect)
-                text = server.post("chat/completions", body, read_reply)
-                break
+                text = server.post(manner.path, body, read_reply)
             except RefusedError:
-                if not dialects:
+                if number == len(ways):
                     raise
-        self._known[structured] = dialect
+                continue
+            self._known[structured] = schema, length
+            break
         if text is not None and not (request.schema and json_object(text) is None):
             self.cache.put(key, text)
         return text
-
-    def _body(
-        self, key: str, request: Request, decoding: Decoding, dialect: _Dialect
-    ) -> JsonObject:
-        """The request as it is sent. Each draw has a seed of its own: its key's first digits."""
-        body: dict[str, Json] = {
-            "model": self.client.model,
-            "messages": [{"role": m.role, "content": m.text} for m in request.messages],
-            "temperature": decoding.temperature,
-            dialect.length: decoding.max_new_tokens,
-        }
-        if not decoding.greedy:
-            body |= {"top_p": decoding.top_p, "seed": int(key[:8], 16) >> 1}
-        if decoding.stop:
-            body["stop"] = list(decoding.stop)
-        if dialect.structured:
-            schema = {"name": "reply", "strict": True, "schema": json.loads(request.schema)}
-            body["response_format"] = {"type": "json_schema", "json_schema": schema}
-        return body

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from huggingface_hub import snapshot_download
 from safetensors import SafetensorError, safe_open
@@ -22,6 +21,10 @@ _WEIGHTS = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
 _ADAPTER = "adapter_config.json"
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
+TOKENIZER_FORMS = (
+    *("tokenizer*", "vocab*", "merges*", "special_tokens*", "added_tokens*", "chat_template*"),
+    *("*.model", "*.tiktoken", "tekken.json", "additional_chat_templates/*"),
+)
 _TEMPLATE = "chat_template.jinja"
 _LAYERS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers")
 _FEW = 5  # models that a message shows
@@ -49,11 +52,40 @@ class ModelFiles:
             _require_no_adapter(path.parent)
             return cls(path.parent, (path,), gguf=path.name)
         folder = path if path.is_dir() else _download(location)
-        _require_model_folder(folder)
+        _require_no_adapter(folder)
+        if not (folder / _CONFIG).is_file():
+            below = [file.parent for file in folder.glob("*/config.json")]
+            below.sort(key=lambda path: (len(path.name), path.name))  # checkpoints in order
+            advice = "Name a model folder."
+            if below:
+                first = "…, " if len(below) > _FEW else ""
+                named = ", ".join(f"`{path}`" for path in below[-_FEW:])
+                advice = f"Name one of the models below it: {first}{named}."
+            elif (folder / "run.json").is_file():
+                advice = "It is a run. Name the model that was evaluated."
+            raise ModelError(f"`{folder}` has no config.json. {advice}")
+        if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
+            raise ModelError(
+                f"`{folder}` has no tokenizer (looked for {', '.join(_TOKENIZER_FILES)}). "
+                "Save the model's tokenizer beside it."
+            )
         weights = _weight_files(folder)
         _require_layers(folder / _CONFIG, sum(map(_tensors, weights)))
         _require_ends(folder / _GENERATION)
         return cls(folder, weights)
+
+    @property
+    def settings(self) -> tuple[Path, ...]:
+        """The files of settings; a `.gguf` file has its own."""
+        names = () if self.gguf else (_CONFIG, _GENERATION)
+        return tuple(file for name in names if (file := self.folder / name).is_file())
+
+    @property
+    def tokenizer(self) -> tuple[Path, ...]:
+        """The files of a tokenizer and its chat templates; a `.gguf` file has its own."""
+        forms = () if self.gguf else TOKENIZER_FORMS
+        files = {file for form in forms for file in self.folder.glob(form) if file.is_file()}
+        return tuple(sorted(files))
 
     @property
     def template(self) -> Path:
@@ -78,9 +110,9 @@ def _download(location: str) -> Path:
 
 
 def _require_no_adapter(folder: Path) -> None:
-    """Refuse adapters: transformers applies those beside whole weights without a word.
+    """Refuse adapters: transformers applies those next to whole weights without a word.
 
-    Whether these were merged into the weights before, nothing tells.
+    Nothing shows whether these were merged into the weights before.
     """
     if not (folder / _ADAPTER).is_file():
         return
@@ -97,30 +129,6 @@ def _require_no_adapter(folder: Path) -> None:
     )
 
 
-def _require_model_folder(folder: Path) -> None:
-    _require_no_adapter(folder)
-    if not (folder / _CONFIG).is_file():
-        raise ModelError(f"`{folder}` has no config.json. {_other_folder(folder)}")
-    if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
-        raise ModelError(
-            f"`{folder}` has no tokenizer (looked for {', '.join(_TOKENIZER_FILES)}). "
-            "Save the model's tokenizer beside it."
-        )
-
-
-def _other_folder(folder: Path) -> str:
-    """Advice on what to name in place of a folder that is no model's."""
-    below = [file.parent for file in folder.glob("*/config.json")]
-    below.sort(key=lambda path: (len(path.name), path.name))  # so that checkpoints are in order
-    if below:
-        first = "…, " if len(below) > _FEW else ""
-        named = ", ".join(f"`{path}`" for path in below[-_FEW:])
-        return f"Name one of the models below it: {first}{named}."
-    if (folder / "run.json").is_file():
-        return "It is a run. Name the model that was evaluated."
-    return "Name a model folder."
-
-
 def _weight_files(folder: Path) -> tuple[Path, ...]:
     if (folder / _WEIGHTS).is_file():
         return (folder / _WEIGHTS,)
@@ -133,7 +141,7 @@ def _weight_files(folder: Path) -> tuple[Path, ...]:
 
 
 def _shards(index: Path) -> tuple[Path, ...]:
-    """The files beside an index that it names; ModelError for one that is none."""
+    """The files that an index names; ModelError for an invalid index."""
     try:
         names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
         return tuple(index.with_name(name) for name in sorted(names))
@@ -145,7 +153,7 @@ def _shards(index: Path) -> tuple[Path, ...]:
 
 
 def _tensors(file: Path) -> int:
-    """How many tensors a file of weights holds; its header alone is read, against its size."""
+    """How many tensors a file of weights holds; only its header is read, against its size."""
     try:
         with safe_open(file, framework="np") as opened:
             return len(opened.keys())
@@ -157,17 +165,18 @@ def _tensors(file: Path) -> int:
         ) from error
 
 
-def _require_layers(config: Path, held: int) -> None:
+def _require_layers(config: Path, tensors: int) -> None:
     try:
         stated = json.loads(config.read_bytes())
     except (ValueError, RecursionError):
         return  # transformers says so, with its own words
     if not isinstance(stated, dict):
         return
-    layers = max((stated[name] for name in _LAYERS if _is_count(stated.get(name))), default=0)
-    if layers > held:
+    counts = (stated.get(name) for name in _LAYERS)
+    layers = max((count for count in counts if type(count) is int), default=0)
+    if layers > tensors:
         raise ModelError(
-            f"`{config}` states {layers:,} layers, and the model's files hold {held:,} tensors, "
+            f"`{config}` states {layers:,} layers, and the model's files hold {tensors:,} tensors, "
             "fewer than one for each. Restore the model's own config."
         )
 
@@ -191,10 +200,6 @@ def _require_ends(file: Path) -> None:
             f"`{file}` must give token ids as `eos_token_id`, got {ends!r:.60}. Restore it: it "
             "says where answers end."
         )
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def first_line(error: Exception) -> str:

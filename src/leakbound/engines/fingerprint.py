@@ -1,8 +1,7 @@
-"""Digests of all that decides a model's next token and the end of its answers, as it was loaded.
+"""Digests of all that decides a model's next token and the end of its answers.
 
-The files of a folder do not tell it: a setting may be overridden by another, an end token may stand
-in any of three files, and code is imported from elsewhere. So all that is not weights is read off
-the objects that the libraries made of them.
+Weights, settings and tokenizers are read from the model's files. Code is found by the classes that
+the libraries made, because a config may name code that is stored elsewhere.
 """
 
 from __future__ import annotations
@@ -10,43 +9,35 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 import transformers
 from transformers.dynamic_module_utils import get_relative_import_files
 
+from leakbound.engines.files import ModelFiles
 from leakbound.types import JsonObject
 
-# What a config says of the file it came from, not of the model.
-_CONFIG_ORIGIN = frozenset({"_name_or_path", "transformers_version", "dtype", "torch_dtype"})
-# Libraries whose version is told, or that no checkpoint brings along.
-_KNOWN_CODE = frozenset(
-    {"torch", "transformers", "tokenizers", "sentence_transformers", *sys.stdlib_module_names}
-)
-_LENGTHS = ("truncation", "padding")  # transformers sets them anew for every call
-_DYNAMIC = "transformers_modules"  # the package into which transformers copies a folder's code
+_DYNAMIC = "transformers_modules"  # the package into which transformers copies a model's code
 
 
-def fingerprint(
-    config: Any, tokenizer: Any, dtype: str, weights: Iterable[Path], model: Any = None
-) -> JsonObject:
-    """The digests of a loaded causal model, wherever its files lie; `config` is the one in effect.
+def fingerprint(files: ModelFiles, dtype: str, parts: Iterable[Any]) -> JsonObject:
+    """Return the digests of a model, equal wherever its files are stored.
 
-    `code` is a digest of the Python that came with the model, None where none did. Without
-    `model`, which a `Checkpoint` has not read yet, it is that of config and tokenizer.
+    `parts` are the objects that the libraries made of the files. `code` is a digest of the Python
+    that came with the model, None if none did.
     """
-    parts = [config, tokenizer, *(() if model is None else model.modules())]
+    kinds = {kind for part in parts for kind in type(part).__mro__}
+    own = {inspect.getfile(kind) for kind in kinds if kind.__module__.startswith(_DYNAMIC)}
+    code = {Path(name) for file in own for name in (file, *get_relative_import_files(file))}
     return {
-        "weights": files_digest(weights),
-        "config": digest(settings_of(config)),
-        "tokenizer": tokenizer_digest(tokenizer),
-        "code": code_digest({type(part) for part in parts}),
+        "weights": files_digest(files.weights),
+        "config": named_digest(files.settings),
+        "tokenizer": named_digest(files.tokenizer),
+        "code": named_digest(sorted(file for file in code if file.is_file())) if code else None,
         "dtype": dtype,
         "transformers": transformers.__version__,
         "torch": torch.__version__,
@@ -54,66 +45,15 @@ def fingerprint(
 
 
 def ordinary_tokens(tokenizer: Any, token_ids: Iterable[int]) -> list[int]:
-    """The ones of these tokens that stand for text: neither special nor added to the vocabulary."""
+    """Return the tokens that are text: neither special nor added to the vocabulary."""
     added = set(tokenizer.added_tokens_decoder) | set(tokenizer.all_special_ids)
     return sorted(set(token_ids) - added)
 
 
-def settings_of(config: Any) -> JsonObject:
-    """A config of transformers as plain values, without what tells where it came from."""
-    return {k: v for k, v in config.to_dict().items() if k not in _CONFIG_ORIGIN}
-
-
-def tokenizer_digest(tokenizer: Any) -> str:
-    """How text becomes tokens and back, which tokens are special, and how a chat is written."""
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    words = rust_settings(backend) if backend else _of_python(tokenizer)
-    return digest([words, tokenizer.special_tokens_map, tokenizer.chat_template])
-
-
-def rust_settings(backend: Any) -> Any:
-    """A tokenizer of the library tokenizers, without how long the last texts were made."""
-    whole = json.loads(backend.to_str())
-    return {key: part for key, part in whole.items() if key not in _LENGTHS}
-
-
-def _of_python(tokenizer: Any) -> Any:
-    """A tokenizer without a backend: its class and settings, its words, and the files of these."""
-    settings = {k: v for k, v in tokenizer.init_kwargs.items() if isinstance(v, bool | int | float)}
-    added = {i: repr(token) for i, token in tokenizer.added_tokens_decoder.items()}
-    words = [type(tokenizer).__name__, settings, tokenizer.get_vocab(), added]
-    with TemporaryDirectory() as folder:
-        try:
-            tokenizer.save_vocabulary(folder)
-        except NotImplementedError:
-            files = []
-        else:
-            files = [_file_digest(file) for file in sorted(Path(folder).iterdir())]
-    return [words, files]
-
-
-def code_digest(kinds: Iterable[type]) -> str | None:
-    """A digest of the source of these classes and their bases; None where libraries have it all."""
-    files = {file for kind in kinds for base in kind.__mro__ for file in _sources(base)}
-    if not files:
-        return None
-    return digest(sorted([file.name, _file_digest(file)] for file in files))
-
-
-def _sources(kind: type) -> Iterator[Path]:
-    """The file of a class that no known library has, and those that it imports from its folder."""
-    package = kind.__module__.partition(".")[0]
-    if package in _KNOWN_CODE:
-        return
-    try:
-        file = Path(inspect.getfile(kind))
-    except (TypeError, OSError):  # made in an interactive session: no file has it
-        return
-    yield file
-    if package == _DYNAMIC:
-        yield from (
-            path for name in get_relative_import_files(file) if (path := Path(name)).is_file()
-        )
+def named_digest(files: Iterable[Path]) -> str:
+    """SHA-256 over the names and contents of files, in order."""
+    named = [[file.name, files_digest([file])] for file in files]
+    return hashlib.sha256(json.dumps(named).encode()).hexdigest()
 
 
 def files_digest(files: Iterable[Path]) -> str:
@@ -134,8 +74,3 @@ def _weights_digest(files: tuple[tuple[Path, int, int, int], ...]) -> str:
 def _file_digest(file: Path) -> str:
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def digest(value: Any) -> str:
-    """SHA-256 of plain values, and of others as they print."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()

@@ -14,11 +14,7 @@ from leakbound.engines.adaptive import in_two_passes
 from leakbound.engines.branching import prefix_model
 from leakbound.engines.loading import LoadedModel, end_notes, load_model
 from leakbound.engines.margin import Margin
-from leakbound.engines.prefix_cache import (
-    CachedModel,
-    arithmetic,
-    memory_for_keys,
-)
+from leakbound.engines.prefix_cache import CachedModel, arithmetic, memory_for_keys
 from leakbound.engines.prompting import Prompting, require_room
 from leakbound.engines.reading import Reader
 from leakbound.engines.tokens import Detokenizer, words_of
@@ -184,7 +180,7 @@ class TransformersEngine:
         Until it is called, exploring and forcing measure after the first queries they are given.
 
         Args:
-            queries: what will be asked; the prompts of some of them are read.
+            queries: those to come; the prompts of some of them are read.
         """
         self._margin.measure(map(self.prompt_ids, queries))
 
@@ -203,7 +199,7 @@ class TransformersEngine:
         """The tokens that completions of the query are drawn after.
 
         Args:
-            query: what is asked.
+            query: the query.
 
         Returns:
             Token ids, see `Prompting.encode`.
@@ -215,10 +211,10 @@ class TransformersEngine:
         return words_of(self.loaded.tokenizer, texts)
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
-        """Refuse a query that does not fit the context beside its completion.
+        """Refuse a query that does not fit the context together with its completion.
 
         Args:
-            queries: what is to be asked.
+            queries: those to be drawn.
             decoding: how long completions may be.
 
         Raises:
@@ -237,7 +233,7 @@ class TransformersEngine:
         """Yield one Sample or Failure for each query, as they finish.
 
         Args:
-            queries: what is asked.
+            queries: those to be drawn.
             decoding: the distribution to draw from.
             draws: which draws of each query, and what keys them.
 
@@ -251,12 +247,16 @@ class TransformersEngine:
         if decoding.adaptive_temperature is None or decoding.adaptive_mode == "running":
             yield from self._grow(queries, decoding, draws)
             return
-        look = partial(self._grow, tell=self._tell_tokens)
+
+        def tell(draws: int, tokens: int, each: float | None = None, note: str = "") -> None:
+            self.tell(0, tokens)  # the first look draws none
+
+        look = partial(self._grow, tell=tell)
         drawn = self.usage.draws
         for sample in in_two_passes(queries, decoding, draws, look=look, grow=self._grow):
             drawn += sample.n if isinstance(sample, Sample) else 0
             yield sample
-        self.usage.draws = drawn  # the first look draws none
+        self.usage.draws = drawn
 
     def explore(
         self, queries: Sequence[Query], decoding: Decoding, effort: Effort, ranges: Ranges
@@ -264,7 +264,7 @@ class TransformersEngine:
         """Yield one Exploration or Failure for each query; see `Explores.explore`.
 
         Args:
-            queries: what is asked.
+            queries: those to be drawn.
             decoding: the distribution to explore.
             effort: how many prefixes of a query are forwarded, and how.
             ranges: the lowest and highest score that each beginning of a text can end with.
@@ -329,7 +329,7 @@ class TransformersEngine:
         """Yield whether stored completions are those that these draws make; see `Redraws.redraw`.
 
         Args:
-            queries: what was asked.
+            queries: those that were drawn.
             decoding: the distribution that was drawn from.
             draws: which draws of each query, and what keys them.
             stored: the completions of each query, by its id.
@@ -452,11 +452,6 @@ class TransformersEngine:
         for room, group in by_room.items():
             yield from self._sampler(room, tell).generate(group, decoding, draws, room)
 
-    def _tell_tokens(
-        self, draws: int, tokens: int, each: float | None = None, note: str = ""
-    ) -> None:
-        self.tell(0, tokens)
-
     def _sampler(self, longest: int, tell: Tell | None = None) -> Sampler:
         """A sampler that makes completions of at most so many tokens."""
         rows, held = self.rows(longest)
@@ -483,7 +478,7 @@ _TOP = 5
 
 @torch.inference_mode()
 def probe(loaded: LoadedModel, prompting: Prompting) -> tuple[ProbedPrompt, ...]:
-    """The likeliest tokens after the prompt of each fixed question, each forwarded alone.
+    """The likeliest tokens after the prompt of each fixed question, each forwarded separately.
 
     Args:
         loaded: the model.
@@ -495,12 +490,11 @@ def probe(loaded: LoadedModel, prompting: Prompting) -> tuple[ProbedPrompt, ...]
     """
     encoded = (prompting.encode(loaded.tokenizer, question) for question in QUESTIONS)
     prompts = [ids[-(loaded.context_length or len(ids)) :] for ids in encoded if ids]
-    return tuple(_read_alone(loaded, tuple(ids)) for ids in prompts)
-
-
-def _read_alone(loaded: LoadedModel, ids: tuple[int, ...]) -> ProbedPrompt:
-    inputs = torch.tensor([ids], device=loaded.model.device)
-    logits = loaded.model(input_ids=inputs, use_cache=False).logits[0, -1].double()
-    logprobs, tokens = torch.log_softmax(logits, 0).topk(min(_TOP, len(logits)))
-    values = [value if math.isfinite(value) else None for value in logprobs.tolist()]
-    return ProbedPrompt(ids, tuple(zip(tokens.tolist(), values, strict=True)))
+    probed = []
+    for ids in prompts:
+        inputs = torch.tensor([ids], device=loaded.model.device)
+        logits = loaded.model(input_ids=inputs, use_cache=False).logits[0, -1].double()
+        logprobs, tokens = torch.log_softmax(logits, 0).topk(min(_TOP, len(logits)))
+        values = [value if math.isfinite(value) else None for value in logprobs.tolist()]
+        probed.append(ProbedPrompt(tuple(ids), tuple(zip(tokens.tolist(), values, strict=True))))
+    return tuple(probed)

@@ -7,13 +7,12 @@ the model another one than the user named.
 
 from __future__ import annotations
 
-import importlib
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import torch
 import transformers
@@ -24,7 +23,8 @@ from leakbound.engines.files import ModelFiles, first_line
 from leakbound.engines.fingerprint import fingerprint, ordinary_tokens
 from leakbound.engines.templates import require_sound
 from leakbound.errors import InputError, LeakboundError, ModelError
-from leakbound.types import Json, JsonObject
+from leakbound.types import JsonObject
+from leakbound.types.decoding import require
 
 DTYPES = ("float32", "bfloat16", "float16", "auto")
 DEVICES = ("cpu", "cuda", "auto")
@@ -66,6 +66,7 @@ class Checkpoint:
         tokenizer: of transformers.
         dtype: in which `load` reads the weights.
         device: onto which `load` puts them.
+        common: the settings of every call that reads a part of the model.
     """
 
     location: str
@@ -74,6 +75,7 @@ class Checkpoint:
     tokenizer: Any
     dtype: str
     device: torch.device
+    common: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def open(
@@ -83,6 +85,7 @@ class Checkpoint:
         dtype: str = "float32",
         device: str = "auto",
         trust_remote_code: bool = False,
+        gguf: bool = False,
     ) -> Checkpoint:
         """Find the model and read all but its weights.
 
@@ -92,30 +95,36 @@ class Checkpoint:
                 stored.
             device: "cpu", "cuda", or "auto" (default): a GPU where there is one.
             trust_remote_code: run code that came with the model.
+            gguf: accept a `.gguf` file.
 
         Returns:
             The checkpoint.
 
         Raises:
             InputError: a dtype or device that there is not.
-            ModelError: a model that cannot be used, a `.gguf` file, or "cuda" without a GPU.
+            ModelError: a model that cannot be used, or "cuda" without a GPU.
         """
-        torch_device = _device(device)
-        _require_member("dtype", dtype, DTYPES)
+        for name, value, allowed in (("device", device, DEVICES), ("dtype", dtype, DTYPES)):
+            require(value in allowed, name, value, f"one of {', '.join(allowed)}")
+        available = torch.cuda.is_available()
+        if device == "cuda" and not available:
+            raise ModelError("`device` is 'cuda' but torch sees no GPU. Use 'cpu' or 'auto'.")
+        on = torch.device("cuda" if available and device != "cpu" else "cpu")
         files = ModelFiles.find(location)
-        if files.gguf:
+        common: dict[str, Any] = {"trust_remote_code": trust_remote_code}
+        if files.gguf and not gguf:
             raise ModelError(f"`{location}` is a .gguf file. Name a folder with safetensors here.")
+        if files.gguf:
+            common["gguf_file"] = files.gguf
         with quiet(), _refusing(location):
-            config = AutoConfig.from_pretrained(files.folder, trust_remote_code=trust_remote_code)
-            tokenizer = AutoTokenizer.from_pretrained(
-                files.folder, trust_remote_code=trust_remote_code
-            )
-        return cls(location, files, config, tokenizer, dtype, torch_device)
+            config = AutoConfig.from_pretrained(files.folder, **common)
+            tokenizer = AutoTokenizer.from_pretrained(files.folder, **common)
+        return cls(location, files, config, tokenizer, dtype, on, common)
 
     @property
     def fingerprint(self) -> JsonObject:
         """As `LoadedModel.fingerprint`: two equal ones compute the same."""
-        return fingerprint(self.config, self.tokenizer, self.dtype, self.files.weights)
+        return fingerprint(self.files, self.dtype, [self.config, self.tokenizer])
 
     @property
     def eos_token_ids(self) -> frozenset[int]:
@@ -146,7 +155,7 @@ class Checkpoint:
         Raises:
             ModelError: weights that are not complete, or cannot be read.
         """
-        model = _read(kind, self.location, self.files, self.dtype, trust_remote_code=False)
+        model = _read(kind, self.location, self.files, self.dtype, **self.common)
         return model.to(self.device).eval()
 
 
@@ -183,8 +192,8 @@ def load_model(
 
     Guarantees that every tensor of the model came from safetensors or GGUF files with its own
     name and shape. Of the checkpoint's generation config only the special token ids are kept, so
-    no default of it can truncate a distribution; the rest is recorded in the fingerprint. What the
-    files alone can tell is told before any weight is read.
+    no default of it can truncate a distribution; the rest is recorded in the fingerprint. Faults
+    that the files show are reported before any weight is read.
 
     Args:
         location: a folder, a `.gguf` file (dequantised), or a hub name.
@@ -201,20 +210,22 @@ def load_model(
         InputError: a dtype or device that there is not.
         ModelError: a model that cannot be used, or "cuda" without a GPU.
     """
-    torch_device = _device(device)
-    _require_member("dtype", dtype, DTYPES)
-    files = ModelFiles.find(location)
-    common: dict[str, Any] = {"trust_remote_code": trust_remote_code}
-    if files.gguf:
-        common |= {"gguf_file": files.gguf}
-    with quiet(), _refusing(location):
-        tokenizer = AutoTokenizer.from_pretrained(files.folder, **common)
-    require_sound(tokenizer, str(files.template))
+    checkpoint = Checkpoint.open(
+        location, dtype=dtype, device=device, trust_remote_code=trust_remote_code, gguf=True
+    )
+    tokenizer = checkpoint.tokenizer
+    checkpoint.require_sound()
     if before is not None:
         before(tokenizer)
-    model = _read(AutoModelForCausalLM, location, files, dtype, **common)
-    ignored = _strip_generation_config(model)
-    model = model.to(torch_device).eval()
+    model = checkpoint.load(AutoModelForCausalLM)
+    settings = model.generation_config.to_diff_dict()
+    kept = {name: value for name, value in settings.items() if name in _TOKEN_IDS}
+    model.generation_config = GenerationConfig(**kept)
+    ignored = {
+        name: value
+        for name, value in sorted(settings.items())
+        if name not in _TOKEN_IDS | _HARMLESS and not name.startswith(("_", "output_"))
+    }
     _require_causal(location, model)
     dtype = str(model.dtype).removeprefix("torch.")
     ends = _ends(location, model.generation_config, model.config, tokenizer)
@@ -224,7 +235,7 @@ def load_model(
         eos_token_ids=ends,
         context_length=getattr(model.config, "max_position_embeddings", None),
         fingerprint={
-            **fingerprint(model.config, tokenizer, dtype, files.weights, model),
+            **fingerprint(checkpoint.files, dtype, [model.config, tokenizer, *model.modules()]),
             "end_tokens": sorted(ends),
             "ordinary_end_tokens": ordinary_tokens(tokenizer, ends),
             "generation_config_ignored": ignored,
@@ -233,7 +244,7 @@ def load_model(
 
 
 def end_notes(tokenizer: Any, stated: Collection[int], ends: Collection[int]) -> list[str]:
-    """Describe what is unusual about where the outputs of a model end.
+    """Describe unusual ends of the outputs of a model.
 
     Args:
         tokenizer: the tokenizer of the model.
@@ -273,7 +284,7 @@ def save_model(
         model: the transformers model.
         tokenizer: its tokenizer.
         path: the folder to make.
-        files: name to text of files written beside the weights (None: none).
+        files: name to text of files written next to the weights (None: none).
 
     Raises:
         InputError: `path` exists.
@@ -338,31 +349,33 @@ def quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _require_member(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise InputError(f"`{name}` must be one of {', '.join(allowed)}, got {value!r}.")
-
-
-def _device(device: str) -> torch.device:
-    _require_member("device", device, DEVICES)
-    available = torch.cuda.is_available()
-    if device == "cuda" and not available:
-        raise ModelError("`device` is 'cuda' but torch sees no GPU. Use 'cpu' or 'auto'.")
-    return torch.device("cuda" if available and device != "cpu" else "cpu")
-
-
 def _read(kind: Any, location: str, files: ModelFiles, dtype: str, **common: Any) -> Any:
     """The model with every tensor from its own files, or ModelError."""
-    with quiet(), _no_bar_of_gguf(), _refusing(location):
+    more: dict[str, Any] = {"use_safetensors": True}
+    if files.gguf:
+        # Since transformers can compute on packed blocks, dense weights must be asked for.
+        config = getattr(transformers, "GgufConfig", None)
+        more = {"quantization_config": config(dequantize=True)} if config else {}
+    with quiet(), _refusing(location):
         model, info = kind.from_pretrained(
             files.folder,
             dtype=dtype if dtype == "auto" else getattr(torch, dtype),
             output_loading_info=True,
             ignore_mismatched_sizes=True,  # to be refused below, by name
             **common,
-            **(_gguf_settings() if files.gguf else {"use_safetensors": True}),
+            **more,
         )
-    _require_complete(location, info)
+    for kind_of_fault, names in (
+        ("lacks", info["missing_keys"]),
+        ("has unknown", info["unexpected_keys"]),
+        ("has misshapen", [name for name, *_ in info["mismatched_keys"]]),
+    ):
+        if names:
+            some = ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
+            raise ModelError(
+                f"`{location}` {kind_of_fault} tensors ({len(names)}): {some}. It would run with "
+                "weights that are not its own. Use the complete checkpoint of this architecture."
+            )
     return model
 
 
@@ -380,29 +393,6 @@ def _refusing(location: str) -> Iterator[None]:
         raise ModelError(f"`{location}` cannot be loaded: {first_line(error)} {remedy}") from error
 
 
-class _LoadingInfo(TypedDict):
-    """The tensors of which transformers says that their loading went wrong, by name."""
-
-    mismatched_keys: Sequence[Sequence[str]]
-    missing_keys: Collection[str]
-    unexpected_keys: Collection[str]
-
-
-def _require_complete(location: str, info: _LoadingInfo) -> None:
-    mismatched = [name for name, *_ in info["mismatched_keys"]]
-    for kind, names in (
-        ("lacks", info["missing_keys"]),
-        ("has unknown", info["unexpected_keys"]),
-        ("has misshapen", mismatched),
-    ):
-        if names:
-            some = ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
-            raise ModelError(
-                f"`{location}` {kind} tensors ({len(names)}): {some}. It would run with weights "
-                "that are not its own. Use the complete checkpoint of this architecture."
-            )
-
-
 def _require_causal(location: str, model: Any) -> None:
     """Refuse a model whose logits after a token depend on what follows it.
 
@@ -410,55 +400,19 @@ def _require_causal(location: str, model: Any) -> None:
     """
     made = getattr(model.config, "architectures", None) or [type(model).__name__]
     decoder = getattr(model.config, "is_decoder", False)
-    if (all(name.endswith(_ENCODERS) for name in made) and not decoder) or _looks_ahead(
-        location, model
-    ):
+    looks_ahead = all(name.endswith(_ENCODERS) for name in made) and not decoder
+    if not looks_ahead and model.get_input_embeddings().num_embeddings >= 4:
+        with quiet(), _refusing(location), torch.no_grad():
+            pairs = (torch.tensor([[1, i]], device=model.device) for i in (2, 3))
+            first, other = (model(input_ids=ids).logits[0, 0].float() for ids in pairs)
+        rounding = 1e-4 if model.dtype == torch.float32 else 5e-2
+        looks_ahead = bool((first - other).abs().max() > rounding * first.abs().max())
+    if looks_ahead:
         raise ModelError(
             f"`{location}` is no causal language model ({', '.join(made)}): its logits after a "
             "token change with what follows. Name one that generates from left to right, such as "
             "a ...ForCausalLM."
         )
-
-
-def _looks_ahead(location: str, model: Any) -> bool:
-    """True if the logits after a token are others, beyond roundings, where another one follows."""
-    if model.get_input_embeddings().num_embeddings < 4:
-        return False
-    with quiet(), _refusing(location), torch.no_grad():
-        pairs = (torch.tensor([[1, i]], device=model.device) for i in (2, 3))
-        first, other = (model(input_ids=ids).logits[0, 0].float() for ids in pairs)
-    rounding = 1e-4 if model.dtype == torch.float32 else 5e-2
-    return bool((first - other).abs().max() > rounding * first.abs().max())
-
-
-@contextmanager
-def _no_bar_of_gguf() -> Iterator[None]:
-    """transformers draws this one whatever it was told of bars."""
-    reader: Any = importlib.import_module("transformers.modeling_gguf_pytorch_utils")
-    bar = reader.tqdm
-    reader.tqdm = lambda tensors, **_: tensors
-    try:
-        yield
-    finally:
-        reader.tqdm = bar
-
-
-def _gguf_settings() -> dict[str, object]:
-    # Since transformers can compute on packed blocks, dense weights must be asked for.
-    config = getattr(transformers, "GgufConfig", None)
-    return {"quantization_config": config(dequantize=True)} if config else {}
-
-
-def _strip_generation_config(model: Any) -> dict[str, Json]:
-    """Leave the model's token ids in its generation config; return what else was there."""
-    settings = model.generation_config.to_diff_dict()
-    kept = {key: value for key, value in settings.items() if key in _TOKEN_IDS}
-    model.generation_config = GenerationConfig(**kept)
-    return {
-        key: value
-        for key, value in sorted(settings.items())
-        if key not in _TOKEN_IDS | _HARMLESS and not key.startswith(("_", "output_"))
-    }
 
 
 def _ends(

@@ -1,8 +1,8 @@
-"""How a server is asked for outputs: settled at the start, from what it says and what it takes.
+"""The request fields of a server: negotiated at the start, from its statements and refusals.
 
 Servers have defaults of their own: llama.cpp keeps 40 tokens and cuts by min-p, and so does
 llama-cpp-python, which punishes repetition too; vLLM and transformers take those of the model's
-folder. Where one says what it is, each of these is sent to it at its neutral value, which its
+folder. If a server states its kind, each of these is sent to it at its neutral value, which its
 documentation says that it obeys. Any other is sent every such setting under the names that the
 common servers have for it, or those that its `/openapi.json` names; whether it obeys is not known.
 
@@ -21,7 +21,7 @@ from functools import partial
 from typing import Literal
 from urllib.parse import parse_qsl
 
-from leakbound.engines.answers import Answer, Asked, read_answer
+from leakbound.engines.answers import Answer, OutputRequest, read_answer
 from leakbound.engines.prompting import Prompting
 from leakbound.engines.server import Patience, RefusedError, Server
 from leakbound.errors import InputError, ModelError
@@ -66,12 +66,12 @@ Thinks = Literal["off", "no", "visibly", "hidden"]
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A server's statement of what it is.
+    """A server's statement of its kind.
 
     kind: `llama.cpp`, `vLLM` or `transformers`; empty where it does not say.
-    says: what of that tells one model and build from another.
+    says: the parts that distinguish models and builds.
     takes: the fields of a request, as its description names them; None: it has none.
-    neutral: what is sent beside every request.
+    neutral: the fields added to every request.
     """
 
     kind: str
@@ -85,7 +85,7 @@ class Statement:
         return cls(kind, says, neutral=_NEUTRAL[kind])
 
     def ways(self) -> Iterator[Statement]:
-        """How it is told to truncate nothing, the surest way first: what it refuses is left."""
+        """Yield the ways to request no truncation, the surest one first."""
         if self.kind:
             yield self
             return
@@ -96,13 +96,8 @@ class Statement:
             yield replace(self, neutral=every)
         yield self
 
-    @property
-    def seed_bits(self) -> int:
-        """How large a seed may be."""
-        return _WIDE if self.kind in ("vLLM", "transformers") else _NARROW
-
     def sampling(self, temperature: float) -> JsonObject:
-        """The fields that are sent beside a request at this temperature."""
+        """Return the fields added to a request at this temperature."""
         if self.kind != "transformers" or not temperature:
             return self.neutral
         return {**self.neutral, "generation_config": json.dumps(_SAMPLES, sort_keys=True)}
@@ -115,7 +110,11 @@ def statement_of(server: Server, model: str) -> Statement:
     props, version = _object(server.get(f"{root}/props")), _object(server.get(f"{root}/version"))
     says: dict[str, Json] = {"model": listed} if listed else {}
     if "build_info" in props or "default_generation_settings" in props:
-        return Statement.of("llama.cpp", {**says, "server": _llama(props)})
+        template, settings = props.get("chat_template"), props.get("default_generation_settings")
+        facts: dict[str, Json] = {name: props[name] for name in _OF_LLAMA if name in props}
+        facts["n_ctx"] = _object(settings).get("n_ctx")
+        facts["chat_template"] = hashlib.sha256(json.dumps(template).encode()).hexdigest()
+        return Statement.of("llama.cpp", {**says, "server": facts})
     if isinstance(version.get("version"), str):
         says["version"] = version["version"]
     described = _object(server.get(f"{root}/openapi.json"))
@@ -128,7 +127,7 @@ def statement_of(server: Server, model: str) -> Statement:
 
 
 def _fields(described: JsonObject) -> frozenset[str] | None:
-    """The fields of a request for a chat, by the description of an API; None where it tells none.
+    """The fields of a request for a chat, by the description of an API; None if it has none.
 
     As OpenAPI has it: the schema of the body, or those that it refers to.
     """
@@ -138,25 +137,6 @@ def _fields(described: JsonObject) -> frozenset[str] | None:
     for name in re.findall(r"#/components/schemas/([\w.-]+)", text):
         fields |= _object(_object(schemas.get(name)).get("properties")).keys()
     return frozenset(fields) if "messages" in fields else None
-
-
-def _llama(props: JsonObject) -> JsonObject:
-    """The properties of a llama.cpp server that tell one model and build from another."""
-    template = json.dumps(props.get("chat_template"))
-    facts = {name: props[name] for name in _OF_LLAMA if name in props}
-    settings = _object(props.get("default_generation_settings"))
-    digest = hashlib.sha256(template.encode()).hexdigest()
-    return {**facts, "n_ctx": settings.get("n_ctx"), "chat_template": digest}
-
-
-def require_listed(server: Server, model: str) -> None:
-    """Raise ModelError for a model that the server's list lacks; a server without a list passes."""
-    names = [entry.get("id") for entry in _models(server.get(f"{server.url}/models"))]
-    if names and model not in names:
-        raise ModelError(
-            f"`{server.url}` lists no model {model!r}. {suggestion(model, names)} Name a listed "
-            "model, or add --unlisted if the server knows this one."
-        )
 
 
 def _models(listing: Json) -> list[JsonObject]:
@@ -177,8 +157,8 @@ def _object(value: Json) -> JsonObject:
     return value if isinstance(value, Mapping) else {}
 
 
-_LENGTHS = ("max_tokens", "max_completion_tokens")  # not every server takes the same word
-_MOST = 16  # outputs a request: what is lost of one is lost of all
+LENGTHS = ("max_tokens", "max_completion_tokens")  # not every server takes the same word
+_MOST = 16  # outputs per request: one loss is a loss of all
 _STOPS = 4  # strings that a request may name; all are cut at, whether it names them or not
 _GREETING, _SHORTEST = "Say a word.", Decoding(max_new_tokens=1)
 _LOOKS = (Decoding(temperature=0, max_new_tokens=512), Decoding(max_new_tokens=512))
@@ -271,19 +251,19 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
-    """How one model of a server is asked.
+    """The way to request outputs of one model of a server.
 
     model: its name there.
-    chat: whether it is asked by messages, else by a text to go on with.
+    chat: True for messages, False for a text to complete.
     statement: what the server says it is.
     stated: what its answers say gave them.
     length: its word for the most tokens of an output.
     choices: outputs that a request may ask for.
     ignored: fields of replies that hold no part of an output, as the user states.
-    switch: what is sent to turn thoughts on or off.
+    switch: the fields that turn thoughts on or off.
     thinks: whether its greeting had a thought, "hidden" also if one of the trial was; "off": it has
         none, as it is told.
-    opened: whether the prompt opens that thought (see `Asked`).
+    opened: whether the prompt opens that thought (see `OutputRequest`).
     closes: whether the server closes a thought that reaches its budget.
     """
 
@@ -291,7 +271,7 @@ class Manner:
     chat: bool
     statement: Statement
     stated: Mapping[str, str | None] = field(default_factory=dict)
-    length: str = _LENGTHS[0]
+    length: str = LENGTHS[0]
     choices: int = 1
     ignored: frozenset[str] = frozenset()
     switch: JsonObject = field(default_factory=dict)
@@ -301,7 +281,7 @@ class Manner:
 
     @property
     def path(self) -> str:
-        """The path that is asked, below the server's URL."""
+        """The path of requests, below the server's URL."""
         return "chat/completions" if self.chat else "completions"
 
     def ask(
@@ -315,7 +295,7 @@ class Manner:
         again: bool = True,
     ) -> Answer:
         """The answer to a request for so many outputs, as `Server.post` has it."""
-        request = Asked(
+        request = OutputRequest(
             choices=choices,
             chat=self.chat,
             most=self.room(decoding),
@@ -343,7 +323,8 @@ class Manner:
             body[_BUDGET] = decoding.max_thinking_tokens
         if not decoding.greedy:
             digest = hashlib.sha256(key.encode()).digest()
-            body["seed"] = int.from_bytes(digest[:8]) >> (64 - self.statement.seed_bits)
+            bits = _WIDE if self.statement.kind in ("vLLM", "transformers") else _NARROW
+            body["seed"] = int.from_bytes(digest[:8]) >> (64 - bits)
         if decoding.stop:
             body["stop"] = list(decoding.stop[:_STOPS])
         return body
@@ -353,23 +334,28 @@ class Manner:
         return decoding.max_new_tokens if self.thinks == "off" else decoding.longest
 
     def question(self, text: str) -> Json:
-        """A text by itself, as this server is asked."""
+        """A text in the form that this server takes."""
         return [{"role": "user", "content": text}] if self.chat else text
 
 
 def settle(
     server: Server, model: str, chat: bool, options: Options, thinking: Thinking = "auto"
 ) -> Manner:
-    """How this model is asked, with the most outputs a request, at most `options.n`.
+    """Negotiate with a server: the most outputs per request, at most `options.n`.
 
-    Where the count of tokens does not cover all outputs of a request, one is asked for at a time:
-    else nothing would tell that some were cut. Raises ModelError for a server that takes no
+    If the count of tokens does not cover all outputs of a request, each request is for one:
+    else nothing would show that some were cut. Raises ModelError for a server that takes no
     request, and unless `options.unlisted` for a model that the server does not list.
     """
     statement = statement_of(server, model)
     lists_all = statement.kind != "transformers"  # which lists the hub's cache only
     if options.unlisted == "off" and lists_all:
-        require_listed(server, model)
+        names = [entry.get("id") for entry in _models(server.get(f"{server.url}/models"))]
+        if names and model not in names:
+            raise ModelError(
+                f"`{server.url}` lists no model {model!r}. {suggestion(model, names)} Name a "
+                "listed model, or add --unlisted if the server knows this one."
+            )
     manner = Manner(model=model, chat=chat, statement=statement, ignored=options.ignored)
     why: RefusedError | None = None
     for way in _attempts(manner, options.n):
@@ -387,7 +373,7 @@ def settle(
             return _with_thinking(server, way, thinking) if chat else way
     raise ModelError(
         f"`{server.url}` does not take a request for {manner.path} of {model!r}: {why}. Check the "
-        "model's name; a model without a chat template is asked with ?api=completions behind it."
+        "model's name; for a model without a chat template write ?api=completions behind it."
     ) from why
 
 
@@ -432,7 +418,7 @@ def _attempts(manner: Manner, most: int) -> Iterator[Manner]:
         while choices > 1:
             yield replace(base, choices=choices)
             choices //= 2
-        for length in _LENGTHS:
+        for length in LENGTHS:
             yield replace(base, length=length)
 
 
@@ -455,11 +441,11 @@ def require_offered(decoding: Decoding, *, thoughts: bool = True) -> None:
     )
     if others:
         raise InputError(
-            f"a chat endpoint draws by temperature and top-p alone, got {decoding.name!r}. Leave "
+            f"a chat endpoint draws by temperature and top-p only, got {decoding.name!r}. Leave "
             f"{' and '.join(others)} out."
         )
     if decoding.max_tokens is not None:
         raise InputError(
             f"max_tokens {decoding.max_tokens} bounds prompt and completion together, and a server "
-            "counts no prompt beforehand. Use --max-new-tokens."
+            "counts no prompt in advance. Use --max-new-tokens."
         )

@@ -1,6 +1,6 @@
 """How far a model's log-probabilities move with the shape of the batch they are computed in.
 
-The same prefix gets slightly different logits alone, in company, or read at once: other shapes,
+The same prefix gets slightly different logits in a row, in a batch, or read at once: other shapes,
 other orders of summation. A mass computed in one shape bounds the model's in any other only
 after each of its tokens has paid for that.
 """
@@ -34,7 +34,7 @@ Seen: TypeAlias = dict[Ids, list[torch.Tensor]]
 
 
 class Margin:
-    """The margin of one model, measured at need and kept until it is asked other prompts.
+    """The margin of one model, measured at need and kept until other prompts come.
 
     `context` is the most tokens that the model reads, None where that is not known; `prompts` are
     those that `value` was measured after, or will be.
@@ -77,12 +77,12 @@ def shape_margin(model: PrefixModel, prompts: Sequence[Ids] = ()) -> float:
 
     Eight times the largest difference of a logit after the same prefix; at least 4e-6. Measured
     after `prompts` (see `probed_prompts`) and two that are made up, and four tokens on along
-    likely continuations: in batches of 64, 7, 2 and 1 rows, short prompts beside long ones, where
-    they are long enough also read once for all of their rows; read alone, and together in pieces. A
+    likely continuations: in batches of 64, 7, 2 and 1 rows, short prompts with long ones, where
+    long enough also read once for all of their rows; read singly, and in pieces together. A
     maximum that was seen and widened, not one proved for every prefix. Infinite, so that nothing is
     exact, for weights of fewer than 32 bits and where logits are NaN in one shape but not in
     another, or everywhere. (A prompt after which they are NaN in every shape is a question that
-    fails by itself.)
+    fails on its own.)
 
     Why eight times: where no logit moves by more than ε, neither does their logsumexp, and a
     log-probability is a difference of the two; and the prefixes of a whole run move further than
@@ -91,17 +91,14 @@ def shape_margin(model: PrefixModel, prompts: Sequence[Ids] = ()) -> float:
     """
     if isinstance(model, CachedModel | RecomputedModel) and torch.finfo(model.dtype).bits < 32:
         return math.inf
-    probes = [*prompts, *_made_up(model.vocab_size)]
+    # tokens from everywhere in the vocabulary, that need make no sense
+    ids = np.arange(1, sum(_MADE_UP_LENGTHS) + 1) * _STRIDE % model.vocab_size
+    made_up = (tuple(part.tolist()) for part in np.split(ids, _MADE_UP_LENGTHS[:1]))
+    probes = [*prompts, *made_up]
     seen: Seen = defaultdict(list)
     paths = _walk_together(model, probes, seen)
     _read(model, [*probes, *paths[: len(probes)]], seen)
     return max(LEAST_MARGIN, _WIDER * _largest(seen))
-
-
-def _made_up(vocab_size: int) -> list[Ids]:
-    """Prompts of tokens from everywhere in the vocabulary, that need make no sense."""
-    ids = np.arange(1, sum(_MADE_UP_LENGTHS) + 1) * _STRIDE % vocab_size
-    return [tuple(part.tolist()) for part in np.split(ids, _MADE_UP_LENGTHS[:1])]
 
 
 def _walk_together(model: PrefixModel, prompts: Sequence[Ids], seen: Seen) -> list[Ids]:
@@ -116,7 +113,11 @@ def _walk_together(model: PrefixModel, prompts: Sequence[Ids], seen: Seen) -> li
     widest, *narrower = _ROWS
     handles = np.resize(roots, widest)
     starts = [prompts[row % len(prompts)] for row in range(widest)]
-    paths = _walk(model, handles, starts, _first_tokens(model, logits), seen)
+    row, count = np.arange(widest), len(logits)
+    ranked = _going_on(model, logits).argsort(dim=-1, descending=True, stable=True)
+    rank = row // count % (model.vocab_size - len(model.eos_token_ids))
+    likely = np.asarray(ranked.cpu().numpy()[row % count, rank])[None]
+    paths = _walk(model, handles, starts, likely, seen)
     onward = np.array([path[-_STEPS:] for path in paths]).T
     for rows in narrower:
         for first in range(0, max(len(prompts), rows), rows):
@@ -132,14 +133,6 @@ def _walk_together(model: PrefixModel, prompts: Sequence[Ids], seen: Seen) -> li
         model.cascade = usual
     model.release(roots)
     return paths
-
-
-def _first_tokens(model: PrefixModel, logits: torch.Tensor) -> NDArray[np.int64]:
-    """1 × rows: tokens that may come next, the likeliest ones of prompts that take turns."""
-    row, prompts = np.arange(_ROWS[0]), len(logits)
-    ranked = _going_on(model, logits).argsort(dim=-1, descending=True, stable=True)
-    rank = row // prompts % (model.vocab_size - len(model.eos_token_ids))
-    return np.asarray(ranked.cpu().numpy()[row % prompts, rank])[None]
 
 
 def _going_on(model: PrefixModel, logits: torch.Tensor) -> torch.Tensor:
@@ -172,7 +165,7 @@ def _walk(
 
 
 def _read(model: PrefixModel, prefixes: Sequence[Ids], seen: Seen) -> None:
-    """Note the logits after these, each alone, and together where their first halves are held."""
+    """Note the logits after these, each singly, and together where their first halves are held."""
     for ids in prefixes:
         alone, at_once = model.prefill([ids])
         model.release(alone)

@@ -1,4 +1,4 @@
-"""Models that do a job beside the one under test, opened by name: for scorers, rewriters, judges.
+"""Models other than the one under test: for scorers, rewriters and judges.
 
 A new one joins by a function `open(location, **loading) -> Chat` and one row of `CHATS`.
 """
@@ -43,13 +43,13 @@ _KEPT = 8  # models of each kind
 class OpenModels:
     """`Models` from folders and the hub; each is opened once per process, until its files change.
 
-    torch loads when the first model is asked for.
+    torch loads with the first model.
 
     Attributes:
         dtype: of the weights: "float32", "bfloat16", "float16", or "auto" as they are stored.
         device: "cpu", "cuda", or "auto": a GPU where there is one.
         trust_remote_code: run code that came with a chat model.
-        servers: the URLs of the only servers that may be asked.
+        servers: the URLs of the only servers that may get requests.
     """
 
     dtype: str = "float32"
@@ -73,7 +73,7 @@ class OpenModels:
         return _embed(name, _state(name), self.device)
 
     def classify(self, name: str) -> Classify:
-        """Open a classifier; code of its own is never run.
+        """Open a classifier; code that came with it is never run.
 
         Args:
             name: `KIND:where`, or a folder or hub name, see `open_classifier`.
@@ -114,7 +114,7 @@ class OpenModels:
 def open_scorer(spec: str, **loading: Any) -> Scorer:
     """Make the scorer that `spec` describes, connected to the model it names, if any.
 
-    A server in `spec` may be asked: write it yourself, never take it from a file of others.
+    A server in `spec` may get requests: write it yourself, never take it from a file of others.
 
     Args:
         spec: the scorer as it is written, see `make_scorer`.
@@ -196,7 +196,10 @@ class Conversations(Prompting):
         Returns:
             A mapping of `role` and `content` for each turn.
         """
-        spelled = _spelled(tokenizer)
+        added = [t for t in tokenizer.added_tokens_decoder.values() if t.content.strip()]
+        marks = {t.content.strip() for t in added if t.special or _BRACKETED.match(t.content)}
+        longest_first = sorted(marks, key=len, reverse=True)
+        spelled = re.compile("|".join(map(re.escape, longest_first))) if marks else None
         conversation = json.loads(question)
         return [{"role": role, "content": _words(text, spelled)} for role, text in conversation]
 
@@ -293,7 +296,7 @@ def open_chat(name: str, **loading: Any) -> Chat:
         The chat model.
 
     Raises:
-        InputError: a library that is not installed, a server's location that is none, or a model
+        InputError: a library that is not installed, an invalid location of a server, or a model
             that cannot hold a conversation.
         ModelError: a model that cannot be used.
     """
@@ -301,14 +304,6 @@ def open_chat(name: str, **loading: Any) -> Chat:
     if colon and engine in CHATS:
         return CHATS[engine](location, **loading)
     return CHATS["transformers"](name, **loading)
-
-
-def _spelled(tokenizer: Tokenizer) -> re.Pattern[str] | None:
-    """Finds the special tokens of a tokenizer, and other added ones in brackets, in a text."""
-    added = [token for token in tokenizer.added_tokens_decoder.values() if token.content.strip()]
-    marks = {t.content.strip() for t in added if t.special or _BRACKETED.match(t.content)}
-    longest_first = sorted(marks, key=len, reverse=True)
-    return re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
 
 def _words(text: str, spelled: re.Pattern[str] | None) -> str:

@@ -8,7 +8,7 @@ broken answer, one of n that did not come) stays lost: it is `missing`, and coun
 in upper bounds and as none in lower ones, since its text may be the reason. Every output that came
 is kept, also a filtered or empty one, with the way it ended (see `answers`). What
 came is kept (see `Keeps`), and a request is kept as lost before it is sent, until it comes: so a
-command that was stopped asks for the rest alone, and what was under way is lost, since long or
+command that was stopped requests only the rest, and what was under way is lost, since long or
 hanging answers are under way more often than others. A query all of whose requests are refused is a
 Failure: nothing is claimed of it.
 
@@ -29,7 +29,7 @@ from itertools import count
 from typing import Any
 
 from leakbound.engines.addresses import located
-from leakbound.engines.answers import Answer, has_thought
+from leakbound.engines.answers import has_thought
 from leakbound.engines.manner import Manner, Options, require_offered, settle
 from leakbound.engines.prompting import Prompting
 from leakbound.engines.server import Client, LostError, NoReplyError, Patience, RefusedError, Server
@@ -87,8 +87,8 @@ class _Came:
 class ServedEngine:
     """Draws from a model behind a server; see `Generate` and `Keeps` for the contracts.
 
-    Nothing is sent before the first use. Then the server says what it is, it is settled how it is
-    asked, and unless that is left out it is tried (see `trial`).
+    Nothing is sent before the first use. Then the server states its kind, the fields are
+    negotiated, and unless that is left out the server is tried (see `trial`).
 
     Args:
         location: `URL#MODEL`, or with options `URL#MODEL?name=value&…`.
@@ -97,7 +97,7 @@ class ServedEngine:
             busy server is waited for, are options of the location. After 12 requests in a row
             without an answer no other is sent.
     Raises:
-        InputError: a location that is none, options that there are not, and those that contradict
+        InputError: an invalid location, unknown options, and those that contradict
             the prompting.
     """
 
@@ -144,8 +144,22 @@ class ServedEngine:
 
     @property
     def fingerprint(self) -> JsonObject:
-        """Where the model is, what its server says of it, and all that is sent beside a query."""
+        """Where the model is, what its server states, and all fields added to a query."""
         manner, prompting = self._manner, self.prompting
+        heeds = "heeds the decoding and the neutral settings that it"
+        confirmed = bool(manner.statement.kind)
+        assumes = [  # none of it can be checked from here
+            "the model stays the one that its server names",
+            f"the server {heeds} is sent"
+            if confirmed
+            else f"the server {heeds} was sent, not confirmed",
+            "it draws each output by itself",
+            "what it turns away (429, 503) it has not drawn",
+        ]
+        if ignored := sorted(self.options.ignored):
+            assumes.append(f"the fields {', '.join(ignored)} of its replies hold no output")
+        if self.options.probe == "off":
+            assumes.append("it draws: it was not tried")
         facts = {"opened by the prompt": manner.opened, "closed at their budget": manner.closes}
         thoughts: list[Json] = [fact for fact, is_so in facts.items() if is_so]
         return {
@@ -165,29 +179,15 @@ class ServedEngine:
             **({"thoughts": thoughts} if thoughts else {}),
             "probe": self.options.probe,
             "repeatable": False,
-            "confirmed": bool(manner.statement.kind),
-            "assumes": self._assumed(manner),
+            "confirmed": confirmed,
+            "assumes": [*assumes],
         }
-
-    def _assumed(self, manner: Manner) -> list[str]:
-        """The assumptions that cannot be checked from here: see `Fingerprint.assumes`."""
-        confirmed = "heeds the decoding and the neutral settings that it is sent"
-        unconfirmed = "heeds the decoding and the neutral settings that it was sent, not confirmed"
-        claims = [
-            "the model stays the one that its server names",
-            f"the server {confirmed if manner.statement.kind else unconfirmed}",
-            "it draws each output by itself",
-            "what it turns away (429, 503) it has not drawn",
-        ]
-        if ignored := sorted(self.options.ignored):
-            claims.append(f"the fields {', '.join(ignored)} of its replies hold no output")
-        return claims if self.options.probe == "on" else [*claims, "it draws: it was not tried"]
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
         """Refuse what the protocol cannot say: nothing is sent.
 
         Args:
-            queries: what is to be asked.
+            queries: those to be drawn.
             decoding: the distribution to draw from.
 
         Raises:
@@ -212,7 +212,7 @@ class ServedEngine:
         """Yield one Sample or Failure for each query.
 
         Args:
-            queries: what is asked.
+            queries: those to be drawn.
             decoding: the distribution to draw from.
             draws: which draws of each query, and what keys them.
 
@@ -284,17 +284,11 @@ class ServedEngine:
             server.each(ask, waiting, take, stop=server.cut)
         if failed:
             raise self.client.left(failed, len(waiting)) from failed[0]
-        return self._settle_refused(refused, came)
-
-    def _settle_refused(
-        self, refused: dict[_Request, RefusedError], came: dict[str, dict[int, _Came]]
-    ) -> dict[str, RefusedError]:
-        """Why queries were refused altogether; of one that was not, the refused draws are lost."""
         answered = {
             job.query.id for job in refused if any(got.outputs for got in came[job.key].values())
         }
         for request in refused:
-            if request.query.id in answered:
+            if request.query.id in answered:  # the query was not refused: these draws are lost
                 came[request.key][request.number] = self._lose(request)
             else:
                 self._keep(request, _Came(number=request.number))
@@ -319,9 +313,15 @@ class ServedEngine:
         except NoReplyError as error:
             self._keep(request, _Came(number=request.number))
             return error
-        self._require_begun(server, answer)
+        if answer.stated != (begun := self._manner.stated):
+            server.abandon()
+            raise IncompleteError(
+                f"{self.name!r} now answers as {_named(answer.stated)}, and was begun as "
+                f"{_named(begun)}: nothing of the new one is kept. Restore the model and run the "
+                "same command again, or name another --out."
+            )
         server.heard()
-        outputs, tokens = answer.outputs, answer.tokens or 0
+        outputs = answer.outputs
         if answer.opened and not self._manner.opened:
             self._note(
                 "outputs close a thought that their prompt opened, as the greeting did not show: "
@@ -339,12 +339,11 @@ class ServedEngine:
                 "empty outputs, so these are missing: write ?n=1 behind the model's name to have "
                 "each output counted"
             )
-        missed = request.choices - len(outputs)
         result = _Came(
             number=request.number,
             outputs=outputs,
-            lost=missed,
-            tokens=tokens,
+            lost=request.choices - len(outputs),
+            tokens=answer.tokens or 0,
             opened=answer.opened,
             prompt_tokens=answer.prompt_tokens,
         )
@@ -358,17 +357,6 @@ class ServedEngine:
         """Keep what came of a request, in place of what was kept of it."""
         self.kept.put(request.key, to_json(came))
         return came
-
-    def _require_begun(self, server: Server, answer: Answer) -> None:
-        """Refuse an answer of another model than the one that was begun with."""
-        begun = self._manner.stated
-        if answer.stated != begun:
-            server.abandon()
-            raise IncompleteError(
-                f"{self.name!r} now answers as {_named(answer.stated)}, and was begun as "
-                f"{_named(begun)}: nothing of the new one is kept. Restore the model and run the "
-                "same command again, or name another --out."
-            )
 
     def _result(
         self,
@@ -437,7 +425,7 @@ class ServedEngine:
 
     @cached_property
     def _manner(self) -> Manner:
-        """How the server is asked; ModelError where a trial shows that it does not draw."""
+        """The negotiated requests; ModelError if a trial shows that the server does not draw."""
         try:
             with self.client.server() as server:
                 server.waits = self._waits

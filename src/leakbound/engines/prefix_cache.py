@@ -9,7 +9,7 @@ works unchanged. Rows end at the same key column and begin at different ones, so
 here: causal, and sliding where the model's layers are.
 
 On a processor a few rows at a time gather and attend, as many as its cache holds. Where prompts are
-long and rows many (`Cascade`), rows gather what they generated alone, and a prompt's keys and
+long and rows many (`Cascade`), rows gather only what they generated, and a prompt's keys and
 values are read once for all of its rows (see `cascade`).
 
 Whether a model follows either contract is not assumed but tried (`branching`); where it does not,
@@ -45,7 +45,7 @@ _BACKENDS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBack
 
 @dataclass(frozen=True, slots=True)
 class Cascade:
-    """When the keys of prompts are read once for all of their rows: known from shapes alone.
+    """When the keys of prompts are read once for all of their rows: known from shapes only.
 
     tokens: of the longest prompt among the rows, at least.
     rows: a prompt, on average, at least.
@@ -155,7 +155,7 @@ class CachedModel:
         return prompts
 
     def _read(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
-        """Read prompts at once; alone, where a key or value is not finite and would spoil others'.
+        """Read prompts at once; singly, where a key or value is not finite and would spoil others'.
 
         What was spoiled is remembered for nobody.
         """
@@ -250,7 +250,11 @@ class CachedModel:
     ) -> tuple[dict[str, Any], list[torch.Tensor]]:
         """The model's inputs; and the slots and the others on its device, all at once."""
         positions = self._tree.length[slots] - 1
-        ids, places, *tensors = _on_device(self._model.device, tokens, positions, slots, *others)
+        arrays = (tokens, positions, slots, *others)  # of integers: one transfer for all
+        joined = np.concatenate([array.ravel() for array in arrays])
+        whole = torch.as_tensor(joined, device=self._model.device)
+        parts = zip(torch.split(whole, [array.size for array in arrays]), arrays, strict=True)
+        ids, places, *tensors = (part.view(array.shape) for part, array in parts)
         return {
             "input_ids": ids,
             "position_ids": places,
@@ -359,9 +363,10 @@ class _Gathered(Cache):  # type: ignore[misc]
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """File the new tokens' keys and values; return each row's whole past.
 
-        Where rows attend by what is offered, return the new ones alone.
+        Where rows attend by what is offered, return only the new ones.
         """
-        new = _packed(key_states, value_states)
+        pair = (x.transpose(1, 2).flatten(2) for x in (key_states, value_states))
+        new = torch.cat([*pair], dim=2).flatten(0, 1)  # tokens × width
         pool = self._pool(layer_idx, new)
         pool[self._slots.flatten()] = new
 
@@ -434,11 +439,6 @@ def layer_masks(
     return {kind: mask(windows[kind]) for kind in set(kinds)}
 
 
-def _packed(keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """Tokens × width, from keys and values that are batch × heads × tokens × dim each."""
-    return torch.cat([x.transpose(1, 2).flatten(2) for x in (keys, values)], dim=2).flatten(0, 1)
-
-
 def _unpacked(
     seen: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, shape: Sequence[int]
 ) -> KeysValues:
@@ -449,13 +449,6 @@ def _unpacked(
         part.view(*shape, like.shape[1], like.shape[3]).transpose(-3, -2) for part, like in pairs
     )
     return first, second
-
-
-def _on_device(device: torch.device, *arrays: NDArray[np.int64]) -> list[torch.Tensor]:
-    """Arrays of integers in the device's memory, by one transfer for all."""
-    whole = torch.as_tensor(np.concatenate([array.ravel() for array in arrays]), device=device)
-    parts = torch.split(whole, [array.size for array in arrays])
-    return [part.view(array.shape) for part, array in zip(parts, arrays, strict=True)]
 
 
 def _last_logits(model: Any, **inputs: Any) -> torch.Tensor:

@@ -5,7 +5,7 @@ reaches less than half the rate of oneDNN, a part of torch too. oneDNN reads the
 lie, so nothing is packed, kept twice, or left behind where weights change. A call of it takes some
 ten to forty microseconds more: small products stay with MKL. Without AVX-512 MKL is as fast or
 faster, but where the weights are many. Which way a product goes follows from its shape and these
-vectors alone, so that draws come again. Last bits of logits move as they do with the shape of a
+vectors only, so that draws come again. Last bits of logits move as they do with the shape of a
 batch, and the margin of exact masses is measured with them.
 """
 
@@ -28,7 +28,7 @@ class Products:
     """How the linear layers of a model multiply within `applied`: by oneDNN where they are large.
 
     Elsewhere, in training say, they are as they were. Layers of other kinds, of other types than
-    float32 or on another device are left alone, and all where torch has no oneDNN.
+    float32 or on another device stay as they are, and all where torch has no oneDNN.
     """
 
     def __init__(self, model: torch.nn.Module) -> None:
@@ -37,7 +37,7 @@ class Products:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """Multiply by oneDNN what is large."""
+        """Multiply large products by oneDNN."""
         try:
             for own, product in self._ways:
                 own["forward"] = product  # found before the class's

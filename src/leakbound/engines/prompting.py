@@ -20,15 +20,15 @@ from leakbound.errors import InputError, ModelError
 from leakbound.types import Compat, Decoding, Json, JsonObject, Query, Thinking, from_json
 from leakbound.types.decoding import require
 
-Asked: TypeAlias = Query | str
-"""A query, with the prefix and the examples it may have, or a question by itself."""
+Question: TypeAlias = Query | str
+"""A query, with its prefix and examples if it has them, or the text of a question."""
 
 BASE_TEMPLATE = "Question: {question}\nAnswer: "
 _PLACEHOLDER = "{question}"
 _BLANK = " "
 _GAP = "\n\n"  # between one example and what follows it
 _TOKENISATION = "joint"  # in fingerprints, so that runs by another rule are another model's
-_BESIDE = ("family", "tokenisation")  # what `describe` tells beside the fields
+_NOT_FIELDS = ("family", "tokenisation")  # what `describe` adds to the fields
 _MARK = "leakbound-mark"
 TRAINED = "leakbound_thinking"
 """The entry of a tokenizer's config that says whether its model was trained to think."""
@@ -57,24 +57,24 @@ class Prompting:
     question into `template`.
 
     `compat` "openunlearning" asks and masks as that framework does. A plain prompt keeps its
-    trailing blank where it is generated from. As many tokens as the prompt has by itself are not
-    scored, so an answer's first may be among them; what follows the end of a turn is scored, and
-    an EOS token after it. Tokens with the id of the pad token are hidden from those after them
-    wherever they stand, ends of turns too (its issue 128): published numbers of Llama 3 depend on
-    it.
+    trailing blank where it is generated from. As many tokens as the prompt has without an answer
+    are not scored, so an answer's first may be among them; what follows the end of a turn is
+    scored, and an EOS token after it. Tokens with the id of the pad token are hidden from those
+    after them in every place, ends of turns too (its issue 128): published numbers of Llama 3
+    depend on it.
 
     Attributes:
         template: the plain prompt, with {question} where the question goes (None: `BASE_TEMPLATE`).
         system: the chat's system message (None: `default_system`).
-        default_system: used where `system` is None, except for families that are asked without one
+        default_system: used where `system` is None, except for families that get none
             (see `FAMILIES`); None: no system message.
         chat: True insists on the chat template, False on the plain prompt; None: by the tokenizer.
         compat: "openunlearning" (see above), or None: nothing of another framework.
         end_token: the text of the token that ends an output, in addition to the model's own (None:
             for a chat, the end of turn of its template; for a plain prompt, none).
         thinking: of chat models that mark their thoughts. "off" ends every prompt with an empty
-            thought, "on" leaves it to the template, which is told so; "auto": as the model was
-            trained by leakbound, else as its template does when it is told nothing.
+            thought, "on" leaves it to the template, which is informed; "auto": as the model was
+            trained by leakbound, else as its template does without a setting.
 
     Raises:
         InputError: a `template` without {question}, or another word for `thinking`.
@@ -117,7 +117,7 @@ class Prompting:
             )
         return has_template and self.chat is not False
 
-    def encode(self, tokenizer: Tokenizer, question: Asked) -> list[int]:
+    def encode(self, tokenizer: Tokenizer, question: Question) -> list[int]:
         """Token ids of the generation prompt for a question, without a trailing blank.
 
         The prefix of a query opens the answer for the model: it follows the prompt. The questions
@@ -127,7 +127,7 @@ class Prompting:
 
         Args:
             tokenizer: the tokenizer of the model.
-            question: a query, or a question by itself.
+            question: a query, or the text of a question.
 
         Returns:
             The token ids.
@@ -144,11 +144,11 @@ class Prompting:
         text = self._opened(tokenizer, query).rstrip(_BLANK)
         return [*self._head(tokenizer), *tokenizer.encode(text, add_special_tokens=False)]
 
-    def text(self, question: Asked) -> str:
+    def text(self, question: Question) -> str:
         """The plain prompt, for an engine that sends text to a server: without a trailing blank.
 
         Args:
-            question: a query, or a question by itself.
+            question: a query, or the text of a question.
 
         Returns:
             The prompt; with `compat` it keeps its trailing blank.
@@ -156,12 +156,12 @@ class Prompting:
         opened = self._plainly(_query(question))
         return opened.rstrip(_BLANK) if self.compat is None else opened
 
-    def locate(self, tokenizer: Tokenizer, question: Asked) -> tuple[list[int], tuple[int, int]]:
+    def locate(self, tokenizer: Tokenizer, question: Question) -> tuple[list[int], tuple[int, int]]:
         """Encode a question, and find where in its prompt it stands.
 
         Args:
             tokenizer: the tokenizer of the model.
-            question: a query, or a question by itself.
+            question: a query, or the text of a question.
 
         Returns:
             `encode`'s token ids, and from where to where in them the question itself stands.
@@ -188,11 +188,17 @@ class Prompting:
             InputError: as `encode`.
             ModelError: as `encode`.
         """
-        elsewhere = replace(_query(_ELSEWHERE), prefix=prefix)
-        return _where_they_differ(ids, self.encode(tokenizer, elsewhere))
+        other = self.encode(tokenizer, replace(_query(_ELSEWHERE), prefix=prefix))
+
+        def common(first: Sequence[int], second: Sequence[int]) -> int:
+            pairs = zip(first, second, strict=False)
+            return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+        start = common(ids, other)
+        return start, len(ids) - common(ids[start:][::-1], other[start:][::-1])
 
     def join(
-        self, tokenizer: Tokenizer, question: Asked, answer: str, thought: str | None = None
+        self, tokenizer: Tokenizer, question: Question, answer: str, thought: str | None = None
     ) -> Joined:
         """The prompt with `answer` and its end token after it, as they are trained on and read.
 
@@ -201,7 +207,7 @@ class Prompting:
 
         Args:
             tokenizer: the tokenizer of the model.
-            question: a query, or a question by itself.
+            question: a query, or the text of a question.
             answer: the text of the answer.
             thought: the text of the thought before it, which counts to the answer's tokens (None:
                 there is none).
@@ -210,7 +216,7 @@ class Prompting:
             The tokens of prompt and answer.
 
         Raises:
-            InputError: nothing is left of prompt or answer, a tokenizer that tells no offsets
+            InputError: nothing is left of prompt or answer, a tokenizer without offsets
                 merges the two, a thought where there can be none, or what `encode` refuses.
             ModelError: as `encode`, or a tokenizer without an end token.
         """
@@ -222,7 +228,12 @@ class Prompting:
             self._require_thinking(tokenizer, query)
             finished = f"{opened}{marks_of(tokenizer).lead(opened, thought)}{answer}"
         if self.compat is not None:
-            joined = rule._masked(tokenizer, opened, finished)
+            # as many tokens as the prompt has without an answer are taken off
+            ids = rule._as_it_stands(tokenizer, finished)
+            if ids[-1:] != [_eos(tokenizer)]:
+                ids.append(_eos(tokenizer))
+            size = len(rule._as_it_stands(tokenizer, opened))
+            joined = Joined(tuple(ids[:size]), tuple(ids[size:]))
         else:
             before, after = split_at(tokenizer, finished, len(opened.rstrip(_BLANK)))
             ended = self._ended(tokenizer, after)
@@ -234,12 +245,14 @@ class Prompting:
             )
         return joined
 
-    def output(self, tokenizer: Tokenizer, question: Asked, answer: str) -> tuple[int, ...] | None:
+    def output(
+        self, tokenizer: Tokenizer, question: Question, answer: str
+    ) -> tuple[int, ...] | None:
         """The tokens of `answer` as an output of the prompt that `encode` gives, end included.
 
         Args:
             tokenizer: the tokenizer of the model.
-            question: a query, or a question by itself.
+            question: a query, or the text of a question.
             answer: the text of the answer.
 
         Returns:
@@ -353,7 +366,7 @@ class Prompting:
             InputError: a description with a setting that is not known, or has another type.
         """
         stated = description if isinstance(description, Mapping) else {}
-        rule = {name: value for name, value in stated.items() if name not in _BESIDE}
+        rule = {name: value for name, value in stated.items() if name not in _NOT_FIELDS}
         return from_json(cls, rule, "the prompting of the fingerprint")
 
     def system_for(self, tokenizer: Tokenizer) -> str | None:
@@ -386,9 +399,12 @@ class Prompting:
         now = self._thinking(tokenizer)
         if now != trained:
             return [f"thinking is {now}, and the model was trained with thinking {trained}"]
-        if now == "off" and replace(self, thinking="on")._leaves_open(tokenizer):
-            return ["thinking is off, as in training; its chat template would let the model think"]
-        return []
+        if now != "off":
+            return []
+        opened = replace(self, thinking="on")._opened(tokenizer, _query(_ELSEWHERE))
+        thinks = bool(marks_of(tokenizer).skip(opened))
+        note = "thinking is off, as in training; its chat template would let the model think"
+        return [note] if thinks else []
 
     def record(self, tokenizer: Tokenizer) -> None:
         """Write into a tokenizer whether its model was trained to think, for "auto" to find.
@@ -398,10 +414,6 @@ class Prompting:
         """
         if self._may_think(tokenizer):
             tokenizer.init_kwargs[TRAINED] = self._thinking(tokenizer)
-
-    def _leaves_open(self, tokenizer: Tokenizer) -> bool:
-        """Whether prompts leave it to the model to think."""
-        return bool(marks_of(tokenizer).skip(self._opened(tokenizer, _query(_ELSEWHERE))))
 
     def _may_think(self, tokenizer: Tokenizer) -> bool:
         """Whether prompts can say that the model thinks or does not: chats with marks of it."""
@@ -428,7 +440,7 @@ class Prompting:
             )
 
     def turns(self, tokenizer: Tokenizer, question: str) -> list[dict[str, str]]:
-        """The part of the conversation that `question` stands for: one turn of the user.
+        """The turns of a question: one turn of the user.
 
         Args:
             tokenizer: the tokenizer of the model.
@@ -485,7 +497,7 @@ class Prompting:
             kept = text.startswith(start) and answer.strip() in text[len(start) :]
             if kept or self.compat is not None:
                 return text
-        if self.compat is None and not answer[:1].strip():  # nothing, or with a blank of its own
+        if self.compat is None and not answer[:1].strip():  # nothing, or it begins with a blank
             return start + answer
         return f"{opened}{marks.lead(opened)}{answer}"
 
@@ -495,14 +507,6 @@ class Prompting:
         if self.uses_chat(tokenizer) and end in ids:
             return ids[: len(ids) - ids[::-1].index(end)]
         return ids if ids[-1:] == [end] else [*ids, end]
-
-    def _masked(self, tokenizer: Tokenizer, opened: str, finished: str) -> Joined:
-        """See `compat`: as many tokens as the prompt has alone are taken off the finished text."""
-        ids = self._as_it_stands(tokenizer, finished)
-        if ids[-1:] != [_eos(tokenizer)]:
-            ids.append(_eos(tokenizer))
-        alone = len(self._as_it_stands(tokenizer, opened))
-        return Joined(tuple(ids[:alone]), tuple(ids[alone:]))
 
     def _as_it_stands(self, tokenizer: Tokenizer, text: str) -> list[int]:
         """The tokens of a text with whatever the tokenizer adds; a rendered chat has it already."""
@@ -527,7 +531,7 @@ class Prompting:
         return [*turns, *self.turns(tokenizer, query.text)]
 
 
-def _query(query: Asked) -> Query:
+def _query(query: Question) -> Query:
     return Query(id=query, prompt_id=query, text=query) if isinstance(query, str) else query
 
 
@@ -546,17 +550,6 @@ def _eos(tokenizer: Tokenizer) -> int:
     return int(tokenizer.eos_token_id)
 
 
-def _where_they_differ(ids: Sequence[int], other: Sequence[int]) -> tuple[int, int]:
-    """From where to where `ids` stand apart from `other` between a common start and end."""
-
-    def common(pairs: Sequence[tuple[int, int]]) -> int:
-        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-    start = common([*zip(ids, other, strict=False)])
-    tails = list(zip(reversed(ids[start:]), reversed(other[start:]), strict=False))
-    return start, len(ids) - common(tails)
-
-
 def bos_ids(tokenizer: Tokenizer) -> list[int]:
     """The BOS token, if the tokenizer begins texts with it.
 
@@ -564,7 +557,7 @@ def bos_ids(tokenizer: Tokenizer) -> list[int]:
         tokenizer: the tokenizer of the model.
 
     Returns:
-        Its id alone, or nothing.
+        Its id, or nothing.
     """
     # Whatever else a tokenizer adds (some end every text with EOS) is no part of a prompt.
     added = tokenizer.encode("", add_special_tokens=True)[:1]
@@ -590,10 +583,10 @@ def _end_of_turn(tokenizer: Tokenizer) -> int | None:
 def require_room(
     query: Query, length: int, decoding: Decoding, limit: int | None, larger: str = ""
 ) -> None:
-    """Raise InputError for a query that does not fit a context beside its completion.
+    """Raise InputError for a query that does not fit a context together with its completion.
 
     Args:
-        query: what is asked.
+        query: the query.
         length: its tokens.
         decoding: how long a completion may be.
         limit: tokens of the context (None: any number).

@@ -6,25 +6,41 @@ import math
 import os
 import socket
 import time
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from leakbound.engines.crew import HiredCrew, Task, Worker, WorkerLostError
-from leakbound.errors import InputError, needing
-from leakbound.types import Crew
+from leakbound.errors import IncompleteError, InputError, needing
+from leakbound.types import Crew, Opener
+
+J = TypeVar("J")
+R = TypeVar("R")
+T = TypeVar("T")
 
 LOCAL = "local"
 _ANSWERS = 5.0  # seconds until a cluster is taken to be not there
-_STORE = 128 << 20  # bytes of the object store that a cluster of this machine alone gets
+_STORE = 128 << 20  # bytes of the object store that a cluster of only this machine gets
 _SETTINGS = ("HF_HUB_OFFLINE",)  # of the environment, that workers take over
 _MOST_GPUS = 1 << 10  # of one machine
 _SLACK = 1e-9  # thirds of a GPU make a whole one
+_MOST_LOSSES = 5  # workers that one job may lose: after more, the job itself kills them
+_PATIENCE = 600.0  # seconds without any worker
+_LOOK = 1.0  # seconds between two looks for room
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A job as it is sent to a worker, with the way to open its model."""
+
+    opener: Opener[Any]
+    do: Callable[[Any, Any], Any]
+    job: Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Need:
+class WorkerShare:
     """The share of a machine that a worker takes."""
 
     cpus: int
@@ -45,13 +61,13 @@ class _Need:
 class RayWorkers:
     """Workers of a Ray cluster, each a process with the model open.
 
-    A worker that is lost, with its machine or alone, loses no more than what it was doing, which
-    another does again; machines that join the cluster get workers while there is work.
+    A lost worker, or a lost machine, loses no more than the jobs under way, which
+    other workers do again; machines that join the cluster get workers while there is work.
     Where Ray is initialised already, that cluster is taken.
 
     Attributes:
         address: of a running cluster, "auto" for the one that this machine is in, or "local":
-            one that lasts as long as the call, on this machine alone.
+            one that lasts as long as the call, on this machine only.
         most: workers at a time (None: all that there is room for).
         gpus: of each worker; with 0.5, two share one (None: 1 where the cluster has any).
         threads: of each worker on its CPUs. The same number gives the same completions as one
@@ -93,7 +109,7 @@ class RayWorkers:
         if begun:
             _begin(ray, self.address)
         try:
-            crew = HiredCrew(_RayCluster(ray, self._need(ray)), most=self.most)
+            crew = RayCrew(ray, self._need(ray), self.most)
             try:
                 yield crew
             finally:
@@ -102,17 +118,18 @@ class RayWorkers:
             if begun:
                 ray.shutdown()
 
-    def _need(self, ray: Any) -> _Need:
+    def _need(self, ray: Any) -> WorkerShare:
         """The share that each worker takes; InputError where the cluster has no room for one."""
         machines = _machines(ray)
         gpus = self.gpus
         if gpus is None:
             gpus = 1.0 if any(machine.get("GPU") for machine in machines) else 0.0
-        need = _Need(cpus=self.threads, gpus=gpus)
+        need = WorkerShare(cpus=self.threads, gpus=gpus)
         if not any(need.fits(machine) for machine in machines):
+            resources = [f"{m.get('CPU', 0):g} CPU, {m.get('GPU', 0):g} GPU" for m in machines]
             raise InputError(
                 f"no machine of the Ray cluster has room for a worker of {need}: they have "
-                f"{'; '.join(map(_described, machines)) or 'nothing'}. Ask for less, or add a "
+                f"{'; '.join(resources) or 'nothing'}. Ask for less, or add a "
                 "machine."
             )
         return need
@@ -140,70 +157,169 @@ def _machines(ray: Any) -> list[Mapping[str, float]]:
     return [node["Resources"] for node in ray.nodes() if node["Alive"]]
 
 
-def _described(machine: Mapping[str, float]) -> str:
-    return f"{machine.get('CPU', 0):g} CPU, {machine.get('GPU', 0):g} GPU"
+class Worker:
+    """A worker, in its own process: it opens each thing that it needs once."""
 
-
-class _Actor(Worker):
-    """A worker as Ray starts it, in a process of its own."""
-
-    def __init__(self, threads: int, settings: Mapping[str, str]) -> None:
-        super().__init__()
-        os.environ.update(settings)
-        os.environ["OMP_NUM_THREADS"] = str(threads)  # read when torch loads, with the model
+    def __init__(self) -> None:
+        self._open: dict[Opener[Any], Any] = {}
 
     def stand(self) -> None:
-        """Done once the worker can be asked."""
+        """Do nothing: once this is done, the worker has started."""
+
+    def do(self, tasks: Sequence[Task]) -> Any:
+        """Do some tasks in turn.
+
+        Returns:
+            The result of the last one.
+        """
+        result = None
+        for task in tasks:
+            if task.opener not in self._open:
+                self._open[task.opener] = task.opener.open()
+            result = task.do(self._open[task.opener], task.job)
+        return result
 
 
-class _RayCluster:
-    """See `Cluster`: a worker is a handle of an actor, a ticket the reference of a result."""
+class RayCrew:
+    """See `Crew`. Each worker is an actor of Ray; they are hired while there is room.
 
-    def __init__(self, ray: Any, need: _Need) -> None:
-        self._ray, self._need = ray, need
-        self._actor = ray.remote(_Actor).options(
+    A job whose worker is lost goes to another worker. Ray's restarts are off: an actor that
+    restarts waits for room together with its job, even if other workers are idle.
+
+    Args:
+        ray: the library, initialised.
+        need: the share of a machine that a worker takes.
+        most: workers at a time (None: all that there is room for).
+        look: seconds between two looks for room.
+        patience: seconds without a worker after which IncompleteError is raised.
+    """
+
+    def __init__(
+        self,
+        ray: Any,
+        need: WorkerShare,
+        most: int | None = None,
+        *,
+        look: float = _LOOK,
+        patience: float = _PATIENCE,
+    ) -> None:
+        self._ray, self._need, self._most = ray, need, most
+        self._look, self._patience = look, patience
+        settings = {name: os.environ[name] for name in _SETTINGS if name in os.environ}
+        self._actor = ray.remote(Worker).options(
             num_cpus=need.cpus,
             num_gpus=need.gpus,
-            max_restarts=0,  # whoever gives out the work hires another, and does it again
+            max_restarts=0,
             scheduling_strategy="SPREAD",
+            runtime_env={"env_vars": {**settings, "OMP_NUM_THREADS": str(need.cpus)}},
         )
-        self._settings = {name: os.environ[name] for name in _SETTINGS if name in os.environ}
-        errors = ray.exceptions
-        self._losses = (
-            errors.RayActorError,
-            errors.WorkerCrashedError,
-            errors.NodeDiedError,
-            errors.ObjectLostError,
-            errors.OutOfMemoryError,
-        )
+        self._starting: dict[Any, Any] = {}  # ticket -> worker
+        self._idle: list[Any] = []
+        self._prepared: dict[Any, int] = {}  # worker -> preparations that it was sent
+        self._preparations: dict[tuple[Opener[Any], Any], tuple[int, Task]] = {}
+        self._count = 0  # of preparations
+        self._looked = self._seen = -math.inf  # the last look; a worker, or the begin of the work
+        self._why = "the cluster is busy"
 
-    def room(self) -> int:
-        return sum(map(self._need.fits, _machines(self._ray)))
-
-    def hire(self) -> tuple[Hashable, Hashable]:
-        worker = self._actor.remote(self._need.cpus, self._settings)
-        return worker, worker.stand.remote()
-
-    def send(self, worker: Any, task: Task) -> Hashable:
-        ticket: Hashable = worker.do.remote(task)
-        return ticket
-
-    def wait(self, tickets: Sequence[Any], seconds: float) -> Sequence[Hashable]:
-        if not tickets:
-            time.sleep(seconds)
-            return []
-        done, _ = self._ray.wait([*tickets], timeout=seconds)
-        finished: Sequence[Hashable] = done
-        return finished
-
-    def fetch(self, ticket: Any) -> Any:
+    def each(
+        self, opener: Opener[T], do: Callable[[T, J], R], jobs: Iterable[J]
+    ) -> Iterator[tuple[J, R]]:
+        """See `Crew.each`."""
+        self._seen = time.monotonic()
+        new, again = enumerate(jobs), list[tuple[int, J]]()
+        losses: Counter[int] = Counter()
+        out: dict[Any, tuple[Any, tuple[int, J]]] = {}
         try:
-            return self._ray.get(ticket)
-        except self._losses as error:
-            raise WorkerLostError(str(error).strip().partition("\n")[0]) from error
-        except self._ray.exceptions.RayTaskError as error:
-            raise (error.cause or error) from error
+            while True:
+                self._hire()
+                while self._idle and (sent := again.pop() if again else next(new, None)):
+                    worker = self._idle.pop()
+                    out[self._send(worker, Task(opener, do, sent[1]))] = worker, sent
+                if self._idle and not out:
+                    return
+                for ticket in self._finished(out):
+                    worker, (number, job) = out.pop(ticket)
+                    self._idle.append(worker)
+                    try:
+                        result = self._ray.get(ticket)
+                    except self._ray.exceptions.RayTaskError as error:
+                        raise (error.cause or error) from error
+                    except self._ray.exceptions.RayError as error:  # the worker is gone
+                        self._dismiss(worker, error)
+                        losses[number] += 1
+                        if losses[number] == _MOST_LOSSES:
+                            raise IncompleteError(
+                                f"{_MOST_LOSSES} workers were lost one after the other with the "
+                                f"same work, the last one thus: {self._why}. Give a worker more "
+                                "memory, or fewer workers to a machine, and run the same command "
+                                "again: what was finished is kept."
+                            ) from error
+                        again.append((number, job))
+                    else:
+                        yield job, result
+        finally:
+            for worker, _ in out.values():  # nobody waits for their results
+                self._dismiss(worker)
 
-    def dismiss(self, worker: Any) -> None:
+    def prepare(self, opener: Opener[T], do: Callable[[T, J], object], job: J) -> None:
+        """See `Crew.prepare`."""
+        self._count += 1
+        self._preparations.pop((opener, do), None)
+        self._preparations[opener, do] = self._count, Task(opener, do, job)
+
+    def close(self) -> None:
+        """Dismiss every worker."""
+        for worker in list(self._prepared):
+            self._dismiss(worker)
+
+    def _hire(self) -> None:
+        """Hire as many workers as there is room for, unless it was looked for a moment ago."""
+        now = time.monotonic()
+        if now - self._looked < self._look:
+            return
+        self._looked = now
+        room = sum(map(self._need.fits, _machines(self._ray)))
+        for _ in range(len(self._prepared), room if self._most is None else min(room, self._most)):
+            worker = self._actor.remote()
+            self._prepared[worker] = 0
+            self._starting[worker.stand.remote()] = worker
+
+    def _send(self, worker: Any, task: Task) -> Any:
+        """Send a task, after the preparations that the worker lacks; return its ticket."""
+        done, self._prepared[worker] = self._prepared[worker], self._count
+        first = [step for number, step in self._preparations.values() if number > done]
+        return worker.do.remote([*first, task])
+
+    def _finished(self, out: Mapping[Any, object]) -> list[Any]:
+        """Wait for a ticket of a job; workers that have started are idle by then."""
+        tickets, done = [*out, *self._starting], list[Any]()
+        if tickets:
+            done, _ = self._ray.wait(tickets, timeout=self._look)
+        else:
+            time.sleep(self._look)
+        for ticket in [ticket for ticket in done if ticket in self._starting]:
+            worker = self._starting.pop(ticket)
+            try:
+                self._ray.get(ticket)
+                self._idle.append(worker)
+            except self._ray.exceptions.RayError as error:
+                self._dismiss(worker, error)  # another is hired at the next look
+        if out or self._idle:
+            self._seen = time.monotonic()
+        elif time.monotonic() - self._seen > self._patience:
+            raise IncompleteError(
+                f"no worker was available for {self._patience:.0f} seconds: {self._why}. What was "
+                "finished is kept: run the same command again once there is room, or without "
+                "workers."
+            )
+        return [ticket for ticket in done if ticket in out]
+
+    def _dismiss(self, worker: Any, why: Exception | None = None) -> None:
+        """End a worker; `why`: how it was lost."""
+        if why is not None:
+            self._why = str(why).strip().partition("\n")[0]
+        del self._prepared[worker]
+        if worker in self._idle:
+            self._idle.remove(worker)
         with suppress(self._ray.exceptions.RayError, ValueError):
             self._ray.kill(worker)

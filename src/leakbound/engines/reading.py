@@ -2,7 +2,7 @@
 
 All answers of one prompt are read in one row: the prompt stands there once, and so does whatever
 answers begin with in common; a mask lets each token see what stands before it in its own text.
-Rows end at the same column, so the logits that are asked for are the last ones of each, and no
+Rows end at the same column, so the wanted logits are the last ones of each, and no
 others are made. `sampling.force`, which follows a decoding token by token, would take a forward
 for every token of the longest answer; here the tokens are known, and one forward reads them all.
 """
@@ -41,7 +41,7 @@ class Reader:
     """Reads answers with a model; see `Reads.read`.
 
     `shares`: the model takes masks and positions, so that answers may share a row. Without, every
-    answer has a row of its own and rows of one length go together: slower, and right for any model.
+    answer has its own row and rows of one length go together: slower, and right for any model.
     """
 
     loaded: LoadedModel
@@ -52,12 +52,13 @@ class Reader:
 
     @torch.inference_mode()
     def read(self, texts: Sequence[tuple[Query, str]]) -> list[Reading]:
-        """See `Reads.read`; equal, up to rounding, to reading each text alone."""
+        """See `Reads.read`; equal, up to rounding, to reading each text separately."""
         pairs = self._encode(texts)
+        spelt = partial(self.loaded.tokenizer.decode, skip_special_tokens=True)
         by_pair: dict[Pair, Reading | None] = {}
         for batch in self._batches(self._trees(list(dict.fromkeys(pairs)))):
             for tree, logits in zip(batch, self._forward(batch), strict=True):
-                by_pair |= tree.readings(logits, self._spelt)
+                by_pair |= tree.readings(logits, spelt)
         readings = []
         for (query, text), pair in zip(texts, pairs, strict=True):
             reading = by_pair[pair]
@@ -109,7 +110,7 @@ class Reader:
         growing: dict[Ids, _Tree] = {}
         for prompt, answer in pairs:
             tree = growing.get(prompt)
-            if tree is None or tree.asked + len(answer) > most:
+            if tree is None or tree.wanted + len(answer) > most:
                 tree = growing[prompt] = _Tree(prompt)
                 trees.append(tree)
             tree.add(answer)
@@ -119,7 +120,7 @@ class Reader:
         """Trees of like length, within the bounds on tokens, logits and padding; one at least."""
         batch: list[_Tree] = []
         for tree in sorted(trees, key=lambda tree: -tree.size):
-            rows, keep = len(batch) + 1, max(tree.asked, *(t.asked for t in batch), 0)
+            rows, keep = len(batch) + 1, max(tree.wanted, *(t.wanted for t in batch), 0)
             width = batch[0].size if batch else tree.size
             fits = rows * width <= self.tokens and rows * keep * self._vocabulary <= self.logits
             least = _FULL * width if self.shares else width
@@ -131,21 +132,21 @@ class Reader:
             yield batch
 
     def _forward(self, batch: Sequence[_Tree]) -> Iterator[torch.Tensor]:
-        """Yield, for each tree, the logits after the tokens at which something is asked."""
-        keep = max(tree.asked for tree in batch)
+        """Yield, for each tree, the logits after the tokens that an answer's token follows."""
+        keep = max(tree.wanted for tree in batch)
         model, inputs = self.loaded.model, self._inputs(batch)
         if "logits_to_keep" in inspect.signature(model.forward).parameters:
             inputs["logits_to_keep"] = keep
         logits = model(**inputs, use_cache=False).logits
         for row, tree in zip(logits, batch, strict=True):
-            yield row[-tree.asked :]
+            yield row[-tree.wanted :]
 
     def _inputs(self, batch: Sequence[_Tree]) -> dict[str, Any]:
         """The model's inputs: rows that end together, each padded at its beginning."""
         width = max(tree.size for tree in batch)
         ids = np.zeros((len(batch), width), dtype=np.int64)
         positions = np.zeros_like(ids)
-        seen = np.tile(np.eye(width, dtype=bool), (len(batch), 1, 1))  # padding sees itself alone
+        seen = np.tile(np.eye(width, dtype=bool), (len(batch), 1, 1))  # padding sees only itself
         for row, tree in enumerate(batch):
             start = width - tree.size
             ids[row, start:] = tree.tokens
@@ -174,10 +175,6 @@ class Reader:
         hides = {} if shown.all() else {"attention_mask": shown.long()}
         return {"input_ids": ids, **hides}
 
-    def _spelt(self, ids: Ids) -> str:
-        text: str = self.loaded.tokenizer.decode(list(ids), skip_special_tokens=True)
-        return text
-
     @property
     def _vocabulary(self) -> int:
         return int(self.loaded.model.config.get_text_config().vocab_size)
@@ -204,8 +201,8 @@ class Reader:
 class _Tree:
     """A prompt and answers to it; what answers have in common stands there once.
 
-    `tokens` are the prompt's, then those of the answers but for each last one: nothing is asked
-    after it. `asked` of them, the last ones, are followed by a token of an answer.
+    `tokens` are the prompt's, then those of the answers but for each last one: nothing follows
+    it. `wanted` of them, the last ones, are followed by a token of an answer.
     """
 
     def __init__(self, prompt: Ids) -> None:
@@ -220,7 +217,7 @@ class _Tree:
         return len(self.tokens)
 
     @property
-    def asked(self) -> int:
+    def wanted(self) -> int:
         return len(self.tokens) - len(self.prompt) + 1
 
     def add(self, answer: Ids) -> None:
@@ -242,9 +239,9 @@ class _Tree:
         return seen
 
     def readings(
-        self, logits: torch.Tensor, spelt: Callable[[Ids], str]
+        self, logits: torch.Tensor, spelt: Callable[[list[int]], str]
     ) -> dict[Pair, Reading | None]:
-        """The readings of its answers from `logits` [asked, V]; None where some are unusable."""
+        """The readings of its answers from `logits` [wanted, V]; None where some are unusable."""
         height = law.rows_at_once(logits)
         parts = [_laws(logits[at : at + height]) for at in range(0, len(logits), height)]
         laws = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
@@ -259,7 +256,7 @@ class _Tree:
             chosen = logits[at, torch.tensor(answer, device=logits.device)].double().cpu().numpy()
             readings[self.prompt, answer] = Reading(
                 token_ids=answer,
-                text=spelt(answer),
+                text=spelt(list(answer)),
                 logprobs=chosen - own.pop("total"),
                 top=own.pop("best") == np.array(answer),
                 **own,
@@ -268,7 +265,7 @@ class _Tree:
 
 
 def _laws(logits: torch.Tensor) -> dict[str, NDArray[Any]]:
-    """The columns that a `Reading` has beside log-probabilities, and more, in float64 for each row.
+    """The columns of a `Reading` other than log-probabilities, and more, in float64 for each row.
 
     `total` is the logarithm of the sum of exponentials.
     """

@@ -1,4 +1,4 @@
-"""A server of JSON that may be busy, broken or gone: asked again as long as that helps.
+"""A server of JSON that may be busy, broken or gone: requests repeat as long as that helps.
 
 Redirects are not followed, and no proxy stands before this machine itself: what is sent goes to
 the server that the user named and no further. Whatever it answers, time and memory are limited.
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 class NoReplyError(Exception):
-    """The server gave no usable answer, although it was asked as often as it helps."""
+    """The server gave no usable answer after as many attempts as help."""
 
 
 class RefusedError(NoReplyError):
@@ -53,7 +53,7 @@ class RefusedError(NoReplyError):
 
 
 class LostError(NoReplyError):
-    """The answer did not arrive whole, and what it said may be the reason."""
+    """The answer did not arrive whole, and its text may be the reason."""
 
 
 class _PassingError(Exception):
@@ -114,15 +114,6 @@ class Client:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """A request as it is sent, and where to."""
-
-    method: str
-    url: str
-    body: JsonObject | None = None
-
-
 class Server:
     """A connection pool to one address, open while the `with` lasts; threads may share it.
 
@@ -138,10 +129,14 @@ class Server:
         headers = {"Accept-Encoding": "identity"}  # what is small when it is sent stays small
         if key:
             headers["Authorization"] = f"Bearer {key}"
-        # A connection an attempt, which is cut when its time is up. A transport of one's own asks
-        # no proxy.
+        # One connection per attempt, which is cut when its time is up; this machine needs no proxy.
+        host = urlsplit(url).hostname or ""
+        try:
+            is_here = ip_address(host).is_loopback or ip_address(host).is_unspecified
+        except ValueError:
+            is_here = host == "localhost" or host.endswith(".localhost")
         limits = httpx2.Limits(max_keepalive_connections=0)
-        direct = httpx2.HTTPTransport(limits=limits) if _is_here(url) else None
+        direct = httpx2.HTTPTransport(limits=limits) if is_here else None
         self._client = httpx2.Client(
             headers=headers, timeout=patience.timeout, limits=limits, transport=direct
         )
@@ -156,7 +151,7 @@ class Server:
     def __exit__(self, *_: object) -> None:
         self._client.close()
 
-    def abandon(self, why: str = "it is not asked any more") -> None:
+    def abandon(self, why: str = "no further request is sent") -> None:
         """Make no further attempt at anything."""
         self._why_closing = self._why_closing or why
         self._closing.set()
@@ -175,7 +170,7 @@ class Server:
     def lose(self, name: str, error: NoReplyError, meaning: str) -> None:
         """Count a request that was lost; once too many were in a row nothing further is sent.
 
-        Then IncompleteError, of the model of this name, with what that means for what it gives.
+        Then IncompleteError, of the model of this name, with the meaning for its results.
         """
         with self._lock:
             self._lost += 1
@@ -219,7 +214,7 @@ class Server:
         does not take, NoReplyError where it kept failing, ModelError where it cannot be reached at
         all or wants another key or address.
         """
-        return self._fetch(_Call("POST", f"{self.url}/{path}", body), read, again)
+        return self._fetch(f"{self.url}/{path}", body, read, again)
 
     def get(self, url: str) -> Json:
         """The JSON at an address of this server; None where it has none there.
@@ -227,17 +222,18 @@ class Server:
         Raises NoReplyError where it kept failing, ModelError where it cannot be reached.
         """
         try:
-            return self._fetch(_Call("GET", url), lambda value: cast("Json", value), True)
+            return self._fetch(url, None, lambda value: cast("Json", value), True)
         except RefusedError:
             return None
 
-    def _fetch(self, call: _Call, read: Callable[[Any], T], again: bool) -> T:
+    def _fetch(self, url: str, body: JsonObject | None, read: Callable[[Any], T], again: bool) -> T:
+        """Read an answer to a POST of `body`, or to a GET where there is none."""
         if self._closing.is_set():
             raise NoReplyError(self._why_closing)
         wait, attempts, began = self.patience.first_wait, 0, time.monotonic()
         while True:
             try:
-                return self._attempt(call, read)
+                return self._attempt(url, body, read)
             except _PassingError as error:
                 if not (again or error.turned_away):
                     raise LostError(str(error)) from error
@@ -278,13 +274,12 @@ class Server:
             self.waits(f"{self.url} answers {failure}: waiting {pause:,.4g} s, as it states")
         return ""
 
-    def _attempt(self, call: _Call, read: Callable[[Any], T]) -> T:
+    def _attempt(self, url: str, body: JsonObject | None, read: Callable[[Any], T]) -> T:
+        method = "GET" if body is None else "POST"
         try:
             with (
                 _cut_after(self.patience.whole, self._under_way) as traced,
-                self._client.stream(
-                    call.method, call.url, json=call.body, extensions=traced
-                ) as response,
+                self._client.stream(method, url, json=body, extensions=traced) as response,
             ):
                 answer = _whole(response)
         except httpx2.TransportError as error:
@@ -294,7 +289,7 @@ class Server:
         self._answers = True
         status, shown = response.status_code, self._shown(response, answer)
         turned_away = status in _TURNED_AWAY
-        if call.method == "GET" and not (response.is_success or turned_away):
+        if method == "GET" and not (response.is_success or turned_away):
             raise RefusedError(shown)
         if status in _PASSING or status >= 500:
             after = _retry_after(response.headers)
@@ -309,7 +304,7 @@ class Server:
             self._answered = time.monotonic()
             return value
         except (ValueError, RecursionError) as error:
-            if call.method == "GET":
+            if method == "GET":
                 raise RefusedError(shown) from error
             raise _PassingError(f"an answer of another kind, {shown}: {error}") from error
 
@@ -340,7 +335,7 @@ def _cut_after(
 ) -> Iterator[dict[str, Callable[[str, Mapping[str, object]], None]]]:
     """Extensions of a request whose connection is cut when its time is up, drip as it may.
 
-    What cuts it is among those `under_way` meanwhile. Time-outs begin anew with every byte, in
+    What cuts it is among those `under_way` meanwhile. Time-outs restart with every byte, in
     headers too, so that they end no slow drip.
     """
     streams: list[Any] = []
@@ -364,16 +359,6 @@ def _cut_after(
     finally:
         under_way.discard(cut)
         timer.cancel()
-
-
-def _is_here(url: str) -> bool:
-    """True for an address of this machine, before which no proxy belongs."""
-    host = urlsplit(url).hostname or ""
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
-    return address.is_loopback or address.is_unspecified
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

@@ -22,7 +22,7 @@ from leakbound.errors import InputError, ModelError
 class Family:
     """Models whose chat templates hold all `marks`.
 
-    Most chat models are asked by their own template, whatever it is; here is what OpenUnlearning
+    Most chat models get their own template, whatever it is; here is the part that OpenUnlearning
     does otherwise for some, so that the numbers stay comparable.
 
     `system`: a benchmark's own system message opens its conversations. `turn`: how one question
@@ -38,7 +38,7 @@ class Family:
 
 BASE = Family("base")
 CHAT = Family("chat")
-# The first that fits. Llama-2-chat is asked `<s>[INST] question [/INST]` and nothing else.
+# The first that fits. Llama-2-chat gets `<s>[INST] question [/INST]` and nothing else.
 FAMILIES = (
     Family("llama-2-chat", ("[INST]", "<<SYS>>"), system=False, turn="[INST] {question} [/INST]"),
     Family("llama-3", ("<|start_header_id|>", "<|eot_id|>")),
@@ -57,7 +57,7 @@ def family_of(tokenizer: Any) -> Family:
 
 Turns: TypeAlias = Sequence[Mapping[str, str]]
 
-# Llama 3 writes today's date into its prompt unless told one; this is OpenUnlearning's.
+# Llama 3 writes today's date into its prompt unless it gets one; this is OpenUnlearning's.
 DATE_STRING = "10 Apr 2025"
 _TODAY = datetime(2025, 4, 10)
 _FORMATS = [f"%{flag}{letter}" for flag in ("", *"-_0^#EO") for letter in ascii_letters]
@@ -86,7 +86,7 @@ def written(
 ) -> str:
     """The chat template over these turns, `open_ended` with the opening of an answer.
 
-    `thinking`: what the template is told of it (None: nothing).
+    `thinking`: the setting that the template gets (None: none).
 
     Raises InputError where the template refuses them, ModelError where it leaves out what the user
     says last.

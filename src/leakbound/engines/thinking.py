@@ -77,7 +77,7 @@ class Marks:
 
         Args:
             prompt: its text.
-            thought: what is thought before the answer; empty: nothing.
+            thought: the thought before the answer; empty: none.
 
         Returns:
             The thought with its marks; without one, the end of an empty thought that the prompt
@@ -132,14 +132,11 @@ class Marks:
                 joined = f"{answer}\n{text}" if answer.strip() else text
                 answer = joined if text else answer
             else:
-                thoughts.append(self._untitled(text.lstrip()))
+                text = text.lstrip()
+                titled = self.title.startswith(text)  # a part of the title, or nothing
+                thoughts.append("" if titled else text.removeprefix(self.title).strip())
         thought = "\n".join(filter(None, thoughts))
         return Parts(thought or None, answer if whole or answer.strip() else "")
-
-    def _untitled(self, thought: str) -> str:
-        if self.title.startswith(thought):  # a part of it, or nothing
-            return ""
-        return thought.removeprefix(self.title).strip()
 
 
 NONE = Marks()
@@ -239,7 +236,7 @@ class ThoughtBudget:
         opened: whether prompts leave a thought open.
 
     Raises:
-        InputError: a budget that the closing alone exceeds.
+        InputError: a budget that the closing exceeds.
     """
 
     def __init__(

@@ -18,8 +18,8 @@ Tokenizer: TypeAlias = Any  # a transformers tokenizer; importing its type costs
 def split_at(tokenizer: Tokenizer, text: str, boundary: int) -> tuple[list[int], list[int]]:
     """The tokens of `text`, none added: those that end at `boundary` or before, and the others.
 
-    A token that lies across it is among the others. Where the tokenizer tells no offsets, the first
-    are those of `text[:boundary]` by itself; InputError unless the tokens of `text` begin so.
+    A token that lies across it is among the others. For a tokenizer without offsets, the first are
+    those of `text[:boundary]`; InputError unless the tokens of `text` begin so.
     """
     if tokenizer.is_fast:
         read = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
@@ -59,13 +59,8 @@ _WRITTEN = {256 + i: byte for i, byte in enumerate(_UNPRINTED)} | dict.fromkeys(
 )
 
 
-def _cut(text: str, stop: Sequence[str]) -> str:
-    """The text before the first stop string in it."""
-    return text[: min((at for at in map(text.find, stop) if at >= 0), default=len(text))]
-
-
 def _bytes_of(word: str) -> bytes:
-    """The bytes that a byte-level tokenizer's word stands for: its own text, if it is not one."""
+    """The bytes of a byte-level tokenizer's word; of any other word, its own text."""
     try:
         return word.translate(_WRITTEN).encode("latin-1")
     except UnicodeEncodeError:
@@ -87,7 +82,10 @@ class Detokenizer:
     def parts(self, ids: Sequence[int], stop: Sequence[str], prompt: Sequence[int] = ()) -> Parts:
         """See `Spells.parts`."""
         opened, whole = self._opens(prompt), self._between_marks(ids, self._decode)
-        pieces = [(mark, _cut(text, stop)) for mark, text in whole]
+        pieces = []
+        for mark, text in whole:  # up to the first stop string in it
+            end = min((at for at in map(text.find, stop) if at >= 0), default=len(text))
+            pieces.append((mark, text[:end]))
         parts = self._marks.compose(pieces, opened, whole=True)
         if parts.answer.strip() or not (opened or len(pieces) > 1):
             return parts

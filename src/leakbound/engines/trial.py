@@ -1,15 +1,15 @@
 """Whether a server draws at all: a trial before the first draw that counts.
 
 A prompt of random words has no likely continuation by construction, so what is drawn after it
-shows how it was drawn. A server is refused that answers always, or nine times in ten, alike at
+shows how it was drawn. A server is refused that gives always, or nine times in ten, one answer at
 T = 1 (it ignores the temperature, or keeps one answer for all); that answers variedly at T = 0;
-whose outputs are alike within a request more than between requests (n copies of one draw), or in
+whose outputs are equal within a request more than between requests (n copies of one draw), or in
 the same places of two requests (a seed that is ignored, a cache). Each is refused only if it is
 seen twice, after two prompts.
 
 False alarms. A server that keeps its promises fails a trial with a chance of at most `FALSE_ALARM`:
 
-- alike: no output has a chance above 1/2 after such a prompt, so 36 of 40 draws are alike with
+- equal: no output has a chance above 1/2 after such a prompt, so 36 of 40 draws are equal with
   chance 2e-7 at most (binomial tail, for each of the two outputs that can be so likely);
 - varied at T = 0: its greedy answer differs by roundings in one of a hundred answers, so 5 of 9
   differ with chance 1.3e-8 at most (126 / 100^5);
@@ -17,9 +17,9 @@ False alarms. A server that keeps its promises fails a trial with a chance of at
   of 9,999 arrangements that have as many copies is at most 3e-4 with that chance, for each of two
   counts, and this rests on no condition.
 
-Twice each: (2e-7)^2 + (1.3e-8)^2 + 2 (3e-4)^2 < 2e-7. A model that says one thing whatever it is
-asked breaks the first condition and cannot be told from such a server; whoever knows it leaves
-the trial out (`?probe=off`), which the results then say.
+Twice each: (2e-7)^2 + (1.3e-8)^2 + 2 (3e-4)^2 < 2e-7. A model that says one thing to every
+prompt breaks the first condition and cannot be distinguished from such a server; users who know it
+leave the trial out (`?probe=off`), which the results then say.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _SHARE = 3e-4  # of the arrangements
 _ARRANGEMENTS = 9_999
 _SHOWN = 40
 _TRIED = Decoding(max_new_tokens=24)
-# Tokens of models that think: thoughts begin much alike, and hidden ones must end to be seen after.
+# Tokens of models that think: thoughts begin in similar ways, and hidden ones must end first.
 _ROOM = {"off": 0, "no": 0, "visibly": 72, "hidden": 1_000}
 _CHAT = "Go on with this list of random words, at random, and write nothing else: {words}"
 _WORDS = (
@@ -83,23 +83,16 @@ def require_draws(server: Server, manner: Manner, name: str) -> Manner:
 
     One output a request, where it left some empty that only a request of one can tell.
     """
-    seen = _trial_of(server, manner, name)
-    if seen.empty:
+    outputs = _trial_of(server, manner, name)
+    bare = [output for output in outputs if _compared(output) is None]
+    if manner.choices > 1 and any(counted_as(output) == "empty" for output in bare):
         manner = replace(manner, choices=1)
-        seen = _trial_of(server, manner, name)
-    return replace(manner, thinks="hidden") if seen.hides else manner
+        outputs = _trial_of(server, manner, name)
+    return replace(manner, thinks="hidden") if any(o.hidden for o in outputs) else manner
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """Whether outputs of a request for several came empty, and whether a thought was hidden."""
-
-    empty: bool
-    hides: bool
-
-
-def _trial_of(server: Server, manner: Manner, name: str) -> _Seen:
-    """The signs that the outputs of a trial show; ModelError where they show a fault."""
+def _trial_of(server: Server, manner: Manner, name: str) -> list[Output]:
+    """The outputs of a trial; ModelError where they show a fault."""
     came: list[tuple[int, Answer]] = []
     room = _TRIED.max_new_tokens + _ROOM[manner.thinks]
 
@@ -126,7 +119,8 @@ def _trial_of(server: Server, manner: Manner, name: str) -> _Seen:
     outputs = [output for _, answer in came for output in answer.outputs]
     lost: Counter[str] = Counter(counted_as(o) for o in outputs if _compared(o) is None)
     lost["fewer"] = drawn - len(outputs)
-    unclear = lost.pop("empty", 0) if manner.choices > 1 else 0
+    if manner.choices > 1:
+        lost.pop("empty", 0)  # only a request of one output shows whether they are empty
     longer = any(answer.longer for _, answer in came)
     if longer or 2 * lost.total() > drawn:
         why = "failed" if longer else lost.most_common(1)[0][0]
@@ -144,7 +138,7 @@ def _trial_of(server: Server, manner: Manner, name: str) -> _Seen:
             "the server or its settings; if this is how the model itself answers, write "
             "?probe=off behind its name, and the results say so."
         )
-    return _Seen(unclear > 0, any(output.hidden for output in outputs))
+    return outputs
 
 
 def _compared(output: Output) -> str | None:
@@ -167,7 +161,7 @@ def prompt_of(key: str) -> str:
 
 
 def tried(draw: Draw, choices: int, key: str) -> Fault | None:
-    """The fault of a server, seen after two prompts; None where there is none.
+    """The fault of a server, seen after two prompts; None for a sound one.
 
     `choices`: outputs that a request may ask for. What `draw` raises passes.
     """
@@ -231,22 +225,16 @@ def _copies(table: Table, key: str) -> Fault | None:
     return None
 
 
-def _within(tables: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Pairs of equal outputs within a request, of each table [tables, requests, choices]."""
-    pairs: NDArray[np.int64] = (tables[..., :, None] == tables[..., None, :]).sum((1, 2, 3))
-    return pairs
-
-
-def _between(tables: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Pairs of equal outputs in the same place of two requests, of each table."""
-    pairs: NDArray[np.int64] = (tables[:, :, None] == tables[:, None, :]).sum((1, 2, 3))
-    return pairs
-
-
-_COPIES: Mapping[str, tuple[Callable[[NDArray[np.int64]], NDArray[np.int64]], str]] = {
-    "one draw": (_within, "the outputs of a request are copies of one draw"),
+Count = Callable[[NDArray[np.int64]], NDArray[np.int64]]
+"""The pairs of equal outputs in each table, [tables, requests, choices]: within a request, or in
+the same place of two requests."""
+_COPIES: Mapping[str, tuple[Count, str]] = {
+    "one draw": (
+        lambda tables: (tables[..., :, None] == tables[..., None, :]).sum((1, 2, 3)),
+        "the outputs of a request are copies of one draw",
+    ),
     "one answer": (
-        _between,
+        lambda tables: (tables[:, :, None] == tables[:, None, :]).sum((1, 2, 3)),
         "requests with other seeds get the same outputs: it ignores the seed, or has a cache",
     ),
 }

@@ -1,6 +1,6 @@
 """vLLM's offline engine, named `vllm:MODEL` or `vllm:MODEL?tensor_parallel_size=2&lora=FOLDER`.
 
-It draws each completion by itself: many times the rate of one process of transformers where answers
+It draws each completion separately: many times the rate of one process of transformers if answers
 share few prefixes. What it draws is named to the last setting: none of the model's generation
 config, no top-k, no penalty, no watermark. Its probabilities are no proof: masses, forced texts and
 exploring stay with the transformers engine.
@@ -17,7 +17,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -81,7 +80,7 @@ class VllmLocation:
 
     Attributes:
         model: a folder or a hub name.
-        options: what vLLM is given beside what this engine decides itself; `lora` is the folder
+        options: vLLM's options, without those that this engine decides; `lora` is the folder
             of an adapter.
     """
 
@@ -120,12 +119,6 @@ class VllmLocation:
     def lora(self) -> Path | None:
         """The folder of the adapter."""
         return Path(self.options["lora"]) if "lora" in self.options else None
-
-    def require_adapter(self) -> None:
-        """Raise InputError where the adapter's files are not there."""
-        for name in _ADAPTER if self.lora else ():
-            if self.lora and not (self.lora / name).is_file():
-                raise InputError(f"`{self.lora}` has no {name}. Name a folder of a PEFT adapter.")
 
 
 class VllmEngine:
@@ -190,7 +183,9 @@ class VllmEngine:
             ModelError: a model that cannot be used, or that vLLM cannot load.
         """
         wanted = VllmLocation.of(location)
-        wanted.require_adapter()
+        for name in _ADAPTER if wanted.lora else ():
+            if wanted.lora and not (wanted.lora / name).is_file():
+                raise InputError(f"`{wanted.lora}` has no {name}. Name a folder of a PEFT adapter.")
         checkpoint = Checkpoint.open(
             wanted.model, dtype=dtype, device="cpu", trust_remote_code=trust_remote_code
         )
@@ -203,6 +198,7 @@ class VllmEngine:
         os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
         os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
         from vllm import LLM
+        from vllm.platforms import current_platform
 
         options = {name: value for name, value in wanted.options.items() if name != "lora"}
         adapter = {} if wanted.lora is None else _adapter_options(wanted.lora)
@@ -215,7 +211,9 @@ class VllmEngine:
                 logprobs_mode="processed_logprobs",
                 enable_prefix_caching=True,
                 seed=0,
-                **({"enable_chunked_prefill": False} if _on_cpu() else {}),
+                # On the CPU a seeded request cannot be prefilled in pieces: vLLM then sets its
+                # generator back by an offset, which generators of the CPU do not have.
+                **({"enable_chunked_prefill": False} if current_platform.is_cpu() else {}),
                 **options,
                 **adapter,
             )
@@ -228,13 +226,15 @@ class VllmEngine:
         return cls(llm, checkpoint, rule, wanted)
 
     def _fingerprint(self) -> JsonObject:
+        import vllm
+
         lora = self._location.lora
         adapter = None if lora is None else files_digest([lora / name for name in _ADAPTER])
         options = {k: v for k, v in self._location.options.items() if k in _LAW and k != "lora"}
         return {
             **self._checkpoint.fingerprint,
             "engine": "vllm",
-            "vllm": _vllm_version(),
+            "vllm": getattr(vllm, "__version__", None) or version("vllm"),
             "options": options,
             "adapter": adapter,
             "prompting": self.prompting.describe(self._tokenizer),
@@ -257,12 +257,12 @@ class VllmEngine:
         """Refuse a decoding that vLLM cannot have, and a query that does not fit its context.
 
         Args:
-            queries: what is to be asked.
+            queries: those to be drawn.
             decoding: the distribution to draw from.
 
         Raises:
             InputError: adaptive temperature, a temperature between 0 and 0.01, a query that does
-                not fit beside its completion, or one that the chat template refuses.
+                not fit together with its completion, or one that the chat template refuses.
             ModelError: a chat template that leaves the question out.
         """
         if others := decoding.beyond(*_OFFERED):
@@ -288,7 +288,7 @@ class VllmEngine:
         """Yield one Sample, or a Failure where probabilities are NaN, for each query in turn.
 
         Args:
-            queries: what is asked.
+            queries: those to be drawn.
             decoding: the distribution to draw from.
             draws: which draws of each query, and what keys them.
 
@@ -297,11 +297,16 @@ class VllmEngine:
 
         Raises:
             InputError: a prompt that the chat template refuses.
-            ModelError: vLLM gave another number of completions than it was asked for, or a chat
+            ModelError: vLLM gave another number of completions than requested, or a chat
                 template leaves the question out.
         """
         calls = [(query, *chunk) for query in queries for chunk in draws.chunks(query.id)]
         prompts = {q: tuple(self.prompting.encode(self._tokenizer, q)) for q in queries}
+        adapter = None
+        if self._location.lora is not None:
+            from vllm.lora.request import LoRARequest
+
+            adapter = LoRARequest("adapter", 1, str(self._location.lora))
         started = time.perf_counter()
         answered = self.llm.generate(
             [{"prompt_token_ids": [*prompts[query]]} for query, *_ in calls],
@@ -315,12 +320,12 @@ class VllmEngine:
                 for query, i, n in calls
             ],
             use_tqdm=False,
-            lora_request=self._lora,
+            lora_request=adapter,
         )
         self.usage.seconds += time.perf_counter() - started
         outputs: dict[Query, list[tuple[int, Any]]] = {query: [] for query in queries}
         for (query, chunk, size), answer in zip(calls, answered, strict=True):
-            # The greedy answer is one, however often it is asked for; vLLM gives it once.
+            # The greedy answer is one, however often it is requested; vLLM gives it once.
             completed = list(answer.outputs) * (size if decoding.greedy else 1)
             if len(completed) != size:
                 raise ModelError(
@@ -379,7 +384,11 @@ class VllmEngine:
                     query=query,
                     reason=f"the model's probabilities are NaN or infinite in {text[:80]!r}",
                 )
-            finish = _finish_reason(output)
+            finish: Finish = "error"  # vLLM gave it up: it counts as missing
+            if output.finish_reason == "stop":
+                finish = "stop_string" if isinstance(output.stop_reason, str) else "stop"
+            elif output.finish_reason == "length":
+                finish = "length"
             if budget is not None and (within := budget.cut(ids)) != ids:
                 ids, finish = within, "length"
             key = (chunk, ids, finish)
@@ -392,14 +401,6 @@ class VllmEngine:
         self.usage.forwards += sum(len(output.token_ids) for _, output in drawn)
         completions = tuple(replace(kept[key], count=count) for key, count in counts.items())
         return Sample(query=query, decoding=decoding, completions=completions)
-
-    @cached_property
-    def _lora(self) -> Any:
-        if self._location.lora is None:
-            return None
-        from vllm.lora.request import LoRARequest
-
-        return LoRARequest("adapter", 1, str(self._location.lora))
 
 
 def seed_of(seed: int, purpose: str, query_id: str, chunk: int) -> int:
@@ -421,13 +422,6 @@ def seed_of(seed: int, purpose: str, query_id: str, chunk: int) -> int:
     return int.from_bytes(hashlib.sha256(named).digest()[:8]) >> (64 - _SEED_BITS)
 
 
-def _finish_reason(output: Any) -> Finish:
-    """How vLLM ended an output; one that it gave up is an error, which counts as missing."""
-    if output.finish_reason == "stop":
-        return "stop_string" if isinstance(output.stop_reason, str) else "stop"
-    return "length" if output.finish_reason == "length" else "error"
-
-
 def _completion(key: _Key, output: Any, parts: Parts, decoding: Decoding) -> Completion:
     chunk, ids, finish = key
     drawn = float(output.cumulative_logprob)
@@ -440,7 +434,7 @@ def _completion(key: _Key, output: Any, parts: Parts, decoding: Decoding) -> Com
         token_ids=ids,
         count=1,
         chunk=chunk,
-        # Of a greedy draw vLLM tells what the untruncated model says at T = 1.
+        # Of a greedy draw vLLM reports the untruncated model's probability at T = 1.
         logprob=0.0 if decoding.greedy else drawn if whole else None,
         model_logprob=drawn
         if decoding.temperature == 0
@@ -450,26 +444,9 @@ def _completion(key: _Key, output: Any, parts: Parts, decoding: Decoding) -> Com
 
 
 def _adapter_options(folder: Path) -> dict[str, Any]:
-    """The options by which vLLM knows of an adapter beforehand."""
+    """The options that announce an adapter to vLLM."""
     stated = json.loads((folder / _ADAPTER[0]).read_text(encoding="utf-8"))
     rank = next((rank for rank in _RANKS if rank >= int(stated["r"])), None)
     if rank is None:
         raise InputError(f"`{folder}` has rank {stated['r']}; vLLM takes {_RANKS[-1]} at most.")
     return {"enable_lora": True, "max_lora_rank": rank, "max_loras": 1}
-
-
-def _vllm_version() -> str:
-    import vllm
-
-    number: str = getattr(vllm, "__version__", None) or version("vllm")
-    return number
-
-
-def _on_cpu() -> bool:
-    """Whether vLLM runs on the CPU, where a seeded request cannot be prefilled in pieces.
-
-    vLLM then sets back the generator of a request by an offset, which those of the CPU have not.
-    """
-    from vllm.platforms import current_platform
-
-    return bool(current_platform.is_cpu())
