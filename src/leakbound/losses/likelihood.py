@@ -127,7 +127,7 @@ def entropy(batch: LossInputs, *, over: str = "answer") -> Tensor:
 
 
 def wga(batch: LossInputs, *, beta: float = 1.0) -> Tensor:
-    """Mean over each answer's tokens of p^β log p, p^β held, [B] (Wang et al. 2025).
+    """Mean over each answer's tokens of p^β log p, p^β constant, [B] (Wang et al. 2025).
 
     Gradient ascent for β = 0; for β > 0 tokens which are unlikely already move nothing.
 
@@ -146,7 +146,7 @@ def wga(batch: LossInputs, *, beta: float = 1.0) -> Tensor:
 
 
 def satimp(batch: LossInputs, *, beta1: float = 5.0, beta2: float = 1.0) -> Tensor:
-    """Mean over each answer's tokens of p^β₁ (1 - p)^β₂ log p, the weights held, [B].
+    """Mean over each answer's tokens of p^β₁ (1 - p)^β₂ log p, the weights constant, [B].
 
     p^β₁ spares what is forgotten already, (1 - p)^β₂ what any model would say (Yang et al. 2025).
 
@@ -167,5 +167,5 @@ def satimp(batch: LossInputs, *, beta1: float = 5.0, beta2: float = 1.0) -> Tens
 
 def _ascent(batch: LossInputs, beta1: float, beta2: float) -> Tensor:
     log_p = -token_nll(batch)
-    held = log_p.detach()
-    return batch.means((beta1 * held).exp() * (-held.expm1()) ** beta2 * log_p)
+    constant = log_p.detach()
+    return batch.means((beta1 * constant).exp() * (-constant.expm1()) ** beta2 * log_p)

@@ -36,10 +36,10 @@ from leakbound.sampling.search import (
     CHILDREN,
     Batch,
     BestFirst,
+    BestFirstSearch,
     Brood,
     Candidate,
     Node,
-    Search,
     SearchTree,
 )
 from leakbound.sampling.stems import Floats, Ints, Leaf, Root, Starts, Stem, confidence_of
@@ -114,7 +114,7 @@ class ExploredTree:
 
 
 @dataclass(slots=True, kw_only=True)
-class Exploring(Search):
+class Exploring(BestFirstSearch):
     """One root's tree, while it is explored; its nodes are its events.
 
     Attributes:
@@ -317,7 +317,7 @@ class Explorer:
             draws=self._draws,
             most=self._most,
         )
-        self._tree.begin(root, search, split)
+        self._tree.begin([root], [(search, Candidate.prompt())], split)
         return search
 
     def _round(self, searches: Sequence[Exploring]) -> bool:
@@ -469,8 +469,12 @@ def _within(lump: Lump, u: Floats, decoding: Decoding, margin: float) -> Starts:
     # a law is its own logits at T = 1, and leaving tokens out renormalises it
     picks = pick(others, Decoding(), np.zeros(len(u), dtype=np.int64), u, (np.zeros(1), depth))
     tokens, counts = (x.tolist() for x in np.unique(picks.tokens, return_counts=True))
-    stems = [stem.child(lump.handle, token, step) for token, step in law.steps([tokens])[0]]
-    return tuple((start, (count,)) for start, count in zip(stems, counts, strict=True))
+    steps = law.taken(np.zeros(len(tokens), dtype=np.int64), np.array(tokens))
+    sums = (np.array(stem.sums)[:, None] + steps).T.tolist()
+    return tuple(
+        (Stem(lump.handle, (*stem.path, token), *own), (count,))
+        for token, own, count in zip(tokens, sums, counts, strict=True)
+    )
 
 
 def _uniforms(draws: Draws, purpose: str, query_id: str, prefix: Ids, count: int) -> Floats:

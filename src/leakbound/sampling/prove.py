@@ -27,10 +27,10 @@ from leakbound.sampling.search import (
     CHILDREN,
     Batch,
     BestFirst,
+    BestFirstSearch,
     Brood,
     Candidate,
     Node,
-    Search,
     SearchTree,
 )
 from leakbound.sampling.stems import Ints, Root
@@ -64,7 +64,7 @@ class Proof:
 
 
 @dataclass(slots=True, kw_only=True)
-class Hunt(Search):
+class Hunt(BestFirstSearch):
     """One root's search for leaking mass.
 
     Attributes:
@@ -117,7 +117,7 @@ class Hunt(Search):
             if going := self._ask(first):
                 return going
         self._push_waiting()
-        return Search.next_batch(self, most)  # a class with slots has no plain super()
+        return BestFirstSearch.next_batch(self, most)  # a class with slots has no plain super()
 
     def finish(self) -> None:
         """Make nodes of what was seen, not expanded, and has leaked already; the heaviest first."""
@@ -293,7 +293,8 @@ class Prover:
         for number, (root, mine) in enumerate(zip(roots, leads, strict=True)):
             hunt = Hunt(number=number, ending=tree.ending, settle=tree.settle, most=self._most)
             hunt.follow(mine)
-            tree.begin(root, hunt, _split, hunt.leads[0] if hunt.leads else None)
+            prompt = Candidate.prompt(hunt.leads[0] if hunt.leads else None)
+            tree.begin([root], [(hunt, prompt)], _split)
             while batch := hunt.next_batch(min(tree.rows, self._most - hunt.forwards)):
                 tree.forward([(hunt, prefix) for prefix in batch], _split)
             hunt.finish()

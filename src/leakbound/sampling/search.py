@@ -26,7 +26,7 @@ from typing import ClassVar, TypeVar
 import numpy as np
 import torch
 
-from leakbound.sampling.forced import require_one_law
+from leakbound.errors import InputError
 from leakbound.sampling.law import Flags, Law
 from leakbound.sampling.model import Ended, Ending, Ids, PrefixModel
 from leakbound.sampling.stems import Floats, Ints, Root, Stem, forward, laws_after
@@ -213,15 +213,12 @@ class BestFirst:
         return [candidate for _, _, candidate, _ in sorted(self._heap, key=itemgetter(0, 1))]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Search(ABC):
     """One root's tree, while it is expanded.
 
     Attributes:
         number: the root's place among those that are searched.
-        ending: what ends a completion.
-        settle: gives the range of scores that generated ids can end with.
-        nodes: complete outputs and settled prefixes.
         handles: those of its expanded prefixes, the prompt's first.
         broken_at: the prefix after which logits were unusable; None: none was.
         lightest: the least log-probability of a child that is worth a forward.
@@ -230,38 +227,13 @@ class Search(ABC):
     lightest: ClassVar[float] = -math.inf
 
     number: int
-    ending: Ending
-    settle: Settle
-    nodes: list[Node] = field(default_factory=list)
     handles: list[int] = field(default_factory=list)
     broken_at: Ids | None = None
-    _open: BestFirst = field(default_factory=BestFirst)
 
     @property
     def forwards(self) -> int:
         """Prefixes forwarded; the prompt is none of them."""
         return len(self.handles) - 1
-
-    def next_batch(self, most: int) -> list[Candidate]:
-        """Take prefixes to expand; what proves settled is done with.
-
-        Args:
-            most: how many, at most.
-
-        Returns:
-            Prefixes, the best first.
-        """
-        batch: list[Candidate] = []
-        while self.broken_at is None and self._open.best and len(batch) < most:
-            least = (self._worth(batch[0]) if batch else self._open.best) / _BAND
-            taken = self._open.take(most - len(batch), least)
-            batch += [prefix for prefix in taken if prefix.share is not None]
-            fresh = [prefix for prefix in taken if prefix.share is None]
-            if not fresh:
-                break
-            for prefix in self._ask(fresh):
-                self._open.push(prefix, self._worth(prefix))
-        return batch
 
     @abstractmethod
     def expand(self, brood: Brood) -> None:
@@ -283,6 +255,43 @@ class Search(ABC):
             Two arrays, [children] each.
         """
         return np.zeros_like(row), np.zeros_like(row)
+
+
+@dataclass(slots=True, kw_only=True)
+class BestFirstSearch(Search):
+    """A search that takes the best of its prefixes, by what a forward of each is worth.
+
+    Attributes:
+        ending: what ends a completion.
+        settle: gives the range of scores that generated ids can end with.
+        nodes: complete outputs and settled prefixes.
+    """
+
+    ending: Ending
+    settle: Settle
+    nodes: list[Node] = field(default_factory=list)
+    _open: BestFirst = field(default_factory=BestFirst)
+
+    def next_batch(self, most: int) -> list[Candidate]:
+        """Take prefixes to expand; what proves settled is done with.
+
+        Args:
+            most: how many, at most.
+
+        Returns:
+            Prefixes, the best first.
+        """
+        batch: list[Candidate] = []
+        while self.broken_at is None and self._open.best and len(batch) < most:
+            least = (self._worth(batch[0]) if batch else self._open.best) / _BAND
+            taken = self._open.take(most - len(batch), least)
+            batch += [prefix for prefix in taken if prefix.share is not None]
+            fresh = [prefix for prefix in taken if prefix.share is None]
+            if not fresh:
+                break
+            for prefix in self._ask(fresh):
+                self._open.push(prefix, self._worth(prefix))
+        return batch
 
     @abstractmethod
     def _worth(self, prefix: Candidate) -> float:
@@ -341,25 +350,30 @@ class SearchTree:
     usage: Usage = field(default_factory=Usage)
 
     def __post_init__(self) -> None:
-        require_one_law(self.decoding)
+        if self.decoding.adaptive_temperature is not None and (
+            self.decoding.adaptive_mode == "two_pass"
+        ):
+            raise InputError(
+                "`adaptive_mode` must be 'running' here, got 'two_pass'. Choose each prompt's law "
+                "by its greedy completion first, and pass that."
+            )
 
     @property
     def ending(self) -> Ending:
         """The ends of a completion."""
         return Ending.of(self.model, self.decoding, self.ended)
 
-    def begin(self, root: Root, search: S, split: Split[S], lead: Ids | None = None) -> None:
-        """Read a prompt, and file what follows it.
+    def begin(self, roots: Sequence[Root], batch: Batch[S], split: Split[S]) -> None:
+        """Read prompts, and file what follows them.
 
         Args:
-            root: whose prompt it is.
-            search: the search of this root.
+            roots: whose prompts they are.
+            batch: the search of each, with its empty prefix.
             split: chooses the children of prefixes.
-            lead: a lead of the search, if it has any.
         """
-        self.usage.prompt_tokens += len(root.token_ids)
-        handles, logits = self.model.prefill([root.token_ids])
-        self._expand([(search, Candidate.prompt(lead))], handles.tolist(), logits, split)
+        self.usage.prompt_tokens += sum(len(root.token_ids) for root in roots)
+        handles, logits = self.model.prefill([root.token_ids for root in roots])
+        self._expand(batch, handles.tolist(), logits, split)
 
     def forward(self, batch: Batch[S], split: Split[S]) -> None:
         """Forward prefixes, and file what follows them.
@@ -382,8 +396,8 @@ class SearchTree:
             tokens = split(law, mine, handles[part], logits[part])
             sizes = [len(own) for own in tokens]
             row, token = np.repeat(np.arange(len(tokens)), sizes), np.concatenate(tokens)
-            steps = np.concatenate([law.taken(row, token), law.p_max[None, row]])
-            sums = np.stack([prefix.sums for _, prefix in mine], axis=1)[:, row] + steps
+            before = np.stack([prefix.sums for _, prefix in mine], axis=1)
+            sums = before[:, row] + law.taken(row, token)
             stop = 0
             for _, group in groupby(mine, key=lambda pair: pair[0].number):
                 searches, parents = zip(*group, strict=True)
@@ -392,5 +406,5 @@ class SearchTree:
                 own, last, values = row[low:high] - start, token[low:high], sums[:, low:high]
                 at, left = search.along(parents, own, last)
                 waits = values[1] >= search.lightest
-                held = handles[part][start:stop]
-                search.expand(Brood(parents, held, own, last, values, at, left, waits))
+                mine_of = handles[part][start:stop]
+                search.expand(Brood(parents, mine_of, own, last, values, at, left, waits))
