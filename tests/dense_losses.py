@@ -57,11 +57,12 @@ def idk(given: Tensors, fixed: Fixed) -> Values:
     return mean_nll(given["alternate"], ALTERNATE, "alternate")
 
 
-def kl_all(given: Tensors, fixed: Fixed) -> Values:
-    return kl(given, fixed, "whole")
+LEAF = {"answer": "logits", "all": "whole"}
 
 
-def kl(given: Tensors, fixed: Fixed, leaf: str = "logits") -> Values:
+def kl(given: Tensors, fixed: Fixed, over: str = "answer") -> Values:
+    leaf = LEAF[over]
+
     def at(b: int, t: int) -> float:
         p, q = softmax(fixed[leaf][b, t]), softmax(given[leaf][b, t])
         return sum(x * math.log(x / y) for x, y in zip(p, q, strict=True))
@@ -69,15 +70,13 @@ def kl(given: Tensors, fixed: Fixed, leaf: str = "logits") -> Values:
     return [mean([at(b, t) for t in places(leaf, b)]) for b in range(ROWS)]
 
 
-def entropy(given: Tensors, fixed: Fixed, leaf: str = "logits") -> Values:
+def entropy(given: Tensors, fixed: Fixed, over: str = "answer") -> Values:
+    leaf = LEAF[over]
+
     def at(b: int, t: int) -> float:
         return -sum(p * math.log(p) for p in softmax(given[leaf][b, t]))
 
     return [mean([at(b, t) for t in places(leaf, b)]) for b in range(ROWS)]
-
-
-def entropy_all(given: Tensors, fixed: Fixed) -> Values:
-    return entropy(given, fixed, "whole")
 
 
 def sigmoid(x: float) -> float:
@@ -141,7 +140,10 @@ def cross_entropy(law: Values, logits: Tensor) -> float:
     return -sum(q * math.log(p) for q, p in zip(law, softmax(logits), strict=True))
 
 
-def undial(given: Tensors, fixed: Fixed, beta: float = 10.0) -> Values:
+def undial(given: Tensors, fixed: Fixed, beta: float = 10.0, over: str = "answer") -> Values:
+    if over == "all":
+        return undial_all(given, fixed, beta)
+
     def at(b: int, t: int) -> float:
         reference = fixed["logits"][b, t].clone()
         reference[LABELS[b, t]] -= beta
@@ -150,7 +152,7 @@ def undial(given: Tensors, fixed: Fixed, beta: float = 10.0) -> Values:
     return [mean([at(b, t) for t in places("logits", b)]) for b in range(ROWS)]
 
 
-def undial_all(given: Tensors, fixed: Fixed, beta: float = 10.0) -> Values:
+def undial_all(given: Tensors, fixed: Fixed, beta: float) -> Values:
     values = []
     for b in range(ROWS):
         read, labels = places("whole", b), [int(LABELS[b, t]) for t in places("logits", b)]
@@ -165,8 +167,8 @@ def undial_all(given: Tensors, fixed: Fixed, beta: float = 10.0) -> Values:
     return values
 
 
-def ceu(given: Tensors, fixed: Fixed, held: Tensors | None = None, first: int = 0) -> Values:
-    law = (held or given)["logits"]
+def ceu(given: Tensors, fixed: Fixed, held: Tensors | None = None, over: str = "answer") -> Values:
+    law, first = (held or given)["logits"], int(over == "rest")
 
     def at(b: int, t: int) -> float:
         others = softmax(law[b, t])
@@ -176,23 +178,15 @@ def ceu(given: Tensors, fixed: Fixed, held: Tensors | None = None, first: int = 
     return [mean([at(b, t) for t in places("logits", b)[first:]]) for b in range(ROWS)]
 
 
-def ceu_rest(given: Tensors, fixed: Fixed, held: Tensors | None = None) -> Values:
-    return ceu(given, fixed, held, first=1)
-
-
 def flatness(logits: Tensor) -> float:
     row = logits.tolist()
     return (max(row) - mean(row)) ** 2
 
 
-def margin(given: Tensors, fixed: Fixed) -> Values:
-    logits = given["logits"]
-    return [mean([flatness(logits[b, t]) for t in places("logits", b)]) for b in range(ROWS)]
-
-
-def margin_read(given: Tensors, fixed: Fixed) -> Values:
-    own = [places("whole", b)[-len(places("logits", b)) :] for b in range(ROWS)]
-    return [mean([flatness(given["whole"][b, t]) for t in own[b]]) for b in range(ROWS)]
+def margin(given: Tensors, fixed: Fixed, over: str = "answer") -> Values:
+    leaf = "whole" if over == "read" else "logits"
+    own = [places(leaf, b)[-len(places("logits", b)) :] for b in range(ROWS)]
+    return [mean([flatness(given[leaf][b, t]) for t in own[b]]) for b in range(ROWS)]
 
 
 def simnpo(given: Tensors, fixed: Fixed, beta: float = 4.5, delta: float = 0.0) -> Values:
@@ -281,16 +275,16 @@ CASES: dict[str, Case] = {
     ),
     "cel-retain": Case(cel_retain, {"layer": LAYER}, ({"layer": LAYER, "distance": "sum"},)),
     "ceu": Case(ceu, holds=True),
-    "ceu-rest": Case(ceu_rest, holds=True),
+    "ceu:rest": Case(ceu, {"over": "rest"}, holds=True),
     "dpo": Case(dpo, {"beta": 0.3}, ({}, {"beta": 0.5}, {"beta": 0.5, "textbook": True})),
     "entropy": Case(entropy),
-    "entropy-all": Case(entropy_all),
+    "entropy:all": Case(entropy, {"over": "all"}),
     "ga": Case(ga),
     "idk": Case(idk),
     "kl": Case(kl),
-    "kl-all": Case(kl_all),
+    "kl:all": Case(kl, {"over": "all"}),
     "margin": Case(margin),
-    "margin-read": Case(margin_read),
+    "margin:read": Case(margin, {"over": "read"}),
     "nll": Case(nll),
     "npo": Case(npo, {"beta": 0.3}, ({}, {"beta": 0.05}, {"beta": 2.0})),
     "rmu": Case(rmu, {"layer": LAYER, "c": 3.0}, ({"layer": LAYER}, {"layer": LAYER, "c": 6.5})),
@@ -300,6 +294,6 @@ CASES: dict[str, Case] = {
     ),
     "simnpo": Case(simnpo, {"beta": 2.0, "delta": 0.5}, ({}, {"beta": 1.5, "delta": 0.7})),
     "undial": Case(undial, {"beta": 2.0}, ({}, {"beta": 0.0})),
-    "undial-all": Case(undial_all, {"beta": 2.0}, ({},)),
+    "undial:all": Case(undial, {"beta": 2.0, "over": "all"}, ({"over": "all"},)),
     "wga": Case(wga, {"beta": 0.6}, ({}, {"beta": 0.0}), holds=True),
 }

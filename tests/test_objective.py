@@ -22,16 +22,12 @@ from leakbound.losses import (
     cel,
     cel_retain,
     ceu,
-    ceu_rest,
     dpo,
     entropy,
-    entropy_all,
     ga,
     idk,
     kl,
-    kl_all,
     margin,
-    margin_read,
     nll,
     npo,
     rmu,
@@ -39,7 +35,6 @@ from leakbound.losses import (
     satimp,
     simnpo,
     undial,
-    undial_all,
     wga,
 )
 from leakbound.objective import (
@@ -85,8 +80,8 @@ SUMS = [
     ("gd", mean(ga(FORGET)) + mean(nll(RETAIN))),
     ("gd:forget=0.5,retain=2", 0.5 * mean(ga(FORGET)) + 2 * mean(nll(RETAIN))),
     ("kl", mean(ga(FORGET)) + mean(kl(RETAIN))),
-    ("kl:scope=all", mean(ga(FORGET)) + mean(kl_all(RETAIN))),
-    ("kl-retain:scope=all,weight=2", 2 * mean(kl_all(RETAIN))),
+    ("kl:over=all", mean(ga(FORGET)) + mean(kl(RETAIN, over="all"))),
+    ("kl-retain:over=all,weight=2", 2 * mean(kl(RETAIN, over="all"))),
     ("gd:reduce=tokens", by_tokens(RETAIN) - by_tokens(FORGET)),
     ("ga:reduce=tokens", -by_tokens(FORGET)),
     ("finetune:reduce=tokens", by_tokens(RETAIN)),
@@ -140,8 +135,10 @@ SUMS = [
         - 0.25 * mean(entropy(RETAIN)),
     ),
     (
-        "ga + entropy:forget=2,retain=-0.1,scope=all",
-        mean(ga(FORGET)) + 2 * mean(entropy_all(FORGET)) - 0.1 * mean(entropy_all(RETAIN)),
+        "ga + entropy:forget=2,retain=-0.1,over=all",
+        mean(ga(FORGET))
+        + 2 * mean(entropy(FORGET, over="all"))
+        - 0.1 * mean(entropy(RETAIN, over="all")),
     ),
     ("altpo:beta=0.3,retain=2", mean(altpo(FORGET, beta=0.3)) + 2 * mean(nll(RETAIN))),
     ("altpo:openunlearning", mean(altpo(FORGET, beta=0.1)) + by_tokens(RETAIN)),
@@ -150,14 +147,14 @@ SUMS = [
     ("gd:openunlearning", by_tokens(RETAIN) - by_tokens(FORGET)),
     ("npo:openunlearning", mean(npo(FORGET, beta=0.1)) + by_tokens(RETAIN)),
     ("simnpo:openunlearning", 0.125 * mean(simnpo(FORGET, beta=4.5)) + by_tokens(RETAIN)),
-    ("ceu", mean(ceu_rest(FORGET))),
-    ("ceu:scope=answer,retain=2", mean(ceu(FORGET)) + 2 * mean(nll(RETAIN))),
-    ("ceu:openunlearning", weighed(ceu_rest(FORGET), FORGET.lengths - 1)),
+    ("ceu", mean(ceu(FORGET, over="rest"))),
+    ("ceu:over=answer,retain=2", mean(ceu(FORGET)) + 2 * mean(nll(RETAIN))),
+    ("ceu:openunlearning", weighed(ceu(FORGET, over="rest"), FORGET.lengths - 1)),
     ("pdu", mean(margin(FORGET)) + 100 * (mean(nll(RETAIN)) - 0.3)),
     ("pdu:forget=2,retain=0,at_most=1", 2 * mean(margin(FORGET))),
     (
         "pdu:openunlearning,at_most=0.2",
-        weighed(margin_read(FORGET), FORGET.lengths) + by_tokens(RETAIN) - 0.2,
+        weighed(margin(FORGET, over="read"), FORGET.lengths) + by_tokens(RETAIN) - 0.2,
     ),
     (
         f"rmu:openunlearning,layer={L}",
@@ -170,8 +167,14 @@ SUMS = [
         0.1 * weighed(satimp(FORGET, beta1=5.0, beta2=1.0), FORGET.lengths) + by_tokens(RETAIN),
     ),
     ("undial", mean(undial(FORGET, beta=10.0))),
-    ("undial:beta=3,retain=1,scope=all", mean(undial_all(FORGET, beta=3)) + mean(nll(RETAIN))),
-    ("undial:openunlearning", weighed(undial_all(FORGET, beta=10.0), FORGET.whole.lengths - 1)),
+    (
+        "undial:beta=3,retain=1,over=all",
+        mean(undial(FORGET, beta=3, over="all")) + mean(nll(RETAIN)),
+    ),
+    (
+        "undial:openunlearning",
+        weighed(undial(FORGET, beta=10.0, over="all"), FORGET.whole.lengths - 1),
+    ),
     ("wga:beta=2", mean(wga(FORGET, beta=2.0)) + mean(nll(RETAIN))),
     ("wga:openunlearning", weighed(wga(FORGET, beta=1.0), FORGET.lengths) + by_tokens(RETAIN)),
     ("ga+entropy:leak-at-k", mean(ga(FORGET)) + mean(entropy(FORGET))),
@@ -238,7 +241,7 @@ def test_a_preset_tells_how_its_authors_train() -> None:
 
 
 def test_needs_are_those_of_all_terms_on_a_split() -> None:
-    joined = parse_objective("dpo+cel:layer=3+kl-retain+entropy:retain=0,scope=all")
+    joined = parse_objective("dpo+cel:layer=3+kl-retain+entropy:retain=0,over=all")
     assert joined.needs == {
         "forget": Needs(
             frozenset({"logits", "reference_nll", "alternate", "centres", "direction", "whole"}),
@@ -329,7 +332,7 @@ def test_a_file_is_its_terms(tmp_path: Path, suffix: str) -> None:
 
 
 def test_a_written_objective_reads_back(tmp_path: Path) -> None:
-    objective = parse_objective("cel:phi-1.5+npo+entropy:scope=all+pdu:retain=0+rmu")
+    objective = parse_objective("cel:phi-1.5+npo+entropy:over=all+pdu:retain=0+rmu")
     path = tmp_path / "o.yaml"
     path.write_text(json.dumps(objective.to_dict()))
     assert load_objective(path).to_dict() == objective.to_dict()

@@ -11,32 +11,40 @@ from torch import Tensor
 
 from dense_losses import CASES
 from leakbound.errors import InputError
-from leakbound.losses import LOSSES, PARTS, LossInputs, Needs, Site
+from leakbound.losses import LOSSES, PARTS, Loss, LossInputs, Needs, Site
 from loss_cases import LAYER, MASKS, ROWS, Tensors, build, leaves, only, references, rows
 
 every_loss = pytest.mark.parametrize("name", CASES)
-of_logits = pytest.mark.parametrize("name", [n for n in CASES if LOSSES[n].tokens is None])
+of_logits = pytest.mark.parametrize(
+    "name", [n for n in CASES if not LOSSES[n.partition(":")[0]].tokens]
+)
 exactly = partial(torch.testing.assert_close, rtol=0, atol=0)
 
 
+def loss_of(name: str) -> Loss:
+    """The loss of a row, whose name may have a value of `over` behind a colon."""
+    return LOSSES[name.partition(":")[0]]
+
+
 def needs_of(name: str) -> Needs:
-    return LOSSES[name].needed(CASES[name].settings)
+    return loss_of(name).needed(CASES[name].settings)
 
 
 def value(name: str, batch: LossInputs) -> Tensor:
     """The loss called `name` under the settings of its row."""
-    return LOSSES[name].function(batch, **CASES[name].settings)
+    return loss_of(name).function(batch, **CASES[name].settings)
 
 
 def used(name: str) -> list[str]:
     """The leaves that a loss reads."""
-    loss = LOSSES[name]
-    tokens = [loss.tokens] if loss.tokens else []
-    return [leaf for leaf in MASKS if leaf in loss.needs or leaf in tokens]
+    tokens = [loss_of(name).tokens]
+    return [leaf for leaf in MASKS if leaf in needs_of(name).parts or leaf in tokens]
 
 
 def test_every_loss_has_a_row() -> None:
-    assert set(CASES) == set(LOSSES)
+    assert {name.partition(":")[0] for name in CASES} == set(LOSSES)
+    overs = {f"{name}:{over}" for name, loss in LOSSES.items() for over in loss.others}
+    assert overs == {name for name in CASES if ":" in name}
 
 
 @every_loss
@@ -45,7 +53,7 @@ def test_values_are_those_by_hand(name: str, seed: int) -> None:
     case, given, fixed = CASES[name], leaves(seed), references(seed + 1)
     for settings in (case.settings, *case.others):
         expected = case.twin(given, fixed, **settings)
-        values = LOSSES[name].function(build(given, fixed), **settings)
+        values = loss_of(name).function(build(given, fixed), **settings)
         assert values.tolist() == pytest.approx(expected, rel=1e-12)
 
 
@@ -152,18 +160,18 @@ def test_what_it_names_is_all_it_needs(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "part"),
-    [(name, part) for name in CASES for part in sorted(LOSSES[name].needs) if part != "logits"],
+    [(name, part) for name in CASES for part in sorted(needs_of(name).parts) if part != "logits"],
 )
 def test_a_part_that_is_missing_is_named(name: str, part: str) -> None:
     needs = needs_of(name)
     without = Needs(needs.parts - {part}, needs.sites)
-    with pytest.raises(InputError, match=f"{name} needs `{part}`"):
+    with pytest.raises(InputError, match=f"{name.partition(':')[0]} needs `{part}`"):
         value(name, only(build(leaves()), without))
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if LOSSES[name].tokens])
+@pytest.mark.parametrize("name", [name for name in CASES if loss_of(name).tokens])
 def test_a_site_that_is_missing_is_named(name: str) -> None:
-    assert needs_of(name).sites == {Site(LAYER, LOSSES[name].tokens or "answer")}
+    assert needs_of(name).sites == {Site(LAYER, loss_of(name).tokens or "answer")}
     batch = replace(build(leaves()), activations={})
     with pytest.raises(InputError, match=rf"{name} needs `activations\[{LAYER}, "):
         value(name, batch)
@@ -171,11 +179,11 @@ def test_a_site_that_is_missing_is_named(name: str) -> None:
 
 @every_loss
 def test_needs_are_parts(name: str) -> None:
-    assert LOSSES[name].needs <= set(PARTS)
+    assert needs_of(name).parts <= set(PARTS)
 
 
 @every_loss
 def test_settings_are_checked_before_any_batch(name: str) -> None:
-    LOSSES[name].check(name, CASES[name].settings)
+    loss_of(name).check(name, CASES[name].settings)
     with pytest.raises(InputError, match=f"loss '{name}' has no setting 'colour'"):
-        LOSSES[name].check(name, {**CASES[name].settings, "colour": 1.0})
+        loss_of(name).check(name, {**CASES[name].settings, "colour": 1.0})

@@ -17,7 +17,7 @@ from leakbound.losses import (
     LossInputs,
     Site,
     cel,
-    ceu_rest,
+    ceu,
     direction,
     dpo,
     entropy,
@@ -88,8 +88,11 @@ OUT_OF_RANGE = [
       for delta in (math.nan, -math.inf)),
     *((name, {setting: value}, f"`{setting}` of {name} must be 0 or more, got {value}")
       for name, setting in (("wga", "beta"), ("satimp", "beta1"), ("satimp", "beta2"),
-                            ("undial", "beta"), ("undial-all", "beta"))
+                            ("undial", "beta"))
       for value in (-0.1, math.nan, math.inf)),
+    *((name, {"over": "half"}, f"`over` of {name} must be answer or {other}, got 'half'")
+      for name, other in (("ceu", "rest"), ("entropy", "all"), ("kl", "all"), ("margin", "read"),
+                          ("undial", "all"))),
     ("cel-retain", {"layer": LAYER, "distance": "max"}, "`distance` of cel-retain must be one of"),
     *(("cel", {"layer": LAYER, **settings}, message) for settings, message in (
         ({"tau": -0.1}, "`tau` of cel must be 0 or more"),
@@ -151,7 +154,7 @@ def test_targets_at_their_ends() -> None:
 def test_an_answer_of_one_token_has_no_rest() -> None:
     x = torch.randn(2, 3, VOCAB, generator=torch.Generator().manual_seed(0)).requires_grad_()
     given = pack(x, torch.tensor([[IGNORED, 2, IGNORED], [1, 0, 3]]))
-    values = ceu_rest(given)
+    values = ceu(given, over="rest")
     values.sum().backward()
     assert float(values[0].detach()) == 0
     assert x.grad is not None

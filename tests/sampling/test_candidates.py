@@ -7,21 +7,22 @@ import heapq
 import numpy as np
 import pytest
 
-from leakbound.sampling.candidates import BestFirst, Brood, Candidate, along
-from leakbound.sampling.model import Ids
+from leakbound.sampling.model import Ending, Ids
+from leakbound.sampling.prove import Hunt
+from leakbound.sampling.search import BestFirst, Brood, Candidate
+from sampling_tables import unsettled
 
 LEAD = (3, 1, 3, 2, 2, 0, 1, 1, 4, 1, 3, 3)
 
 
 def prefixes(rng: np.random.Generator, first: int = 9) -> list[Candidate]:
     """Prefixes of all lengths, some of which begin others; of some there is no lead."""
-    none = np.zeros(1, dtype=np.int64)
-    start = Brood((), (-1,), none, none, np.zeros((4, 1)), none, none, none > 0)
+    start = Candidate.prompt().brood
     paths = {(first, *rng.integers(0, 3, rng.integers(0, 4)).tolist()) for _ in range(6)}
     found = []
     for path in sorted(paths):
         at, left = rng.integers(0, len(LEAD) + 1, 2).tolist()
-        found.append(Candidate(start, 0, path, LEAD if rng.random() < 0.7 else None, at, left, 0.0))
+        found.append(Candidate(start, 0, path, 0.0, LEAD if rng.random() < 0.7 else None, at, left))
     return found
 
 
@@ -30,7 +31,9 @@ def brood_of(some: list[Candidate], rng: np.random.Generator) -> Brood:
     token = rng.permuted(token.reshape(-1, 5), axis=1).ravel()
     sums = rng.integers(-3, 0, (4, len(row))).astype(float)
     waits = rng.random(len(row)) < 0.7
-    return Brood(some, range(len(some)), row, token, sums, *along(some, row, token), waits)
+    hunt = Hunt(number=0, ending=Ending(frozenset(), 9, None), settle=unsettled, most=1)
+    places = hunt.along(some, row, token)
+    return Brood(some, range(len(some)), row, token, sums, *places, waits)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -55,8 +58,8 @@ def test_what_is_taken_is_what_a_heap_of_all_would_give(seed: int) -> None:
             for each in taken[::2]:
                 frontier.push(each, 0.5)
                 heapq.heappush(plain, (-0.5, each.path))
-    waiting = [each.paths(np.flatnonzero(each.waits)) for each in frontier.broods]
-    left = [*(each.path for each in frontier.made), *(path for some in waiting for path in some)]
+    waiting = [each for brood in frontier.broods for each in brood.open_waiting()]
+    left = [each.path for each in (*frontier.made, *waiting)]
     assert sorted(left) == sorted(path for _, path in plain)
 
 

@@ -14,12 +14,10 @@ import numpy as np
 import pytest
 
 from leakbound.sampling import ExploredTree, Explorer, Forest, Root, Settle, TableModel, philox
-from leakbound.sampling import search as search_module
-from leakbound.sampling.explore import certain_mass, plant
-from leakbound.sampling.model import Ending
+from leakbound.sampling import explore as explore_module
+from leakbound.sampling.explore import Exploring, certain_mass, plant, split
 from leakbound.sampling.prove import Proof, Prover
-from leakbound.sampling.search import Open, Search, SearchTree, split_rows
-from leakbound.sampling.stems import Stem
+from leakbound.sampling.search import SearchTree
 from leakbound.types import Decoding, Draws, Effort
 from sampling_tables import (
     DECODINGS,
@@ -69,7 +67,7 @@ def explore(
 @pytest.fixture
 def few_children(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lumps of weight: only two tokens of a prefix are children."""
-    monkeypatch.setattr(search_module, "_CHILDREN", 2)
+    monkeypatch.setattr(explore_module, "CHILDREN", 2)
 
 
 @pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
@@ -134,20 +132,19 @@ def test_floors_hold_whatever_the_logits_within_the_margin(
 
 
 def grown(
-    model: TableModel, root: Root, batches: int, decoding: Decoding = PLAIN, margin: float = 0.0
-) -> Search:
-    """A search of so many prefixes, one after the other."""
-    search = Search(0, Ending.of(model, decoding, None), unsettled, keeps_logits=True)
-    (handle,), logits = model.prefill([root.token_ids])
-    prompt = Open(Stem.prompt(), 0.0, 1.0)
-    search.expand([prompt], [handle], logits, split_rows(logits, [prompt.stem], decoding, margin))
-    for _ in range(batches):
-        for each in search.next_batch(1):
-            last = np.array([each.stem.path[-1]])
-            handles, logits = model.extend(np.array([each.stem.parent]), last, np.array([False]))
-            splits = split_rows(logits, [each.stem], decoding, margin)
-            search.expand([each], handles.tolist(), logits, splits)
+    model: TableModel, root: Root, forwards: int, decoding: Decoding = PLAIN, margin: float = 0.0
+) -> Exploring:
+    """An exploration of so many prefixes, one after the other."""
+    tree = SearchTree(model, decoding, unsettled, margin, rows=1)
+    search = Explorer(tree, Effort(mode="auto", forwards=100)).begin(0, root)
+    for _ in range(forwards):
+        tree.forward([(search, prefix) for prefix in search.next_batch(1)], split)
+    search.settle_all()
     return search
+
+
+def closed(search: Exploring) -> set[Ids]:
+    return {node.token_ids for node in search.nodes}
 
 
 @pytest.mark.usefixtures("few_children")
@@ -156,7 +153,7 @@ def test_the_remainder_is_certain_but_for_the_margin() -> None:
     for root in ROOTS:
         search = grown(model, root, 0, margin=margin)
         law = enumerate_law(PLAIN, root.token_ids)
-        left = sum(p for ids, p in law.items() if ids not in search.closed)
+        left = sum(p for ids, p in law.items() if ids not in closed(search))
         assert math.isclose(certain_mass(search), left * math.exp(-margin), abs_tol=1e-12)
 
 
@@ -170,7 +167,7 @@ def test_draws_follow_the_law_given_that_no_event_happens(decoding: Decoding, ba
         model = table()
         search = grown(model, root, batches, decoding)
         held, draws = model.held, Draws(sizes=(n,), seed=3)
-        starts = plant(search, root.query_id, decoding, draws, 0.0)
+        starts = plant(search, decoding, draws, 0.0)
         found = []
         for rows in (1000, 3):
             forest = Forest(model, decoding, draws, rows=rows)
@@ -179,7 +176,7 @@ def test_draws_follow_the_law_given_that_no_event_happens(decoding: Decoding, ba
             assert model.held == held
         assert found[0] == found[1]
         law = enumerate_law(decoding, root.token_ids)
-        rest = {k: p for k, p in law.items() if k not in search.closed}
+        rest = {k: p for k, p in law.items() if k not in closed(search)}
         remainder = sum(rest.values())
         assert math.isclose(certain_mass(search), remainder, abs_tol=1e-12)
         assert sum(leaf.counts[0] for leaf in tree.leaves) == n
@@ -320,14 +317,14 @@ def test_pilots_choices_and_draws_share_no_random_numbers(monkeypatch: pytest.Mo
             used.append((*names[at], int(prefix[0][i]), int(prefix[1][i])))
         return original(key, prefix, counts)
 
-    monkeypatch.setattr(search_module, "_CHILDREN", 2)
+    monkeypatch.setattr(explore_module, "CHILDREN", 2)
     monkeypatch.setattr(philox, "stream_key", stream_key)
     monkeypatch.setattr(philox, "uniforms", uniforms)
     (each,) = explore("hybrid", 40, roots=ROOTS[:1])
     assert each.leaves
     assert len(set(used)) == len(used)
     purposes = {purpose for purpose, *_ in used}
-    assert {"remainder", "remainder:lump", "remainder:pilot1"} <= purposes
+    assert {"remainder", "remainder:lump", "remainder:pilot"} <= purposes
 
 
 def test_broken_logits_fail_their_root_alone_and_name_the_prefix() -> None:

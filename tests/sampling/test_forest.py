@@ -205,8 +205,10 @@ def test_roots_with_starts_have_trees_of_their_own() -> None:
     model, prompt = table(), ROOTS[0].token_ids
     (handle,), logits = model.prefill([prompt])
     law = certain_law(logits, Decoding(), np.zeros(1), np.ones(1, np.int64), 0.0)
-    first = law.steps([np.flatnonzero(law.logprob[0] > -math.inf).tolist()])[0]
-    starts = tuple((Stem.prompt().child(handle, *each), (90,)) for each in first)
+    first = np.flatnonzero(law.logprob[0] > -math.inf)
+    sums = law.taken(np.zeros_like(first), first).T.tolist()
+    pairs = zip(first.tolist(), sums, strict=True)
+    starts = tuple((Stem(handle, (token,), *own), (90,)) for token, own in pairs)
     roots = [Root(name, prompt, starts) for name in ("one", "other")]
     for tree in Forest(model, Decoding(max_new_tokens=4), Draws(sizes=(1,))).sample(roots):
         assert sum(leaf.counts[0] for leaf in tree.leaves) == 90 * len(starts)

@@ -23,8 +23,8 @@ SETTINGS = TrainingSettings(  # each third step: one row
 )
 OBJECTIVES = (
     "npo+entropy", "rmu:layer=0", "cel:layer=0", "kl", "idk:joined", "altpo",
-    "pdu:scope=read,retain=1,at_most=1,warmup=1,reduce=tokens", "rmu:layer=0,reduce=pairs",
-    "undial:scope=all,reduce=tokens+ceu:reduce=tokens",
+    "pdu:over=read,retain=1,at_most=1,warmup=1,reduce=tokens", "rmu:layer=0,reduce=pairs",
+    "undial:over=all,reduce=tokens+ceu:reduce=tokens",
 )  # fmt: skip
 SCRIPT = """
 import sys

@@ -142,7 +142,7 @@ def flat_and_bounded(now: LoadedModel, base: str) -> Tensor:
 @pytest.mark.parametrize(
     ("objective", "published"),
     [
-        ("kl:reduce=tokens,scope=all", kl_minimisation),
+        ("kl:reduce=tokens,over=all", kl_minimisation),
         ("idk:joined", joined_idk),
         ("dpo:beta=0.5,textbook=true,reduce=tokens", preference),
         ("undial:openunlearning,beta=3", distillation),

@@ -107,8 +107,8 @@ def test_forgetting_texts_while_keeping_texts(base: str, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "objective",
     [
-        "npo+entropy", "kl", "simnpo", "rmu:layer=1", "kl-retain", "undial:scope=all", "ceu",
-        "wga", "satimp", "pdu:scope=read",
+        "npo+entropy", "kl", "simnpo", "rmu:layer=1", "kl-retain", "undial:over=all", "ceu",
+        "wga", "satimp", "pdu:over=read",
     ],
 )  # fmt: skip
 def test_objectives_that_ask_nothing(base: str, tmp_path: Path, objective: str) -> None:

@@ -210,7 +210,7 @@ def test_a_model_is_on_the_disk_before_its_training_is_forgotten(
     base: str, tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out, rmtree = tmp_path / "deep" / "m", shutil.rmtree
-    kept, relied = WorkFolder.beside(out).path, list[bool]()
+    kept, relied = WorkFolder.of(out).path, list[bool]()
 
     def removes(path: Any, *rest: Any, **how: Any) -> None:
         if Path(path) == kept and kept.exists():
@@ -239,7 +239,7 @@ def test_a_model_saved_where_no_folder_was_is_found_again(tmp_path: Path, disk: 
 def test_a_checkpoint_is_on_the_disk_before_it_replaces_another(
     base: str, tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept, rmtree = WorkFolder.beside(tmp_path / "m"), shutil.rmtree
+    kept, rmtree = WorkFolder.of(tmp_path / "m"), shutil.rmtree
     relied = list[tuple[str, bool]]()
 
     def removes(path: Any, *rest: Any, **how: Any) -> None:
@@ -256,7 +256,7 @@ def test_a_checkpoint_is_on_the_disk_before_it_replaces_another(
 def test_what_a_kill_left_beside_a_finished_model_is_removed(base: str, tmp_path: Path) -> None:
     out = tmp_path / "m"
     train(base, out)
-    for left in (WorkFolder.beside(out).path, tmp_path / ".m.partial"):
+    for left in (WorkFolder.of(out).path, tmp_path / ".m.partial"):
         (left / "checkpoint-3").mkdir(parents=True)
     train(base, out)
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
@@ -271,7 +271,7 @@ def test_two_trainings_into_one_folder_are_refused(tmp_path: Path) -> None:
     entered, leave = threading.Event(), threading.Event()
 
     def other() -> None:
-        with WorkFolder.beside(out).locked():
+        with WorkFolder.of(out).locked():
             entered.set()
             leave.wait(60)
 
@@ -284,13 +284,13 @@ def test_two_trainings_into_one_folder_are_refused(tmp_path: Path) -> None:
     finally:
         leave.set()
         thread.join()
-    assert not WorkFolder.beside(out).path.exists()
+    assert not WorkFolder.of(out).path.exists()
     finetune(base, ROWS, out=out, settings=ONCE)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["base", "model"]
 
 
 def test_a_model_is_not_put_down_by_a_training_that_lost_its_lock(tmp_path: Path) -> None:
-    kept = WorkFolder.beside(tmp_path / "model")
+    kept = WorkFolder.of(tmp_path / "model")
     (tmp_path / "partial").mkdir()
     with kept.locked():
         kept.path.with_name(f"{kept.path.name}.lock").unlink()

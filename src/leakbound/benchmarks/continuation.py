@@ -15,13 +15,13 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from leakbound.benchmarks.benchmark import Benchmark
 from leakbound.benchmarks.corpora import load_documents
-from leakbound.benchmarks.source import read_settings
 from leakbound.errors import InputError
+from leakbound.registry import read_settings
 from leakbound.types import Passage, Prompt
 from leakbound.types.records import changed
 
@@ -129,7 +129,9 @@ def _parse(argument: str) -> tuple[str, Cuts]:
             "`continuation` needs documents: a file, a folder or a corpus, as in "
             "`continuation:texts,prefix=50,suffix=50`."
         )
-    return source.strip(), read_settings(Cuts, "continuation", pairs)
+    types = {field.name: int for field in fields(Cuts)}
+    values = read_settings("benchmark", "continuation", ",".join(pairs), types)
+    return source.strip(), Cuts(**values)  # type: ignore[arg-type]
 
 
 def _notes(documents: Sequence[Passage], cuts: Cuts) -> Iterator[str]:

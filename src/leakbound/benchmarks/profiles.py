@@ -173,15 +173,15 @@ def with_profile(benchmark: Benchmark, profile: Profile) -> Benchmark:
     for a prompt that lacks the answer to open, or the paraphrase to ask.
     """
 
-    def asked(prompts: Prompts) -> Prompts:
+    def changed(prompts: Prompts) -> Prompts:
         return tuple(_opened(_reworded(prompt, profile), profile) for prompt in prompts)
 
     def first(load: Callable[[], Prompts]) -> Prompts:
-        return asked(load()[: profile.rows])
+        return changed(load()[: profile.rows])
 
     return replace(
         benchmark,
-        prompts=asked(benchmark.prompts),
+        prompts=changed(benchmark.prompts),
         others={role: partial(first, load) for role, load in benchmark.others.items()},
         utility={name: partial(first, load) for name, load in benchmark.utility.items()},
         scorers=_scorers(benchmark, profile),

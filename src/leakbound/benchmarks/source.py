@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from inspect import signature
 from pathlib import Path
-from typing import TypeVar
 
 from leakbound.errors import InputError, needing
-from leakbound.registry import suggestion
-
-S = TypeVar("S")
 
 DATA_VARIABLE = "LEAKBOUND_DATA"
 
@@ -70,22 +65,6 @@ def checked(data: str | Path | None, limit: int | None) -> Path | None:
     if data is not None and not Path(data).is_dir():
         raise InputError(f"`data` must be a folder that exists, got {str(data)!r}.")
     return None if data is None else Path(data)
-
-
-def read_settings(kind: Callable[..., S], name: str, pairs: Iterable[str]) -> S:
-    """The settings of a benchmark, whole numbers, from a `setting=number` each.
-
-    InputError for one that it has not, and for what is no number.
-    """
-    names, values = list(signature(kind).parameters), dict[str, int]()
-    for pair in pairs:
-        key, _, text = (part.strip() for part in pair.partition("="))
-        if key not in names:
-            raise InputError(f"`{name}` has no setting {key!r}. {suggestion(key, names)}")
-        if not text.removeprefix("-").isdecimal():
-            raise InputError(f"`{name}:{key}` must be a whole number, got {text!r}.")
-        values[key] = int(text)
-    return kind(**values)
 
 
 def open_source(data: Path | None, *, folder: str, repo: str) -> Source:

@@ -26,11 +26,9 @@ from leakbound.losses.inputs import labelled as labelled
 from leakbound.losses.inputs import pack as pack
 from leakbound.losses.inputs import pack_activations as pack_activations
 from leakbound.losses.likelihood import entropy as entropy
-from leakbound.losses.likelihood import entropy_all as entropy_all
 from leakbound.losses.likelihood import ga as ga
 from leakbound.losses.likelihood import idk as idk
 from leakbound.losses.likelihood import kl as kl
-from leakbound.losses.likelihood import kl_all as kl_all
 from leakbound.losses.likelihood import nll as nll
 from leakbound.losses.likelihood import satimp as satimp
 from leakbound.losses.likelihood import sequence_nll as sequence_nll
@@ -44,36 +42,31 @@ from leakbound.losses.steering import direction as direction
 from leakbound.losses.steering import rmu as rmu
 from leakbound.losses.steering import rmu_retain as rmu_retain
 from leakbound.losses.targets import ceu as ceu
-from leakbound.losses.targets import ceu_rest as ceu_rest
 from leakbound.losses.targets import margin as margin
-from leakbound.losses.targets import margin_read as margin_read
 from leakbound.losses.targets import undial as undial
-from leakbound.losses.targets import undial_all as undial_all
 from leakbound.registry import find, require_parts
 
+_LOGITS, _WHOLE = frozenset({"logits"}), frozenset({"whole"})
+_COMPARED = frozenset({"logits", "reference_logits"})
+_WHOLE_COMPARED = frozenset({"whole", "whole_reference"})
 LOSSES: dict[str, Loss] = {
     "altpo": Loss(altpo, frozenset({"logits", "reference_nll", "invented"})),
     "cel": Loss(cel, frozenset({"direction", "centres"}), "question"),
     "cel-retain": Loss(cel_retain, frozenset({"reference"}), "question"),
-    "ceu": Loss(ceu, over="answer"),
-    "ceu-rest": Loss(ceu_rest, over="rest"),
+    "ceu": Loss(ceu, over="answer", others={"rest": (_LOGITS, "rest")}),
     "dpo": Loss(dpo, frozenset({"logits", "reference_nll", "alternate"})),
-    "entropy": Loss(entropy, over="answer"),
-    "entropy-all": Loss(entropy_all, frozenset({"whole"}), over="whole"),
+    "entropy": Loss(entropy, over="answer", others={"all": (_WHOLE, "whole")}),
     "ga": Loss(ga, over="answer"),
     "idk": Loss(idk, frozenset({"alternate"}), over="alternate"),
-    "kl": Loss(kl, frozenset({"logits", "reference_logits"}), over="answer"),
-    "kl-all": Loss(kl_all, frozenset({"whole", "whole_reference"}), over="whole"),
-    "margin": Loss(margin, over="answer"),
-    "margin-read": Loss(margin_read, frozenset({"whole"}), over="answer"),
+    "kl": Loss(kl, _COMPARED, over="answer", others={"all": (_WHOLE_COMPARED, "whole")}),
+    "margin": Loss(margin, over="answer", others={"read": (_WHOLE, "answer")}),
     "nll": Loss(nll, over="answer"),
     "npo": Loss(npo, frozenset({"logits", "reference_nll"})),
     "rmu": Loss(rmu, frozenset({"direction"}), "answer", "answer"),
     "rmu-retain": Loss(rmu_retain, frozenset({"reference"}), "answer", "answer"),
     "satimp": Loss(satimp, over="answer"),
     "simnpo": Loss(simnpo),
-    "undial": Loss(undial, frozenset({"logits", "reference_logits"}), over="answer"),
-    "undial-all": Loss(undial_all, frozenset({"whole", "whole_reference"}), over="read"),
+    "undial": Loss(undial, _COMPARED, over="answer", others={"all": (_WHOLE_COMPARED, "read")}),
     "wga": Loss(wga, over="answer"),
 }
 

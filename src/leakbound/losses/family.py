@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from leakbound.errors import InputError
-from leakbound.losses.inputs import Activations, LossInputs, Over, Site, Tokens
+from leakbound.losses.inputs import Activations, LossInputs, Over, Site, Tokens, given
 from leakbound.registry import suggestion
 
 PARTS = (
@@ -63,12 +63,29 @@ class Loss:
             `layer` names: a block, or a share of the model's depth until `Objective.at_depth` has
             settled which block that is.
         over: of which tokens its values are the means (None: they are no means over tokens).
+        others: the needs and `over` under each value of its setting `over` but "answer".
     """
 
     function: Callable[..., Tensor]
     needs: frozenset[str] = frozenset({"logits"})
     tokens: Tokens | None = None
     over: Over | None = None
+    others: Mapping[str, tuple[frozenset[str], Over]] = field(default_factory=dict)
+
+    def mean_over(self, settings: Mapping[str, Setting]) -> Over | None:
+        """The tokens of which its values are the means under these settings.
+
+        Args:
+            settings: by name.
+
+        Returns:
+            The tokens; None where its values are no means over tokens.
+        """
+        return self.others.get(self._over(settings), (self.needs, self.over))[1]
+
+    def _over(self, settings: Mapping[str, Setting]) -> str:
+        default = keywords(self.function)["over"].default if self.others else "answer"
+        return str(settings.get("over", default))
 
     def needed(self, settings: Mapping[str, Setting]) -> Needs:
         """The parts and activations that it needs under these settings.
@@ -77,12 +94,13 @@ class Loss:
             settings: by name; `layer` among them where it reads activations.
 
         Returns:
-            `needs`, and the site where it reads activations.
+            The parts, and the site where it reads activations.
         """
+        parts, _ = self.others.get(self._over(settings), (self.needs, self.over))
         if self.tokens is None:
-            return Needs(self.needs)
+            return Needs(parts)
         layer: Any = settings["layer"]
-        return Needs(self.needs, frozenset({Site(layer, self.tokens)}))
+        return Needs(parts, frozenset({Site(layer, self.tokens)}))
 
     def check(self, name: str, settings: Mapping[str, Setting]) -> None:
         """Refuse settings that the loss does not have, lacks or refuses.
@@ -145,6 +163,18 @@ def _probe(needs: Needs) -> LossInputs:
         whole=replace(answer, reference_logits=zero),
         activations=dict.fromkeys(needs.sites, hidden),
     )
+
+
+def covered(batch: LossInputs, loss: str, over: str, other: str) -> LossInputs:
+    """The batch, or its `whole` where a loss is over more; InputError for another `over`."""
+    require(over in ("answer", other), loss, "over", over, f"answer or {other}")
+    return batch if over == "answer" else given(batch.whole, "whole", loss)
+
+
+def frozen_logits(part: LossInputs, loss: str, over: str) -> Tensor:
+    """The frozen model's logits of what `covered` gave; InputError where there are none."""
+    name = "reference_logits" if over == "answer" else "whole_reference"
+    return given(part.reference_logits, name, loss)
 
 
 def positive(loss: str, **settings: float) -> None:

@@ -4,9 +4,9 @@ Gradient ascent is Yao et al. (2023), as used by Maini et al. (2024). `kl` is th
 KL minimisation, `idk` fine-tuning on answers that admit ignorance. Deviations: a value is the mean
 over one answer, whose mean over answers weighs each of them alike, where the published code takes
 one mean over all tokens of a batch (`reduce` of a term does); and `kl` compares at the answer's
-tokens, where theirs does at every position, padding included (`kl_all`: without padding).
+tokens, where theirs does at every position, padding included (over "all": without padding).
 Entropy is that of Scholten et al. (2025); the mean runs over the answer's own tokens, where the
-published code averages over every position of the padded text (`entropy_all`: without padding).
+published code averages over every position of the padded text (over "all": without padding).
 
 Gradient ascent that weighs each token by its own probability, so that what is known loses most, is
 Wang et al. (2025), saturation and importance weights are Yang et al. (2025). With p_t the
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from leakbound.losses.family import not_negative
+from leakbound.losses.family import covered, frozen_logits, not_negative
 from leakbound.losses.inputs import LossInputs, given, precise
 
 
@@ -85,77 +85,49 @@ def idk(batch: LossInputs) -> Tensor:
     return nll(given(batch.alternate, "alternate", "idk"))
 
 
-def kl(batch: LossInputs) -> Tensor:
+def kl(batch: LossInputs, *, over: str = "answer") -> Tensor:
     """Mean over each answer's tokens of KL(reference ‖ model), [B] (Maini et al. 2024).
 
     The whole next-token distributions are compared, so nothing that the reference gives mass to
     may be lost.
 
     Args:
-        batch: the packed answers; takes `logits` and `reference_logits`.
+        batch: the packed answers; takes `logits` and `reference_logits`, of `whole` over "all".
+        over: "answer", or "all" for every token of prompt and answer.
 
     Returns:
         One value an answer, [B], in nats, at least 0.
 
     Raises:
-        InputError: the batch has no `reference_logits`.
+        InputError: another `over`, or a part that the batch has not.
     """
-    return _divergence(batch, given(batch.reference_logits, "reference_logits", "kl"))
+    part = covered(batch, "kl", over, "all")
+    log_reference = precise(frozen_logits(part, "kl", over)).detach().log_softmax(dim=1)
+    return part.means((log_reference.exp() * (log_reference - part.log_probs)).sum(dim=1))
 
 
-def kl_all(batch: LossInputs) -> Tensor:
-    """Mean over every token of prompt and answer of KL(reference ‖ model), [B].
-
-    Args:
-        batch: the packed answers; takes `logits` and `reference_logits` of `whole`.
-
-    Returns:
-        One value an answer, [B], in nats, at least 0.
-
-    Raises:
-        InputError: the batch has no `whole`, or that no `reference_logits`.
-    """
-    whole = given(batch.whole, "whole", "kl-all")
-    return _divergence(whole, given(whole.reference_logits, "whole_reference", "kl-all"))
-
-
-def _divergence(batch: LossInputs, reference: Tensor) -> Tensor:
-    log_reference = precise(reference).detach().log_softmax(dim=1)
-    return batch.means((log_reference.exp() * (log_reference - batch.log_probs)).sum(dim=1))
-
-
-def entropy(batch: LossInputs) -> Tensor:
+def entropy(batch: LossInputs, *, over: str = "answer") -> Tensor:
     """Mean entropy of the T = 1 next-token distribution over each answer, [B].
 
     A positive weight makes the model surer, a negative one more diverse (Scholten et al. 2025).
 
     Args:
-        batch: the packed answers; takes `logits`.
-
-    Returns:
-        One value an answer, [B], in nats, in [0, ln V].
-    """
-    log_probs = batch.log_probs
-    return batch.means(-(log_probs.exp() * log_probs).sum(dim=1))
-
-
-def entropy_all(batch: LossInputs) -> Tensor:
-    """Mean entropy of the T = 1 next-token distribution over all of prompt and answer, [B].
-
-    Args:
-        batch: the packed answers; takes `logits` of `whole`.
+        batch: the packed answers; takes `logits`, of `whole` over "all".
+        over: "answer", or "all" for every token of prompt and answer.
 
     Returns:
         One value an answer, [B], in nats, in [0, ln V].
 
     Raises:
-        InputError: the batch has no `whole`.
+        InputError: another `over`, or the batch has no `whole`.
     """
-    return entropy(given(batch.whole, "whole", "entropy-all"))
+    part = covered(batch, "entropy", over, "all")
+    log_probs = part.log_probs
+    return part.means(-(log_probs.exp() * log_probs).sum(dim=1))
 
 
 def wga(batch: LossInputs, *, beta: float = 1.0) -> Tensor:
-    """Mean over each answer's tokens of p^β log p, p^β held, [B] (Wang et al. 2025).
+    """Mean over each answer's tokens of p^β log p, p^β constant, [B] (Wang et al. 2025).
 
     Gradient ascent for β = 0; for β > 0 tokens which are unlikely already move nothing.
 
@@ -174,7 +146,7 @@ def wga(batch: LossInputs, *, beta: float = 1.0) -> Tensor:
 
 
 def satimp(batch: LossInputs, *, beta1: float = 5.0, beta2: float = 1.0) -> Tensor:
-    """Mean over each answer's tokens of p^β₁ (1 - p)^β₂ log p, the weights held, [B].
+    """Mean over each answer's tokens of p^β₁ (1 - p)^β₂ log p, the weights constant, [B].
 
     p^β₁ spares what is forgotten already, (1 - p)^β₂ what any model would say (Yang et al. 2025).
 
@@ -195,5 +167,5 @@ def satimp(batch: LossInputs, *, beta1: float = 5.0, beta2: float = 1.0) -> Tens
 
 def _ascent(batch: LossInputs, beta1: float, beta2: float) -> Tensor:
     log_p = -token_nll(batch)
-    held = log_p.detach()
-    return batch.means((beta1 * held).exp() * (-held.expm1()) ** beta2 * log_p)
+    constant = log_p.detach()
+    return batch.means((beta1 * constant).exp() * (-constant.expm1()) ** beta2 * log_p)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 
 from leakbound.losses import Setting
 from leakbound.losses.contrastive import Align
-from leakbound.losses.family import require
 from leakbound.losses.steering import Distance
 from leakbound.objective.terms import Dual, Reduce, Term
 
@@ -41,20 +40,20 @@ def gd(*, forget: float = 1.0, retain: float = 1.0, reduce: Reduce = "sequence")
 
 
 def kl(
-    *, forget: float = 1.0, retain: float = 1.0, reduce: Reduce = "sequence", scope: str = "answer"
+    *, forget: float = 1.0, retain: float = 1.0, reduce: Reduce = "sequence", over: str = "answer"
 ) -> Terms:
     """KL minimisation (Maini et al. 2024): ascent on forget, close to the reference on retain.
 
-    `scope` is `answer`, or `all` for every token of prompt and answer, as in their code.
+    `over` is `answer`, or `all` for every token of prompt and answer, as in their code.
     """
-    held = kl_retain(weight=retain, reduce=reduce, scope=scope)
-    return Term("ga", "forget", forget, reduce=reduce), *held
+    return Term("ga", "forget", forget, reduce=reduce), *kl_retain(
+        weight=retain, reduce=reduce, over=over
+    )
 
 
-def kl_retain(*, weight: float = 1.0, reduce: Reduce = "sequence", scope: str = "answer") -> Terms:
-    """Closeness to the reference on retain, to join to any other recipe; `scope` as in `kl`."""
-    require(scope in ("answer", "all"), "kl", "scope", scope, "answer or all")
-    return (Term("kl" if scope == "answer" else "kl-all", "retain", weight, reduce=reduce),)
+def kl_retain(*, weight: float = 1.0, reduce: Reduce = "sequence", over: str = "answer") -> Terms:
+    """Closeness to the reference on retain, to join to any other recipe; `over` as in `kl`."""
+    return (Term("kl", "retain", weight, {"over": over}, reduce),)
 
 
 def idk(*, forget: float = 1.0, retain: float = 1.0, joined: bool = False) -> Terms:
@@ -132,14 +131,13 @@ def cel(
     )
 
 
-def entropy(*, forget: float = 1.0, retain: float = -0.25, scope: str = "answer") -> Terms:
+def entropy(*, forget: float = 1.0, retain: float = -0.25, over: str = "answer") -> Terms:
     """Entropy regularisation (Scholten et al. 2025): surer on forget, not so on retain.
 
-    `scope` is `answer`, or `all` for every token of prompt and answer, nearer to their code.
+    `over` is `answer`, or `all` for every token of prompt and answer, nearer to their code.
     """
-    require(scope in ("answer", "all"), "entropy", "scope", scope, "answer or all")
-    loss = "entropy" if scope == "answer" else "entropy-all"
-    return (Term(loss, "forget", forget), Term(loss, "retain", retain))
+    weights = {"forget": forget, "retain": retain}
+    return tuple(Term("entropy", name, weight, {"over": over}) for name, weight in weights.items())
 
 
 def altpo(*, beta: float = 0.1, retain: float = 1.0, reduce: Reduce = "sequence") -> Terms:
@@ -152,15 +150,13 @@ def altpo(*, beta: float = 0.1, retain: float = 1.0, reduce: Reduce = "sequence"
 
 
 def ceu(
-    *, forget: float = 1.0, retain: float = 0.0, reduce: Reduce = "sequence", scope: str = "rest"
+    *, forget: float = 1.0, retain: float = 0.0, reduce: Reduce = "sequence", over: str = "rest"
 ) -> Terms:
     """Cross-entropy to the model's own law without the true token (Yang 2025).
 
-    `scope` is `rest`, all of the answer's tokens but the first, or `answer`.
+    `over` is `rest`, all of the answer's tokens but the first, or `answer`.
     """
-    require(scope in ("answer", "rest"), "ceu", "scope", scope, "answer or rest")
-    loss = "ceu" if scope == "answer" else "ceu-rest"
-    return Term(loss, "forget", forget, reduce=reduce), _descent(retain, reduce)
+    return Term("ceu", "forget", forget, {"over": over}, reduce), _descent(retain, reduce)
 
 
 def pdu(
@@ -171,19 +167,16 @@ def pdu(
     step: float = 5.0,
     warmup: float = 5.0,
     reduce: Reduce = "sequence",
-    scope: str = "answer",
+    over: str = "answer",
 ) -> Terms:
     """Flat logits on forget, the cross-entropy of retain at most so large (Entesari et al. 2025).
 
     The defaults are theirs for TOFU: `retain` is the multiplier at first, `step` its step and
-    `warmup` the epochs that it stands still. `scope` is `answer`, or `read` for where their code
+    `warmup` the epochs that it stands still. `over` is `answer`, or `read` for where their code
     takes logits.
     """
-    require(scope in ("answer", "read"), "pdu", "scope", scope, "answer or read")
     kept = Term("nll", "retain", retain, reduce=reduce, dual=Dual(at_most, step, warmup))
-    return Term(
-        "margin" if scope == "answer" else "margin-read", "forget", forget, reduce=reduce
-    ), kept
+    return Term("margin", "forget", forget, {"over": over}, reduce), kept
 
 
 def satimp(
@@ -205,15 +198,14 @@ def undial(
     forget: float = 1.0,
     retain: float = 0.0,
     reduce: Reduce = "sequence",
-    scope: str = "answer",
+    over: str = "answer",
 ) -> Terms:
     """Self-distillation with the true tokens' logits lowered by β (Dong et al. 2024).
 
-    `scope` is `answer`, or `all` for every token of prompt and answer that predicts another.
+    `over` is `answer`, or `all` for every token of prompt and answer that predicts another.
     """
-    require(scope in ("answer", "all"), "undial", "scope", scope, "answer or all")
-    loss = "undial" if scope == "answer" else "undial-all"
-    return Term(loss, "forget", forget, {"beta": beta}, reduce), _descent(retain, reduce)
+    settings: dict[str, Setting] = {"beta": beta, "over": over}
+    return Term("undial", "forget", forget, settings, reduce), _descent(retain, reduce)
 
 
 def wga(
@@ -240,11 +232,11 @@ _OPEN_UNLEARNING: Mapping[str, Mapping[str, Setting]] = {
     "ga": _TOKENS,
     "gd": _TOKENS,
     "npo": _TOKENS,
-    "pdu": {**_TOKENS, "scope": "read", "retain": 1.0, "step": 1.0},
+    "pdu": {**_TOKENS, "over": "read", "retain": 1.0, "step": 1.0},
     "rmu": {"reduce": "pairs", "layer": 7},
     "satimp": {**_TOKENS, "forget": 0.1, "retain": 1.0},
     "simnpo": _TOKENS,
-    "undial": {**_TOKENS, "scope": "all"},
+    "undial": {**_TOKENS, "over": "all"},
     "wga": _TOKENS,
 }  # configs/trainer/*.yaml at d3d7cf9, where they depart from our defaults
 PRESETS: dict[str, Mapping[str, Mapping[str, Setting]]] = {

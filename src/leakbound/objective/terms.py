@@ -11,7 +11,7 @@ from typing import Literal, get_args
 from torch import Tensor
 
 from leakbound.errors import InputError
-from leakbound.losses import LossInputs, Needs, Setting, loss_named
+from leakbound.losses import LossInputs, Needs, Over, Setting, loss_named
 
 Reduce = Literal["sequence", "tokens", "pairs", "joined"]
 
@@ -84,7 +84,7 @@ class Term:
                 f"`reduce` of {self.loss} on {self.split} must be one of "
                 f"{', '.join(get_args(Reduce))}, got {self.reduce!r}. Change it."
             )
-        if self.reduce != "sequence" and loss_named(self.loss).over is None:
+        if self.reduce != "sequence" and self.over is None:
             raise InputError(
                 f"{self.loss} is no mean over tokens, so that `reduce` must be 'sequence', got "
                 f"{self.reduce!r}. Leave it out."
@@ -95,10 +95,15 @@ class Term:
         """The parts and activations that a forward pass over the split must bring."""
         return loss_named(self.loss).needed(self.settings)
 
+    @property
+    def over(self) -> Over | None:
+        """The tokens of which its loss is a mean; None where it is none."""
+        return loss_named(self.loss).mean_over(self.settings)
+
     def length(self, batch: LossInputs) -> float:
         """How many tokens of a row its loss is a mean over, on average in the step."""
-        over, mean = loss_named(self.loss).over, harmonic_mean if self.reduce == "pairs" else fmean
-        return batch.mean_length(over, mean) if over else 0.0
+        mean = harmonic_mean if self.reduce == "pairs" else fmean
+        return batch.mean_length(self.over, mean) if self.over else 0.0
 
     @property
     def trains(self) -> bool:
@@ -123,9 +128,9 @@ class Term:
                 f"loss {self.loss!r} must give one value a row, [{batch.rows}], got {shape}. "
                 "Correct it, or train by another."
             )
-        if self.reduce != "sequence" and loss.over:
+        if self.reduce != "sequence" and self.over:
             total = self.length(batch) if joint is None else joint
-            values = values * (batch.lengths_over(loss.over) / (total or 1))  # 0: nothing counts
+            values = values * (batch.lengths_over(self.over) / (total or 1))  # 0: nothing counts
         return values.mean() - (self.dual.at_most if self.dual else 0.0)
 
 

@@ -3,18 +3,47 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 
-from leakbound.errors import InputError
+from leakbound.sampling.law import Law
 from leakbound.sampling.model import Ended, Ending, Ids, PrefixModel
-from leakbound.sampling.stems import Leaf, Root, Stem, forward, laws_after
+from leakbound.sampling.search import Batch, Brood, Candidate, Search, SearchTree
+from leakbound.sampling.stems import Ints, Leaf, Root
 from leakbound.types import Decoding, Finish
 
 Key = tuple[int, Ids]
 """(root number, generated ids)"""
+
+
+@dataclass(slots=True, kw_only=True)
+class Followed(Search):
+    """The prefixes of one root's wanted outputs, as far as the decoding can reach them.
+
+    Attributes:
+        after: the tokens that follow each prefix of a wanted output.
+        reached: the prefixes that the decoding can reach, by their ids.
+        level: those of the last length that are to be expanded.
+    """
+
+    after: dict[Ids, set[int]] = field(default_factory=dict)
+    reached: dict[Ids, Candidate] = field(default_factory=dict)
+    level: list[Candidate] = field(default_factory=list)
+
+    def expand(self, brood: Brood) -> None:
+        self.handles += brood.handles
+        possible = np.flatnonzero(brood.sums[0] > -math.inf).tolist()
+        children = {child.path: child for child in map(brood.open, possible)}
+        self.reached |= children
+        self.level += [child for path, child in children.items() if path in self.after]
+
+    def take(self) -> list[Candidate]:
+        """The prefixes to expand next, all of one length."""
+        level, self.level = self.level, []
+        return level
 
 
 def force(
@@ -46,83 +75,55 @@ def force(
 
     Returns:
         A leaf of count 0 for each, in order; None where the decoding cannot give this output: a
-        truncated token, ids that go on past their end or, unless `beginnings`, stop short of it, or
-        logits that are unusable on the way.
+        truncated token, ids that continue past their end or, unless `beginnings`, stop short of it,
+        or logits that are unusable on the way.
 
     Raises:
         InputError: adaptive temperature in mode "two_pass", or stop strings without `ended`.
     """
-    require_one_law(decoding)
-    ending = Ending.of(model, decoding, ended)
-    reasons = {key: _reason(key[1], ending, beginnings) for key in sequences}
-    wanted = {key: reason for key, reason in reasons.items() if reason is not None}
-    trie = _Trie(wanted, decoding, margin)
-    held, level = list[int](), trie.roots
-    while level:
-        handles: list[int] = []
-        for start in range(0, len(level), rows):
-            part = level[start : start + rows]
-            mine, logits = _forward(model, roots, [(key[0], trie.stems[key]) for key in part])
-            trie.grow(part, mine, logits)
-            handles += mine
-        model.release(np.array(held, dtype=np.int64))
-        held, level = handles, trie.next_level(level)
-    model.release(np.array(held, dtype=np.int64))
-    return [trie.leaf(key) for key in sequences]
+    tree = SearchTree(model, decoding, _unsettled, margin, rows, ended)
+    reasons = {key: _reason(key[1], tree.ending, beginnings) for key in sequences}
+    searches: dict[int, Followed] = {}
+    for number, ids in sorted(key for key, reason in reasons.items() if reason is not None):
+        search = searches.setdefault(number, Followed(number=number))
+        for depth, token in enumerate(ids):
+            search.after.setdefault(ids[:depth], set()).add(token)
+    batch = [(search, Candidate.prompt()) for search in searches.values()]
+    while batch:
+        before = [handle for search in searches.values() for handle in search.handles]
+        for search in searches.values():
+            search.handles = []
+        for start in range(0, len(batch), rows):
+            part = batch[start : start + rows]
+            if part[0][1].path:
+                tree.forward(part, _wanted)
+            else:
+                tree.begin([roots[search.number] for search, _ in part], part, _wanted)
+        model.release(np.array(before, dtype=np.int64))
+        batch = [(search, prefix) for search in searches.values() for prefix in search.take()]
+    last = [handle for search in searches.values() for handle in search.handles]
+    model.release(np.array(last, dtype=np.int64))
+    leaves: dict[Key, Leaf] = {}
+    for (number, ids), reason in reasons.items():
+        if reason is not None and (prefix := searches[number].reached.get(ids)):
+            leaves[number, ids] = prefix.stem.leaf((0,), reason)
+    return [leaves.get(key) for key in sequences]
 
 
-def require_one_law(decoding: Decoding) -> None:
-    """Refuse a decoding under which a whole prompt's law hangs on its greedy completion.
-
-    Args:
-        decoding: any.
-
-    Raises:
-        InputError: adaptive temperature in mode "two_pass".
-    """
-    if decoding.adaptive_temperature is not None and decoding.adaptive_mode == "two_pass":
-        raise InputError(
-            "`adaptive_mode` must be 'running' here, got 'two_pass'. Choose each prompt's law by "
-            "its greedy completion first, and pass that."
-        )
+def _wanted(
+    law: Law, batch: Batch[Followed], handles: Sequence[int], logits: torch.Tensor
+) -> list[Ints]:
+    """The wanted tokens after each prefix."""
+    return [
+        np.array([] if broken else sorted(search.after[prefix.path]), dtype=np.int64)
+        for (search, prefix), broken in zip(batch, law.broken, strict=True)
+    ]
 
 
-class _Trie:
-    """The prefixes of wanted outputs, and the stems of those the decoding can reach."""
-
-    def __init__(self, wanted: Mapping[Key, Finish], decoding: Decoding, margin: float) -> None:
-        self.roots: list[Key] = [(number, ()) for number in sorted({n for n, _ in wanted})]
-        self.stems = dict.fromkeys(self.roots, Stem.prompt())
-        self._wanted, self._decoding, self._margin = wanted, decoding, margin
-        self._after: dict[Key, set[int]] = {}
-        for number, ids in wanted:
-            for depth, token in enumerate(ids):
-                self._after.setdefault((number, ids[:depth]), set()).add(token)
-
-    def grow(self, part: Sequence[Key], handles: Sequence[int], logits: torch.Tensor) -> None:
-        """Follow the wanted tokens after each of these prefixes, one row of logits each."""
-        stems = [self.stems[key] for key in part]
-        for some, law in laws_after(logits, stems, self._decoding, self._margin):
-            wanted = [
-                [] if broken else sorted(self._after[key])
-                for key, broken in zip(part[some], law.broken, strict=True)
-            ]
-            mine = zip(part[some], stems[some], handles[some], law.steps(wanted), strict=True)
-            for key, stem, handle, steps in mine:
-                for token, step in steps:
-                    if step.logprob > -math.inf:
-                        child = stem.child(handle, token, step)
-                        self.stems[key[0], child.path] = child
-
-    def next_level(self, level: Sequence[Key]) -> list[Key]:
-        """The reachable prefixes one token longer that some sequence goes on from."""
-        longer = [(n, (*ids, token)) for n, ids in level for token in sorted(self._after[n, ids])]
-        return [key for key in longer if key in self.stems and key in self._after]
-
-    def leaf(self, key: Key) -> Leaf | None:
-        """The sequence as an output, if it is one and was reached."""
-        stem, reason = self.stems.get(key), self._wanted.get(key)
-        return None if stem is None or reason is None else stem.leaf((0,), reason)
+def _unsettled(
+    number: int, outputs: Sequence[tuple[Ids, Finish | None]]
+) -> list[tuple[float, float]]:
+    return [(0.0, 1.0)] * len(outputs)
 
 
 def _reason(ids: Ids, ending: Ending, beginnings: bool) -> Finish | None:
@@ -131,14 +132,3 @@ def _reason(ids: Ids, ending: Ending, beginnings: bool) -> Finish | None:
     if any(before) or not ids:
         return None
     return ending.reason(ids) or ("unknown" if beginnings else None)
-
-
-def _forward(
-    model: PrefixModel, roots: Sequence[Root], stems: Sequence[tuple[int, Stem]]
-) -> tuple[list[int], torch.Tensor]:
-    """Handles of prefixes of one length, and the logits after them."""
-    if not stems[0][1].path:
-        handles, logits = model.prefill([roots[number].token_ids for number, _ in stems])
-    else:
-        handles, logits = forward(model, [stem for _, stem in stems])
-    return handles.tolist(), logits

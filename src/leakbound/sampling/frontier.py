@@ -103,7 +103,6 @@ class Frontier:
         stems, ids = [stem for stem, _ in starts], [stem.path for stem, _ in starts]
         counts = np.array([sizes for _, sizes in starts], dtype=np.int64)
         row, chunk = np.nonzero(counts)
-        sums = [(x.logprob, x.floor, x.model_logprob, x.p_max_sum) for x in stems]
         return cls(
             query=np.full(len(stems), number),
             parent=np.array([stem.parent for stem in stems], dtype=np.int64),
@@ -111,7 +110,7 @@ class Frontier:
             path=paths.plant(ids),
             depth=np.array([len(path) for path in ids]),
             digest=np.stack(philox.digests(ids), axis=1),
-            sums=np.array(sums),
+            sums=np.array([stem.sums for stem in stems]),
             row=row,
             chunk=chunk,
             count=counts[row, chunk],

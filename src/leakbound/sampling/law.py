@@ -16,9 +16,7 @@ where draws are truncated, however many rows and draws there are.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import chain, islice
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -113,22 +111,6 @@ class LogitsReading:
         return self.weights if temperature == 1 else Tempered.of(self.logits, self.top, temperature)
 
 
-class Step(NamedTuple):
-    """One token's natural log-probabilities, as in `Law`, and p_max of the row it is from.
-
-    Attributes:
-        logprob: under the decoding.
-        floor: a lower bound of `logprob` for any logits within the margin.
-        model_logprob: under the untruncated T = 1 model.
-        p_max: the largest T = 1 probability of the row.
-    """
-
-    logprob: float
-    floor: float
-    model_logprob: float
-    p_max: float
-
-
 @dataclass(frozen=True, slots=True)
 class Law:
     """Natural log-probabilities of every next token; −inf is impossible.
@@ -148,36 +130,19 @@ class Law:
     broken: Flags
 
     def taken(self, rows: NDArray[np.int64], ids: NDArray[np.int64]) -> Floats:
-        """`logprob`, `floor` and `model_logprob` of some tokens, read off the device at once.
+        """The columns of some tokens, read off the device at once.
 
         Args:
             rows: the row of each token, [tokens].
             ids: the tokens, [tokens].
 
         Returns:
-            [3, tokens], float64.
+            `logprob`, `floor`, `model_logprob` and `p_max` of each, [4, tokens], float64.
         """
         row, token = torch.as_tensor(np.stack([rows, ids]), device=self.logprob.device)
         columns = (self.logprob, self.floor, self.model_logprob)
         values: Floats = torch.stack([column[row, token] for column in columns]).cpu().numpy()
-        return values
-
-    def steps(self, tokens: Sequence[Sequence[int]]) -> list[list[tuple[int, Step]]]:
-        """The step to each of some tokens.
-
-        Args:
-            tokens: those of each row in turn.
-
-        Returns:
-            For each row, (token, step) of each of its tokens.
-        """
-        rows = np.repeat(np.arange(len(tokens)), [len(some) for some in tokens])
-        ids = np.fromiter(chain.from_iterable(tokens), dtype=np.int64, count=len(rows))
-        every = zip(
-            ids.tolist(), *self.taken(rows, ids).tolist(), self.p_max[rows].tolist(), strict=True
-        )
-        steps = iter([(id_, Step(*values)) for id_, *values in every])
-        return [list(islice(steps, len(some))) for some in tokens]
+        return np.concatenate([values, self.p_max[None, rows]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -508,7 +473,7 @@ class Picks:
             rows: the row that each of them is from, [n].
 
         Returns:
-            The fields of a `Step` for each, [n, 4].
+            `logprob`, `floor`, `model_logprob` and `p_max` of each, [n, 4].
         """
         columns = (self.logprob[draws], self.floor[draws], self.model_logprob[draws])
         return np.stack([*columns, self.p_max[rows]], axis=1)

@@ -5,12 +5,8 @@ teacher-forced first, to where the scorer is settled; each of their prefixes sho
 tokens beside the lead's own. Then prefixes that left a lead are expanded, best first: by their
 mass, times the share of the mass at the lead's place there that is known to leak, for each token
 that is still missing, if they would leak were they to go on as the lead does: as if they had put
-their last token in place of one of the lead's, or between two, or all since they left it.
-
-No mass is counted twice. Every node found is an ended output or a settled prefix, and neither is
-ever expanded; every node is reached by one token after a prefix that was expanded. Were a node's
-path to begin another's, the first would have been expanded on the way to the second. So the nodes
-are an antichain: the sets of outputs that begin with them are disjoint, and their masses add up.
+their last token in place of one of the lead's, or between two, or all since they left it. The
+nodes are disjoint, as `search` proves.
 """
 
 from __future__ import annotations
@@ -20,18 +16,27 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from operator import itemgetter
+from typing import ClassVar
 
 import numpy as np
 import torch
 
-from leakbound.sampling.candidates import BestFirst, Brood, Candidate, along
-from leakbound.sampling.model import Ending, Ids
-from leakbound.sampling.search import Node, SearchTree, Settle
-from leakbound.sampling.stems import Ints, Root, laws_after
+from leakbound.sampling.law import Law
+from leakbound.sampling.model import Ids
+from leakbound.sampling.search import (
+    CHILDREN,
+    Batch,
+    BestFirst,
+    BestFirstSearch,
+    Brood,
+    Candidate,
+    Node,
+    SearchTree,
+)
+from leakbound.sampling.stems import Ints, Root
 
-_CHILDREN = 64  # of a prefix, beside those on leads
 _LIGHTEST = math.log(1e-13)  # of a prefix that is worth a forward
-_BAND = 8.0  # within a batch nothing is worth less than the best by more than this factor
+_NEAR = sorted(range(-2, 8), key=abs)  # how far back and on in a lead a token is looked for
 _FORCED = 0.5  # of the forwards, at most, are for leads after the first
 _INSERTED = 0.25  # what a prefix counts for that would leak only if its last token were one more
 _RETURNED = 0.03  # and if all that it said since it left the lead were more
@@ -58,29 +63,27 @@ class Proof:
     broken_at: Ids | None = None
 
 
-@dataclass(slots=True)
-class _Hunt:
-    """One root's search. `leads` go to where they are settled; `on_leads` are their prefixes."""
+@dataclass(slots=True, kw_only=True)
+class Hunt(BestFirstSearch):
+    """One root's search for leaking mass.
 
-    number: int
-    ending: Ending
-    settle: Settle
+    Attributes:
+        most: the most prefixes that are forwarded.
+        leads: the leads that are followed, each to where it is settled.
+        on_leads: the prefixes of these, each with its lead.
+        masses: of each prefix of a lead that was reached.
+        proved: the leaking mass that is known after each prefix of a lead.
+    """
+
+    lightest: ClassVar[float] = _LIGHTEST
+
     most: int
     leads: list[Ids] = field(default_factory=list)
     on_leads: dict[Ids, Ids] = field(default_factory=dict)
     masses: dict[Ids, float] = field(default_factory=dict)
     proved: dict[Ids, float] = field(default_factory=dict)
-    nodes: list[Node] = field(default_factory=list)
-    handles: list[int] = field(default_factory=list)
-    broken_at: Ids | None = None
     _forced: list[Candidate] = field(default_factory=list)
     _waiting: list[Brood] = field(default_factory=list)
-    _open: BestFirst = field(default_factory=BestFirst)
-
-    @property
-    def forwards(self) -> int:
-        """Prefixes forwarded; the prompt is none of them."""
-        return len(self.handles) - 1
 
     def follow(self, leads: Sequence[Ids]) -> None:
         """Take as many leads as half of the effort is for, and the first in any case."""
@@ -114,17 +117,7 @@ class _Hunt:
             if going := self._ask(first):
                 return going
         self._push_waiting()
-        batch: list[Candidate] = []
-        while self._open.best and len(batch) < most:
-            least = (self._worth(batch[0]) if batch else self._open.best) / _BAND
-            taken = self._open.take(most - len(batch), least)
-            batch += [prefix for prefix in taken if prefix.share is not None]
-            fresh = [prefix for prefix in taken if prefix.share is None]
-            if not fresh:
-                break
-            for prefix in self._ask(fresh):
-                self._open.push(prefix, self._worth(prefix))
-        return batch
+        return BestFirstSearch.next_batch(self, most)  # a class with slots has no plain super()
 
     def finish(self) -> None:
         """Make nodes of what was seen, not expanded, and has leaked already; the heaviest first."""
@@ -133,25 +126,23 @@ class _Hunt:
         left = [prefix for prefix in (*self._forced, *self._open.made) if prefix.floor >= least]
         self._settle([prefix for prefix in left if prefix.share is None])
         for brood in (*self._waiting, *self._open.broods):
-            heavy = np.flatnonzero(brood.waits & (brood.sums[1] >= least))
-            ranges = self.settle(self.number, [(path, None) for path in brood.paths(heavy)])
-            leaking = zip(heavy.tolist(), ranges, strict=True)
-            left += (brood.open(place, scores) for place, scores in leaking if scores[0])
+            heavy = np.flatnonzero(brood.waits & (brood.sums[1] >= least)).tolist()
+            fresh = [brood.open(place) for place in heavy]
+            self._settle(fresh)
+            left += [prefix for prefix in fresh if prefix.scores[0]]
         for prefix in sorted(left, key=lambda prefix: (-prefix.floor, prefix.path)):
             self._file(prefix)
         self._forced, self._waiting, self._open = [], [], BestFirst()
 
     def expand(self, brood: Brood) -> None:
-        """File what follows some prefixes."""
         self.handles += brood.handles
-        depth = np.array([len(p.path) + 1 for p in brood.parents])[brood.row]
-        over = self.ending.ends(brood.token, depth, lambda: brood.paths(np.arange(len(depth))))
         led = np.array([not p.path or p.path in self.on_leads for p in brood.parents])
+        some = brood.waits & (self._ends(brood) | led[brood.row])
         ended: list[Candidate] = []
-        for place in np.flatnonzero(brood.waits & (over | led[brood.row])).tolist():
+        for place in np.flatnonzero(some).tolist():
             child = brood.open(place)
             if lead := self.on_leads.get(child.path):
-                self.masses[child.path] = math.exp(child.sums.item(0))
+                self.masses[child.path] = child.mass
                 child.lead, child.at, child.left = lead, len(child.path), len(child.path)
             child.reason = self.ending.reason(child.path)
             if child.reason or lead:
@@ -161,6 +152,18 @@ class _Hunt:
         self._settle(ended)
         for child in ended:
             self._file(child)
+
+    def along(self, parents: Sequence[Candidate], row: Ints, token: Ints) -> tuple[Ints, Ints]:
+        places = [(p.at, min(p.at + 1, len(p.lead or ())), p.left) for p in parents]
+        at, ahead, left = np.array(places, dtype=np.int64).T
+        near = [
+            [lead[at + i] if 0 <= at + i < len(lead) else -1 for i in _NEAR]
+            for at, lead in ((p.at, p.lead or ()) for p in parents)
+        ]
+        same = token[:, None] == np.array(near)[row]
+        hits = same.any(axis=1)
+        after = np.where(hits, at[row] + np.array(_NEAR)[same.argmax(axis=1)] + 1, ahead[row])
+        return after, np.where(hits, after, left[row])
 
     def _settled_at(self, lead: Ids) -> int | None:
         """After how many tokens a lead surely leaks; None where it is no output that does."""
@@ -217,11 +220,6 @@ class _Hunt:
             prefix.share = max(share, _HOPELESS)
         return going
 
-    def _settle(self, prefixes: Sequence[Candidate]) -> None:
-        openings = [(prefix.path, prefix.reason) for prefix in prefixes]
-        for prefix, scores in zip(prefixes, self.settle(self.number, openings), strict=True):
-            prefix.scores = scores
-
     def _goes_on(self, prefix: Candidate) -> bool:
         """Whether a prefix may be expanded; else it is a node where it leaks, and never both."""
         low, high = prefix.scores
@@ -232,14 +230,14 @@ class _Hunt:
 
     def _file(self, child: Candidate) -> None:
         """A node, if it leaks; what is known to leak after each prefix of a lead grows by it."""
-        (logprob, floor, *_), (low, high), reason = child.sums.tolist(), child.scores, child.reason
+        low = child.scores[0]
         if not low:
             return
-        self.nodes.append(Node(child.path, logprob, floor, reason is not None, reason, low, high))
+        self.nodes.append(child.node)
         for depth in range(1, len(child.path) + 1):
             if (before := child.path[:depth]) not in self.on_leads:
                 break
-            self.proved[before] = self.proved.get(before, 0.0) + math.exp(floor) * low
+            self.proved[before] = self.proved.get(before, 0.0) + math.exp(child.floor) * low
 
 
 def _hopes(prefix: Candidate) -> list[tuple[Ids, float, int]]:
@@ -255,8 +253,23 @@ def _hopes(prefix: Candidate) -> list[tuple[Ids, float, int]]:
     return hopes if left >= at - 1 else [*hopes, (lead[left:], _RETURNED, left)]
 
 
+def _split(
+    law: Law, batch: Batch[Hunt], handles: Sequence[int], logits: torch.Tensor
+) -> list[Ints]:
+    """The likeliest tokens after each prefix, behind those of leads."""
+    ids = law.logprob.topk(min(CHILDREN, logits.shape[1])).indices.cpu().numpy()
+    tokens = list[Ints]()
+    for (hunt, prefix), own, broken in zip(batch, ids, law.broken, strict=True):
+        if broken:
+            hunt.broken_at, own = hunt.broken_at or prefix.path, own[:0]
+        elif wanted := hunt.wanted_after(prefix.path):
+            own = np.array(list(dict.fromkeys([*wanted, *own.tolist()])))
+        tokens.append(own)
+    return tokens
+
+
 class Prover:
-    """Looks for leaking mass in a tree; the module's text says how.
+    """Searches a tree for leaking mass; the module's text states how.
 
     Args:
         tree: the model, the decoding, and what settles prefixes.
@@ -264,7 +277,7 @@ class Prover:
     """
 
     def __init__(self, tree: SearchTree, forwards: int) -> None:
-        self._tree, self._most, self._ending = tree, forwards, tree.ending
+        self._tree, self._most = tree, forwards
 
     def prove(self, roots: Sequence[Root], leads: Sequence[Sequence[Ids]]) -> Iterator[Proof]:
         """Search every root for leaking mass.
@@ -276,46 +289,15 @@ class Prover:
         Returns:
             One Proof for each root, in order.
         """
+        tree = self._tree
         for number, (root, mine) in enumerate(zip(roots, leads, strict=True)):
-            hunt = _Hunt(number, self._ending, self._tree.settle, self._most)
+            hunt = Hunt(number=number, ending=tree.ending, settle=tree.settle, most=self._most)
             hunt.follow(mine)
-            self._hunt(root, hunt)
-            self._tree.model.release(np.array(hunt.handles, dtype=np.int64))
+            prompt = Candidate.prompt(hunt.leads[0] if hunt.leads else None)
+            tree.begin([root], [(hunt, prompt)], _split)
+            while batch := hunt.next_batch(min(tree.rows, self._most - hunt.forwards)):
+                tree.forward([(hunt, prefix) for prefix in batch], _split)
+            hunt.finish()
+            tree.model.release(np.array(hunt.handles, dtype=np.int64))
             broken = hunt.broken_at is not None
             yield Proof(number, () if broken else tuple(hunt.nodes), hunt.forwards, hunt.broken_at)
-
-    def _hunt(self, root: Root, hunt: _Hunt) -> None:
-        handles, logits = self._tree.prefill(root)
-        lead = hunt.leads[0] if hunt.leads else None
-        zero = np.zeros(1, dtype=np.int64)
-        start = Brood((), (-1,), zero, zero, np.zeros((4, 1)), zero, zero, zero > 0)
-        batch = [Candidate(start, 0, (), lead, 0, 0, 0.0)]
-        while True:
-            self._expand(hunt, logits, batch, handles)
-            batch = hunt.next_batch(min(self._tree.rows, self._most - hunt.forwards))
-            if not batch:
-                hunt.finish()
-                return
-            held, logits = self._tree.forward([prefix.stem for prefix in batch])
-            handles = held.tolist()
-
-    def _expand(
-        self, hunt: _Hunt, logits: torch.Tensor, batch: Sequence[Candidate], handles: Sequence[int]
-    ) -> None:
-        """Find what follows each prefix: its likeliest tokens, and those of leads."""
-        stems = [prefix.stem for prefix in batch]
-        for part, law in laws_after(logits, stems, self._tree.decoding, self._tree.margin):
-            ids = law.logprob.topk(min(_CHILDREN, logits.shape[1])).indices.cpu().numpy()
-            tokens = list[Ints]()
-            for prefix, own, broken in zip(batch[part], ids, law.broken, strict=True):
-                if broken:
-                    hunt.broken_at, own = hunt.broken_at or prefix.path, own[:0]
-                elif wanted := hunt.wanted_after(prefix.path):
-                    own = np.array(list(dict.fromkeys([*wanted, *own.tolist()])))
-                tokens.append(own)
-            row = np.repeat(np.arange(len(tokens)), [len(own) for own in tokens])
-            token = np.concatenate(tokens)
-            steps = np.concatenate([law.taken(row, token), law.p_max[None, row]])
-            sums = np.stack([prefix.sums for prefix in batch[part]], axis=1)[:, row] + steps
-            at, waits = along(batch[part], row, token), sums[1] >= _LIGHTEST
-            hunt.expand(Brood(batch[part], handles[part], row, token, sums, *at, waits))

@@ -1,31 +1,45 @@
-"""The part of one root's prefix tree that was explored, best first.
+"""A prefix tree that is expanded best first, for exact masses and for proofs.
 
-Every expanded prefix splits into children and a *lump*: its likeliest next tokens are children,
-all others together the lump. A child that ends, or whose scores are settled, is an event of known
-mass; the other children are open and, with the lumps, the cells of what is not known.
+Each expanded prefix has some 64 children, of which few are ever read. So they stay in arrays, and a
+value is made of a child when it is taken, or when it is the best of its siblings. The heap holds
+the best sibling only. Its order is that of (-worth, path), and no path is there twice. Siblings are
+ordered by (-worth, token), which is the same order, as their paths differ in their last token. So
+the least of the heap is the least of all.
+
+No mass is counted twice. Every node is a complete output or a settled prefix, and neither is ever
+expanded; every node is reached by one token after a prefix that was expanded. If the path of a node
+began with the path of another node, that other node would have been expanded. So the nodes are an
+antichain: the sets of outputs that begin with them are disjoint, and their masses add up.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
+from typing import ClassVar, TypeVar
 
+import numpy as np
 import torch
 
-from leakbound.sampling.forced import require_one_law
-from leakbound.sampling.law import Step
-from leakbound.sampling.model import Ended, Ending, Handles, Ids, PrefixModel
-from leakbound.sampling.stems import Root, Stem, forward, laws_after
+from leakbound.errors import InputError
+from leakbound.sampling.law import Flags, Law
+from leakbound.sampling.model import Ended, Ending, Ids, PrefixModel
+from leakbound.sampling.stems import Floats, Ints, Root, Stem, forward, laws_after
 from leakbound.types import Decoding, Finish, Tell, Usage, untold
 
 Settle = Callable[[int, Sequence[tuple[Ids, Finish | None]]], list[tuple[float, float]]]
-"""(root number, (generated ids, ended) pairs) -> range of the scores they can end with."""
+"""(root number, (generated ids, why they ended) pairs) -> range of the scores they can end with."""
 
-_CHILDREN = 64
-_LIGHTEST = math.log(1e-9)  # of a child's mass; what is lighter stays in the lump
+CHILDREN = 64
 _BAND = 8.0  # within a batch no prefix is worth less than the best by more than this factor
+
+Siblings = Iterator[tuple[float, int]]
+"""The key and the place of each, best first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,285 +65,260 @@ class Node:
     high: float
 
 
-@dataclass(frozen=True, slots=True)
-class Open:
-    """A prefix that may be expanded, and the range its scores are known to lie in.
+@dataclass(slots=True)
+class Candidate:
+    """A prefix that may be expanded: a child of a brood.
 
     Attributes:
-        stem: the prefix.
-        low: the lowest score that it can end with.
-        high: the highest.
-        asked: whether the range is its own; else it is still that of the prefix before it.
+        brood: whose child it is.
+        place: where in the brood.
+        path: its generated ids.
+        floor: a lower bound of its log-probability for any logits within the margin.
+        lead: the lead that it followed and left; None: there is none.
+        at: how many of the lead's tokens it has behind it, or has passed over.
+        left: the same at its last token that is one of the lead's.
+        scores: the range of scores that it can end with; until it is settled, that of its parent.
+        share: the factor of its worth by its text; None until its text is settled.
+        reason: why it is complete, if it is.
     """
 
-    stem: Stem
-    low: float
-    high: float
-    asked: bool = False
+    brood: Brood
+    place: int
+    path: Ids
+    floor: float
+    lead: Ids | None = None
+    at: int = 0
+    left: int = 0
+    scores: tuple[float, float] = (0.0, 1.0)
+    share: float | None = None
+    reason: Finish | None = None
+
+    @classmethod
+    def prompt(cls, lead: Ids | None = None) -> Candidate:
+        """Nothing generated yet."""
+        zero = np.zeros(1, dtype=np.int64)
+        start = Brood((), (-1,), zero, zero, np.zeros((4, 1)), zero, zero, zero > 0)
+        return cls(start, 0, (), 0.0, lead)
+
+    @property
+    def sums(self) -> Floats:
+        return self.brood.sums[:, self.place]
 
     @property
     def mass(self) -> float:
-        return math.exp(self.stem.logprob)
+        return math.exp(self.brood.sums.item(0, self.place))
 
     @property
-    def worth(self) -> float:
-        """Its share of the width of the bounds, as far as exploring it could help."""
-        return math.exp(self.stem.floor) * (self.high - self.low)
+    def stem(self) -> Stem:
+        handle = self.brood.handles[self.brood.row.item(self.place)]
+        return Stem(handle, self.path, *self.sums.tolist())
 
-    def node(self, reason: Finish | None = None) -> Node:
-        """The same as it is reported.
-
-        Args:
-            reason: why it is complete; None: it is a prefix.
-
-        Returns:
-            The node.
-        """
-        return Node(
-            token_ids=self.stem.path,
-            logprob=self.stem.logprob,
-            floor=self.stem.floor,
-            ended=reason is not None,
-            finish=reason,
-            low=self.low,
-            high=self.high,
-        )
+    @property
+    def node(self) -> Node:
+        """The same as it is reported."""
+        logprob, floor, *_ = self.sums.tolist()
+        return Node(self.path, logprob, floor, self.reason is not None, self.reason, *self.scores)
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
-    """One row of logits: its likeliest tokens, and all others together.
+class Brood:
+    """The children of a batch of prefixes, in arrays.
 
     Attributes:
-        children: the likeliest tokens, each with its step.
-        rest: the mass of all others.
-        rest_floor: a lower bound of that for any logits within the margin.
-        broken: whether the logits were unusable.
+        parents: the prefixes.
+        handles: theirs.
+        row: where the prefix of each child is in `parents` and `handles`, [children].
+        token: the last token of each, [children].
+        sums: its stem's `logprob`, `floor`, `model_logprob` and `p_max_sum`, [4, children].
+        at: as of a candidate, [children].
+        left: as of a candidate, [children].
+        waits: whether no value was made of it and one may be made, [children].
     """
 
-    children: list[tuple[int, Step]]
-    rest: float
-    rest_floor: float
-    broken: bool
+    parents: Sequence[Candidate]
+    handles: Sequence[int]
+    row: Ints
+    token: Ints
+    sums: Floats
+    at: Ints
+    left: Ints
+    waits: Flags
 
+    def paths(self, places: Ints) -> list[Ids]:
+        rows, tokens = self.row[places].tolist(), self.token[places].tolist()
+        return [(*self.parents[row].path, token) for row, token in zip(rows, tokens, strict=True)]
 
-@dataclass(frozen=True, slots=True)
-class Lump:
-    """The next tokens of an expanded prefix that are no children.
+    def open(self, place: int) -> Candidate:
+        """The child at this place."""
+        parent = self.parents[self.row.item(place)]
+        path, floor = (*parent.path, self.token.item(place)), self.sums.item(1, place)
+        at, left = self.at.item(place), self.left.item(place)
+        return Candidate(self, place, path, floor, parent.lead, at, left, parent.scores)
 
-    Attributes:
-        stem: the prefix.
-        handle: its own.
-        logits: those after it, [vocabulary], empty where no draws will be made.
-        split: its children and the mass of the others.
-    """
-
-    stem: Stem
-    handle: int
-    logits: torch.Tensor
-    split: Split
-
-    @property
-    def mass(self) -> float:
-        return math.exp(self.stem.logprob) * self.split.rest
-
-    @property
-    def floor_mass(self) -> float:
-        """A lower bound of the mass, for any logits within the margin."""
-        return math.exp(self.stem.floor) * self.split.rest_floor
+    def open_waiting(self) -> list[Candidate]:
+        """All children that wait."""
+        return [self.open(place) for place in np.flatnonzero(self.waits).tolist()]
 
 
 @dataclass(slots=True)
-class Search:
-    """One root's tree, while it is explored.
+class BestFirst:
+    """Candidates, taken by what they are worth, and those worth the same by their paths."""
 
-    Attributes:
-        number: the root's place among those that are explored.
-        ending: what ends a completion.
-        settle: gives the range of scores that generated ids can end with.
-        keeps_logits: whether lumps keep their logits.
-        events: complete outputs and settled prefixes.
-        lumps: those of its expanded prefixes.
-        handles: those of its expanded prefixes, the prompt's first.
-        expanded: the ids of its expanded prefixes.
-        closed: the ids of its events.
-        settled: the mass of its events.
-        broken_at: the prefix after which logits were unusable; None: none was.
-    """
-
-    number: int
-    ending: Ending
-    settle: Settle
-    keeps_logits: bool
-    events: list[Node] = field(default_factory=list)
-    lumps: list[Lump] = field(default_factory=list)
-    handles: list[int] = field(default_factory=list)
-    expanded: set[Ids] = field(default_factory=set)
-    closed: set[Ids] = field(default_factory=set)
-    settled: float = 0.0
-    broken_at: Ids | None = None
-    _heap: list[tuple[float, Ids, Open]] = field(default_factory=list)
+    broods: list[Brood] = field(default_factory=list)
+    _heap: list[tuple[float, Ids, Candidate, Siblings]] = field(default_factory=list)
 
     @property
-    def explored(self) -> int:
+    def best(self) -> float:
+        """The worth of the best; 0 where there is none."""
+        return -self._heap[0][0] if self._heap else 0.0
+
+    @property
+    def first(self) -> Candidate:
+        """The best; there must be one."""
+        return self._heap[0][2]
+
+    def push(self, candidate: Candidate, worth: float) -> None:
+        heapq.heappush(self._heap, (-worth, candidate.path, candidate, iter(())))
+
+    def push_all(self, brood: Brood, worths: Floats) -> None:
+        """The children that wait; what each is worth."""
+        self.broods.append(brood)
+        places = np.flatnonzero(brood.waits)
+        order = np.lexsort((brood.token[places], -worths, brood.row[places]))
+        places, keys = places[order], -worths[order]
+        cuts = np.flatnonzero(np.diff(brood.row[places])) + 1
+        for own, mine in zip(np.split(places, cuts), np.split(keys, cuts), strict=True):
+            self._lay(brood, zip(mine.tolist(), own.tolist(), strict=True))
+
+    def take(self, most: int, least: float) -> list[Candidate]:
+        """At most so many of the best, each worth at least so much."""
+        taken: list[Candidate] = []
+        while self._heap and len(taken) < most and -self._heap[0][0] >= least:
+            _, _, best, siblings = heapq.heappop(self._heap)
+            taken.append(best)
+            self._lay(best.brood, siblings)
+        return taken
+
+    def _lay(self, brood: Brood, siblings: Siblings) -> None:
+        """The best of these siblings that is left, if there is one."""
+        for key, place in siblings:
+            candidate = brood.open(place)
+            brood.waits[place] = False
+            heapq.heappush(self._heap, (key, candidate.path, candidate, siblings))
+            break
+
+    @property
+    def made(self) -> list[Candidate]:
+        """The candidates of which there is a value, best first; the others wait in `broods`."""
+        return [candidate for _, _, candidate, _ in sorted(self._heap, key=itemgetter(0, 1))]
+
+
+@dataclass(slots=True, kw_only=True)
+class Search(ABC):
+    """One root's tree, while it is expanded.
+
+    Attributes:
+        number: the root's place among those that are searched.
+        handles: those of its expanded prefixes, the prompt's first.
+        broken_at: the prefix after which logits were unusable; None: none was.
+        lightest: the least log-probability of a child that is worth a forward.
+    """
+
+    lightest: ClassVar[float] = -math.inf
+
+    number: int
+    handles: list[int] = field(default_factory=list)
+    broken_at: Ids | None = None
+
+    @property
+    def forwards(self) -> int:
         """Prefixes forwarded; the prompt is none of them."""
         return len(self.handles) - 1
 
-    @property
-    def best(self) -> Open | None:
-        """The open prefix that is worth most; None where none is worth anything."""
-        if self.broken_at is not None or not self._heap or self._heap[0][0] == 0:
-            return None
-        return self._heap[0][2]
+    @abstractmethod
+    def expand(self, brood: Brood) -> None:
+        """File what follows some prefixes.
 
-    @property
-    def remainder(self) -> float:
-        """Mass of all that is no event."""
-        return max(1 - self.settled, 0.0)
+        Args:
+            brood: their children.
+        """
 
-    @property
-    def open(self) -> list[Open]:
-        """All open prefixes, those worth most first."""
-        return [prefix for *_, prefix in sorted(self._heap, key=lambda entry: entry[:2])]
+    def along(self, parents: Sequence[Candidate], row: Ints, token: Ints) -> tuple[Ints, Ints]:
+        """The places `at` and `left` of children in the lead of each; 0 without leads.
 
-    def next_batch(self, most: int) -> list[Open]:
-        """Take prefixes to expand; what proves settled is an event instead.
+        Args:
+            parents: the prefixes.
+            row: where the prefix of each child is among them, [children].
+            token: the last token of each child, [children].
+
+        Returns:
+            Two arrays, [children] each.
+        """
+        return np.zeros_like(row), np.zeros_like(row)
+
+
+@dataclass(slots=True, kw_only=True)
+class BestFirstSearch(Search):
+    """A search that takes the best of its prefixes, by what a forward of each is worth.
+
+    Attributes:
+        ending: what ends a completion.
+        settle: gives the range of scores that generated ids can end with.
+        nodes: complete outputs and settled prefixes.
+    """
+
+    ending: Ending
+    settle: Settle
+    nodes: list[Node] = field(default_factory=list)
+    _open: BestFirst = field(default_factory=BestFirst)
+
+    def next_batch(self, most: int) -> list[Candidate]:
+        """Take prefixes to expand; what proves settled is done with.
 
         Args:
             most: how many, at most.
 
         Returns:
-            Open prefixes, the best first.
+            Prefixes, the best first.
         """
-        batch: list[Open] = []
-        while len(batch) < most and self.best is not None:
-            least = (batch[0] if batch else self.best).worth / _BAND
-            taken = self._take(most - len(batch), least)
-            batch += [prefix for prefix in taken if prefix.asked]
-            if all(prefix.asked for prefix in taken):
+        batch: list[Candidate] = []
+        while self.broken_at is None and self._open.best and len(batch) < most:
+            least = (self._worth(batch[0]) if batch else self._open.best) / _BAND
+            taken = self._open.take(most - len(batch), least)
+            batch += [prefix for prefix in taken if prefix.share is not None]
+            fresh = [prefix for prefix in taken if prefix.share is None]
+            if not fresh:
                 break
-            self._ask([prefix for prefix in taken if not prefix.asked])
+            for prefix in self._ask(fresh):
+                self._open.push(prefix, self._worth(prefix))
         return batch
 
-    def expand(
-        self,
-        batch: Sequence[Open],
-        handles: Sequence[int],
-        logits: torch.Tensor,
-        splits: Sequence[Split],
-    ) -> None:
-        """File what follows some prefixes.
+    @abstractmethod
+    def _worth(self, prefix: Candidate) -> float:
+        """What a forward of it is expected to find."""
 
-        Args:
-            batch: the prefixes, n of them.
-            handles: theirs, [n].
-            logits: after each, [n, vocabulary].
-            splits: of each.
-        """
-        ended: list[tuple[Open, Finish]] = []
-        self.handles += handles
-        rows = (logits if self.keeps_logits else logits[:, :0]).to("cpu", copy=True)
-        for prefix, handle, row, split in zip(batch, handles, rows, splits, strict=True):
-            stem = prefix.stem
-            if split.broken:
-                self.broken_at = self.broken_at or stem.path
-                continue
-            self.expanded.add(stem.path)
-            self.lumps.append(Lump(stem, handle, row, split))
-            for token, step in split.children:
-                child = stem.child(handle, token, step)
-                reason = self.ending.reason(child.path)
-                opened = Open(child, prefix.low, prefix.high)
-                if reason is None:
-                    self._push(opened)
-                else:
-                    ended.append((opened, reason))
-        self._close(ended)
+    @abstractmethod
+    def _ask(self, prefixes: Sequence[Candidate]) -> list[Candidate]:
+        """Settle the texts of prefixes and file those that are settled; return the others."""
 
-    def ask_all(self, lightest: float) -> None:
-        """Ask for all open prefixes that are heavy enough: whatever is settled is an event.
+    def _ends(self, brood: Brood) -> Flags:
+        """Which children are complete outputs."""
+        depth = np.array([len(p.path) + 1 for p in brood.parents], dtype=np.int64)[brood.row]
+        return self.ending.ends(brood.token, depth, lambda: brood.paths(np.arange(len(depth))))
 
-        Args:
-            lightest: the least mass of a prefix that is asked for.
-        """
-        entries = [prefix for *_, prefix in self._heap]
-        mine = [not prefix.asked and prefix.mass >= lightest for prefix in entries]
-        self._heap = []
-        for prefix, ask in zip(entries, mine, strict=True):
-            if not ask:
-                self._push(prefix)
-        self._ask([prefix for prefix, ask in zip(entries, mine, strict=True) if ask])
-
-    def _take(self, most: int, least: float) -> list[Open]:
-        """Off the heap: the best, while they are worth at least this."""
-        taken: list[Open] = []
-        while self._heap and len(taken) < most and -self._heap[0][0] >= least:
-            taken.append(heapq.heappop(self._heap)[2])
-        return taken
-
-    def _push(self, prefix: Open) -> None:
-        heapq.heappush(self._heap, (-prefix.worth, prefix.stem.path, prefix))
-
-    def _ask(self, prefixes: Sequence[Open]) -> None:
-        """Learn their ranges; settled ones become events, the others are open again."""
+    def _settle(self, prefixes: Sequence[Candidate]) -> None:
+        """The range of scores of each, by its text."""
         if not prefixes:
             return
-        ranges = self.settle(self.number, [(prefix.stem.path, None) for prefix in prefixes])
-        for prefix, (low, high) in zip(prefixes, ranges, strict=True):
-            opened = Open(prefix.stem, low, high, asked=True)
-            if low == high:
-                self._file(opened.node())
-            else:
-                self._push(opened)
-
-    def _close(self, ended: Sequence[tuple[Open, Finish]]) -> None:
-        """Make events of complete outputs."""
-        if not ended:
-            return
-        ranges = self.settle(self.number, [(prefix.stem.path, reason) for prefix, reason in ended])
-        for (prefix, reason), (low, high) in zip(ended, ranges, strict=True):
-            self._file(replace(prefix, low=low, high=high).node(reason))
-
-    def _file(self, event: Node) -> None:
-        self.events.append(event)
-        self.closed.add(event.token_ids)
-        self.settled += math.exp(event.logprob)
+        openings = [(prefix.path, prefix.reason) for prefix in prefixes]
+        for prefix, scores in zip(prefixes, self.settle(self.number, openings), strict=True):
+            prefix.scores = scores
 
 
-@torch.inference_mode()
-def split_rows(
-    logits: torch.Tensor, stems: Sequence[Stem], decoding: Decoding, margin: float
-) -> list[Split]:
-    """Split the tokens after each stem: its likeliest, if heavy enough, and all others together.
-
-    Args:
-        logits: after each stem, [stems, vocabulary].
-        stems: the prefixes.
-        decoding: the distribution to draw from.
-        margin: how far a T = 1 log-probability may move with the batch shape, in nats; at least 0
-            (see `law`).
-
-    Returns:
-        One split a stem.
-    """
-    splits = list[Split]()
-    for part, law in laws_after(logits, stems, decoding, margin):
-        logprob, ids = law.logprob.topk(min(_CHILDREN, logits.shape[1]))
-        before = torch.tensor([stem.logprob for stem in stems[part]], dtype=logprob.dtype)
-        heavy = logprob + before.to(logprob.device)[:, None] >= _LIGHTEST
-        rest = [
-            torch.exp(logs).scatter_(1, ids, torch.exp(logs.gather(1, ids)) * ~heavy).sum(dim=-1)
-            for logs in (law.logprob, law.floor)
-        ]
-        whole = torch.cat([torch.stack([heavy.sum(dim=-1), *rest], dim=1), ids], dim=1).cpu()
-        counts, left, left_floor = whole[:, :3].T.tolist()
-        tokens = [
-            row[: int(count)]
-            for row, count in zip(whole[:, 3:].long().tolist(), counts, strict=True)
-        ]
-        columns = zip(law.steps(tokens), left, left_floor, law.broken, strict=True)
-        splits += [Split(*parts) for parts in columns]
-    return splits
+S = TypeVar("S", bound=Search)
+Batch = Sequence[tuple[S, Candidate]]
+Split = Callable[[Law, Batch[S], Sequence[int], torch.Tensor], list[Ints]]
+"""(law, n prefixes of searches, their handles, logits after them) -> the children of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,36 +350,61 @@ class SearchTree:
     usage: Usage = field(default_factory=Usage)
 
     def __post_init__(self) -> None:
-        require_one_law(self.decoding)
+        if self.decoding.adaptive_temperature is not None and (
+            self.decoding.adaptive_mode == "two_pass"
+        ):
+            raise InputError(
+                "`adaptive_mode` must be 'running' here, got 'two_pass'. Choose each prompt's law "
+                "by its greedy completion first, and pass that."
+            )
 
     @property
     def ending(self) -> Ending:
         """The ends of a completion."""
         return Ending.of(self.model, self.decoding, self.ended)
 
-    def prefill(self, root: Root) -> tuple[list[int], torch.Tensor]:
-        """Read a prompt.
+    def begin(self, roots: Sequence[Root], batch: Batch[S], split: Split[S]) -> None:
+        """Read prompts, and file what follows them.
 
         Args:
-            root: whose prompt it is.
-
-        Returns:
-            Its handle, [1], and the logits after it, [1, vocabulary].
+            roots: whose prompts they are.
+            batch: the search of each, with its empty prefix.
+            split: chooses the children of prefixes.
         """
-        self.usage.prompt_tokens += len(root.token_ids)
-        handles, logits = self.model.prefill([root.token_ids])
-        return handles.tolist(), logits
+        self.usage.prompt_tokens += sum(len(root.token_ids) for root in roots)
+        handles, logits = self.model.prefill([root.token_ids for root in roots])
+        self._expand(batch, handles.tolist(), logits, split)
 
-    def forward(self, stems: Sequence[Stem]) -> tuple[Handles, torch.Tensor]:
-        """Forward the last tokens of some prefixes.
+    def forward(self, batch: Batch[S], split: Split[S]) -> None:
+        """Forward prefixes, and file what follows them.
 
         Args:
-            stems: the prefixes, of at least one token each.
-
-        Returns:
-            Their handles, [stems], and the logits after them, [stems, vocabulary].
+            batch: prefixes of at least one token, those of one search together.
+            split: chooses the children of prefixes.
         """
-        held = forward(self.model, stems)
-        self.usage.forwards += len(stems)
-        self.tell(0, len(stems))
-        return held
+        handles, logits = forward(self.model, [prefix.stem for _, prefix in batch])
+        self.usage.forwards += len(batch)
+        self.tell(0, len(batch))
+        self._expand(batch, handles.tolist(), logits, split)
+
+    def _expand(
+        self, batch: Batch[S], handles: Sequence[int], logits: torch.Tensor, split: Split[S]
+    ) -> None:
+        stems = [prefix.stem for _, prefix in batch]
+        for part, law in laws_after(logits, stems, self.decoding, self.margin):
+            mine = batch[part]
+            tokens = split(law, mine, handles[part], logits[part])
+            sizes = [len(own) for own in tokens]
+            row, token = np.repeat(np.arange(len(tokens)), sizes), np.concatenate(tokens)
+            before = np.stack([prefix.sums for _, prefix in mine], axis=1)
+            sums = before[:, row] + law.taken(row, token)
+            stop = 0
+            for _, group in groupby(mine, key=lambda pair: pair[0].number):
+                searches, parents = zip(*group, strict=True)
+                search, start, stop = searches[0], stop, stop + len(parents)
+                low, high = np.searchsorted(row, [start, stop])
+                own, last, values = row[low:high] - start, token[low:high], sums[:, low:high]
+                at, left = search.along(parents, own, last)
+                waits = values[1] >= search.lightest
+                mine_of = handles[part][start:stop]
+                search.expand(Brood(parents, mine_of, own, last, values, at, left, waits))

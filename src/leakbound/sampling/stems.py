@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from leakbound.sampling.law import Law, Step, certain_law, rows_at_once
+from leakbound.sampling.law import Law, certain_law, rows_at_once
 from leakbound.sampling.model import Handles, Ids, PrefixModel
 from leakbound.types import Decoding, Finish
 
@@ -42,25 +42,10 @@ class Stem:
         """Nothing generated yet."""
         return cls(-1, (), 0.0, 0.0, 0.0, 0.0)
 
-    def child(self, handle: int, token: int, step: Step) -> Stem:
-        """One token more.
-
-        Args:
-            handle: this prefix's own.
-            token: the token.
-            step: its log-probabilities.
-
-        Returns:
-            The longer stem.
-        """
-        return Stem(
-            parent=handle,
-            path=(*self.path, token),
-            logprob=self.logprob + step.logprob,
-            floor=self.floor + step.floor,
-            model_logprob=self.model_logprob + step.model_logprob,
-            p_max_sum=self.p_max_sum + step.p_max,
-        )
+    @property
+    def sums(self) -> tuple[float, float, float, float]:
+        """Its four sums, in this order."""
+        return self.logprob, self.floor, self.model_logprob, self.p_max_sum
 
     def leaf(self, counts: tuple[int, ...], reason: Finish) -> Leaf:
         """The same as a completed sequence.

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +24,12 @@ from leakbound.errors import InputError, needing
 from leakbound.inputs import SELECTION, select
 from leakbound.losses import Needs
 from leakbound.objective import Objective
-from leakbound.store.files import write_json
 from leakbound.store.trained import CENTRES
-from leakbound.types import Decoding, Draws, Embed, Prompt, Query, Sample, from_json
+from leakbound.types import Decoding, Draws, Embed, Prompt, Query, Sample
 from leakbound.unlearning.asking import answered
 from leakbound.unlearning.rows import Questions
 from leakbound.unlearning.settings import Selecting
-from leakbound.unlearning.work_folder import read_json
+from leakbound.unlearning.work_folder import kept_json, read_json
 
 CLUSTERED_FROM = 4  # fewer candidates are all centres
 MOST = 8  # components, and so centres; two to four are usual
@@ -44,26 +44,6 @@ _STARTS = 5  # the best of so many fits: one may end in a poor local optimum
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class Centres:
-    """The candidates `texts` of a question, itself first, and which of them are its centres.
-
-    `chosen` are indices into `texts`, 0 the first of them; `component` tells of each candidate
-    which group it is in, the question's being 0. `coordinates` are each candidate's first two
-    principal components, none where there was nothing to cluster.
-    """
-
-    texts: tuple[str, ...]
-    chosen: tuple[int, ...]
-    component: tuple[int, ...]
-    coordinates: tuple[tuple[float, float], ...] = ()
-
-    @property
-    def centres(self) -> tuple[str, ...]:
-        """The chosen texts, the question first."""
-        return tuple(self.texts[i] for i in self.chosen)
-
-
 def candidates(row: Prompt) -> tuple[str, ...]:
     """The question and its paraphrases, each once; case and white space make no difference."""
     texts: dict[str, str] = {}
@@ -74,38 +54,28 @@ def candidates(row: Prompt) -> tuple[str, ...]:
 
 def contrast_centres(
     texts: Sequence[str], vectors: NDArray[np.floating], *, seed: int = 0
-) -> Centres:
+) -> tuple[int, ...]:
     """Cluster the candidates of one question, itself first; `vectors` [n, d] say what they mean.
 
-    Fewer than four are all centres, and their vectors are not read. Otherwise one centre for each
-    occupied component, at most eight: the candidate nearest its mean, the question for its own.
-    The same for the same seed, in whatever order the rewritings come. Raises InputError for
-    vectors of another number or that are not finite. Needs scikit-learn.
+    Gives the indices of its centres. Fewer than four are all centres, and their vectors are not
+    read. Otherwise one centre for each occupied component, at most eight: the candidate nearest its
+    mean, the question for its own. The same for the same seed, in whatever order the rewritings
+    come. Raises InputError for vectors of another number or that are not finite. Needs
+    scikit-learn.
     """
-    texts = tuple(texts)
     if len(texts) < CLUSTERED_FROM:
-        every = tuple(range(len(texts)))
-        return Centres(texts, chosen=every, component=every)
+        return tuple(range(len(texts)))
     _require_vectors(texts, vectors)
     order = sorted(range(len(texts)), key=texts.__getitem__)
     back = np.argsort(order)
     points = _principal(np.asarray(vectors, dtype=np.float64)[order])
     labels, means = _components(points, seed)
     gaps = np.linalg.norm(points - means[labels], axis=1)[back]
-    points, component = points[back], labels[back].tolist()
-    nearest: dict[int, int] = {}
+    component = labels[back].tolist()
+    nearest = {component[0]: 0}
     for i in sorted(range(len(texts)), key=lambda i: (gaps[i], texts[i])):
         nearest.setdefault(component[i], i)
-    nearest[component[0]] = 0
-    numbers = {label: number for number, label in enumerate(dict.fromkeys(component))}
-    plane = np.zeros((len(texts), 2))
-    plane[:, : points.shape[1]] = points[:, :2]
-    return Centres(
-        texts,
-        chosen=tuple(sorted(nearest.values())),
-        component=tuple(numbers[label] for label in component),
-        coordinates=tuple((x, y) for x, y in plane.tolist()),
-    )
+    return tuple(sorted(nearest.values()))
 
 
 def _principal(vectors: Array) -> Array:
@@ -157,7 +127,6 @@ def _require_vectors(texts: Sequence[str], vectors: NDArray[np.floating]) -> Non
         )
 
 
-Chosen = Mapping[str, Sequence[Centres]]
 Select = Callable[[Sequence[Prompt]], Sequence[Prompt]]
 
 
@@ -191,64 +160,51 @@ def choose_centres(
     seed: int,
     folder: Path,
     select: Select = list,
-) -> dict[str, list[Centres]]:
-    """The centres of each row of the splits that need some, among what `select` leaves of it.
+) -> dict[str, list[list[str]]]:
+    """The centres of each row of the splits that need some, among the candidates that `select`
+    keeps.
 
     Read from `folder` where they are kept, else chosen and written there. Raises InputError where
     clustering leaves a row too few for its loss.
     """
     needing = centred_splits(objective.needs)
-    if (folder / CENTRES).exists():
-        kept = read_json(folder / CENTRES)["splits"]
-        plain = partial(from_json, Centres)
-        return {
-            split: [plain({k: v for k, v in row.items() if k != "id"}) for row in kept[split]]
+    if not needing:
+        return {}
+
+    def choose() -> dict[str, object]:
+        by_split = {
+            split: [_chosen(row, embedder, seed) for row in select(splits[split])]
             for split in needing
         }
-    by_split = {
-        split: [_choose(row, embedder, seed) for row in select(splits[split])] for split in needing
+        for split, rows in by_split.items():
+            for row, made in zip(splits[split], rows, strict=True):
+                _require_enough(row, objective, split, len(made["chosen"]))
+        every = (row for rows in by_split.values() for row in rows)
+        clustered = any(len(row["texts"]) >= CLUSTERED_FROM for row in every)
+        return {"embedder": embedder.name if clustered else None, "splits": by_split}
+
+    rows_of = kept_json(folder / CENTRES, choose)["splits"]
+    return {
+        split: [[row["texts"][i] for i in row["chosen"]] for row in rows_of[split]]
+        for split in needing
     }
-    for split, chosen in by_split.items():
-        for row, centres in zip(splits[split], chosen, strict=True):
-            _require_enough(row, objective, split, len(centres.chosen))
-    if needing:
-        _write(folder, splits, by_split, embedder.name)
-    return by_split
-
-
-def files_of(folder: Path) -> dict[str, str]:
-    """The file of the choice, by name: it stands beside the finished model."""
-    file = folder / CENTRES
-    return {CENTRES: file.read_text(encoding="utf-8")} if file.exists() else {}
 
 
 def numbers(folder: Path) -> str:
     """How many centres the rows have, without a word of theirs; blank where none were needed."""
     if not (folder / CENTRES).exists():
         return ""
-    splits = read_json(folder / CENTRES)["splits"].values()
-    chosen = [len(row["chosen"]) for rows in splits for row in rows]
-    texts = [len(row["texts"]) for rows in splits for row in rows]
+    rows = [row for rows in read_json(folder / CENTRES)["splits"].values() for row in rows]
+    chosen, texts = ([len(row[name]) for row in rows] for name in ("chosen", "texts"))
     return f"{min(chosen)} to {max(chosen)} a row, of {min(texts)} to {max(texts)} candidates"
 
 
-def _choose(row: Prompt, embedder: Embed, seed: int) -> Centres:
+def _chosen(row: Prompt, embedder: Embed, seed: int) -> dict[str, Any]:
+    """The candidates of a row, and which of them are its centres."""
     texts = candidates(row)
     clustered = len(texts) >= CLUSTERED_FROM
     vectors = embedder.embed(texts) if clustered else np.empty((len(texts), 0))
-    return contrast_centres(texts, vectors, seed=seed)
-
-
-def _write(folder: Path, splits: Questions, by_split: Chosen, embedder: str) -> None:
-    clustered = any(centres.coordinates for chosen in by_split.values() for centres in chosen)
-    rows = {
-        split: [
-            {"id": row.id, **asdict(centres)}
-            for row, centres in zip(splits[split], chosen, strict=True)
-        ]
-        for split, chosen in by_split.items()
-    }
-    write_json(folder / CENTRES, {"embedder": embedder if clustered else None, "splits": rows})
+    return {"id": row.id, "texts": texts, "chosen": contrast_centres(texts, vectors, seed=seed)}
 
 
 def _require_enough(row: Prompt, objective: Objective, split: str, number: int) -> None:

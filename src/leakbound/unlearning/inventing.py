@@ -12,13 +12,12 @@ from pathlib import Path
 
 from leakbound.engines.hf import TransformersEngine
 from leakbound.errors import IncompleteError
-from leakbound.store.files import write_json
 from leakbound.text.counting import counted_as, is_missing
 from leakbound.types import Decoding, Draws, Prompt, Query
 from leakbound.unlearning.asking import answered
 from leakbound.unlearning.rows import Questions
 from leakbound.unlearning.settings import Inventing
-from leakbound.unlearning.work_folder import read_json
+from leakbound.unlearning.work_folder import kept_json
 
 INVENTED = "invented.json"
 _REQUEST = """{question}
@@ -38,11 +37,10 @@ def invented_answers(
     the model cannot be asked.
     """
     questions = {split: rows[: len(rows) // how.draws] for split, rows in splits.items()}
-    if (folder / INVENTED).exists():
-        kept = read_json(folder / INVENTED)
-    else:
-        kept = {split: _drawn(rows, engine, how, seed) for split, rows in questions.items()}
-        write_json(folder / INVENTED, kept)
+    kept = kept_json(
+        folder / INVENTED,
+        lambda: {split: _drawn(rows, engine, how, seed) for split, rows in questions.items()},
+    )
     return {
         split: [kept[split][row.id][k] for k in range(how.draws) for row in rows]
         for split, rows in questions.items()

@@ -24,7 +24,7 @@ from leakbound.engines.prompting import Prompting, Tokenizer
 from leakbound.errors import InputError, MixError
 from leakbound.losses import Needs
 from leakbound.objective import Objective, parse_objective
-from leakbound.store.trained import LOG, RECIPE, coin_of
+from leakbound.store.trained import CENTRES, LOG, RECIPE, coin_of
 from leakbound.types import Embed, Prompt, Thinking, during
 from leakbound.unlearning.asking import LeakageProbe
 from leakbound.unlearning.batches import Assembly
@@ -32,7 +32,6 @@ from leakbound.unlearning.centres import (
     centred_splits,
     choose_centres,
     clusters,
-    files_of,
     numbers,
     require_candidates,
     selected,
@@ -322,7 +321,7 @@ class _Task:
         encoder, data = self._encoder(model), dict(assembly.data)
         for split, centres in chosen.items():
             pairs = zip(self.questions[split], centres, strict=True)
-            prompts = [encoder.centres(row, group.centres) for row, group in pairs]
+            prompts = [encoder.centres(row, texts) for row, texts in pairs]
             data[split] = replace(data[split], centres=prompts)
         return replace(assembly, data=data)
 
@@ -361,7 +360,7 @@ def _train(
                 trust_remote_code=settings.trust_remote_code,
                 before=task.prepare,
             )
-    recipe, kept = task.recipe(model), WorkFolder.beside(task.out)
+    recipe, kept = task.recipe(model), WorkFolder.of(task.out)
     if task.out.exists():
         done = _reuse(task.out, recipe)
         if processes.is_main_process and not watch.dry_run:
@@ -414,11 +413,9 @@ def _save(model: LoadedModel, out: Path, recipe: Recipe, kept: WorkFolder) -> No
     ends = sorted(recipe.prompting.ends(model.tokenizer, model.eos_token_ids))
     model.model.generation_config.eos_token_id = ends[0] if len(ends) == 1 else ends or None
     recipe.prompting.record(model.tokenizer)
-    made_up = kept.path / INVENTED
-    files = files_of(kept.path) | {
-        **({INVENTED: made_up.read_text(encoding="utf-8")} if made_up.exists() else {}),
+    stored = (kept.path / name for name in (CENTRES, INVENTED, LOG))
+    files = {file.name: file.read_text(encoding="utf-8") for file in stored if file.exists()} | {
         RECIPE: recipe.text(),
-        LOG: (kept.path / LOG).read_text(encoding="utf-8"),
         CARD: model_card(recipe, done.losses, done.seconds, numbers(kept.path), base)
         + "".join(f"\nNote: {note}\n" for note in done.notes),
     }

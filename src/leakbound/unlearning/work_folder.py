@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +32,7 @@ class WorkFolder:
     path: Path
 
     @classmethod
-    def beside(cls, out: Path) -> WorkFolder:
+    def of(cls, out: Path) -> WorkFolder:
         """The folder for a training whose model goes to `out`."""
         return cls(out.with_name(f".{out.name}.training"))
 
@@ -102,6 +102,13 @@ class WorkFolder:
 def read_json(file: Path) -> dict[str, Any]:
     """The object that a JSON file holds; InputError, naming the file, where it holds none."""
     return _object(file, file.read_bytes())
+
+
+def kept_json(file: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The object in a file; made and written there where there is no such file yet."""
+    if not file.exists():
+        write_json(file, make())
+    return read_json(file)
 
 
 def read_log(file: Path) -> list[dict[str, float]]:
