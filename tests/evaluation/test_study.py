@@ -214,20 +214,21 @@ def test_a_file_trusts_neither_servers_nor_code() -> None:
 
 
 def test_a_profile_is_a_study(data: Path) -> None:
-    study = Study.of_profile("scholten-notebook", "tofu:forget10", data=data, limit=1)
-    assert (study.sampling, study.scorers) == (FixedN(128), ("rouge-l-f1",))
+    named = Study("tofu:forget10", data=data, limit=1, profile="scholten-notebook")
+    study = named.resolved(named.load())
     (decoding,) = study.decodings
-    assert (decoding.top_k, decoding.top_p, decoding.max_tokens) == (50, 0.9, 128)
+    assert (study.sampling, decoding.top_k, decoding.max_tokens) == (FixedN(128), 50, 128)
     assert (study.profile, study.limit) == ("scholten-notebook", 1)
     with pytest.raises(InputError, match="unknown profile 'scholen'"):
-        Study.of_profile("scholen", "tofu:forget10", data=data)
+        replace(named, profile="scholen").load()
 
 
 def test_the_profile_of_cheng_et_al_selects_rewritings_and_filters_none(data: Path) -> None:
     from leakbound.cli.evaluate import evaluate as from_shell
     from leakbound.cli.parsed import study_from
 
-    study = Study.of_profile("cheng", "tofu:forget10", data=data)
+    study = Study("tofu:forget10", data=data, profile="cheng")
+    study = study.resolved(study.load())
     assert (study.rewritings, study.rho) == (Rewritings("rules", ids=True, filters=False), 2)
     assert not study.rewritings.open_filters(study.settings.loading).content
     nothing = dict.fromkeys(parameter.name for parameter in from_shell.params)

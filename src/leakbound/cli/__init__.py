@@ -136,8 +136,6 @@ def run(command: Callable[[], Any]) -> int:
     except (KeyboardInterrupt, click.Abort):
         say("leakbound: stopped. Run the same command again to go on from here.", err=True)
         return 3
-    except SystemExit as error:  # by a plug-in: its status says nothing of this command
-        raise RuntimeError(f"other code ended the program with status {error.code!r}") from error
     except Exception as error:
         message = foreseen(error)
         if message is None:

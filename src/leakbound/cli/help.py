@@ -47,6 +47,13 @@ class Command(click.Command):
         """Return all options, those that show help last."""
         return [*super().get_params(ctx), *self._help_all]
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; a plug-in that ends the program raises, as its status means nothing."""
+        try:
+            return super().invoke(ctx)
+        except SystemExit as error:
+            raise RuntimeError(f"a plug-in ended the program with status {error.code!r}") from error
+
     def help_all(self, ctx: click.Context) -> str:
         """Return the help with every option in it."""
         ctx.meta[_ALL] = True
