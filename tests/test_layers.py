@@ -59,7 +59,7 @@ OUTBUILDINGS = (
     "engines.vllm",
 )
 DOORS = {
-    "cli/said.py": {"engines.ray_workers"},  # --ray
+    "cli/parsed.py": {"engines.ray_workers"},  # --ray
     "reporting/figures.py": {"plotting"},
     "stress/relearned.py": {"unlearning"},
     "stress/weights.py": {"unlearning"},

@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import os
 import re
-import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -225,31 +224,6 @@ def origin(value: object) -> str:
     packages = (plug_in.package for plug_in in _loaded.values() if plug_in.module == module)
     package = next(packages, None)
     return "" if package is None else f" of the package {package}"
-
-
-def blamed(error: BaseException) -> str | None:
-    """A message where an error came out of another package's member.
-
-    Of the calls that led to the error the last one that is theirs or ours tells whose it is.
-
-    Args:
-        error: any, with its traceback.
-
-    Returns:
-        The message, which names the member; None where the error is our own.
-    """
-    modules = {plug_in.module: plug_in for plug_in in _loaded.values()}
-    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
-        own = str(frame.f_globals.get("__name__")).partition(".")[0]
-        if own == _OURS:
-            return None
-        if own in modules:
-            where = f"{frame.f_code.co_filename}, line {line}"
-            return (
-                f"{modules[own]} {_did(error)} ({where}). Repair that package or uninstall it, "
-                "then run the same command again: what was finished is kept."
-            )
-    return None
 
 
 def suggestion(name: str, names: Iterable[Any]) -> str:

@@ -106,6 +106,8 @@ def test_a_dry_run_counts_all_of_it_and_stores_nothing(
     shown = done(*command(model, questions, tmp_path / "run", *UNTIL, "--dry-run")).out
     assert "2 questions, 1 decoding, 128 draws" in shown
     assert "this is the most: --until" in shown
+    asked = ("evaluate", model, "--benchmark", questions, *SMALL, "--dry-run", "--questions", "1/2")
+    assert "this slice takes about one of 2 parts of it" in done(*asked).out
     assert list(tmp_path.iterdir()) == []
 
 

@@ -17,14 +17,11 @@ from commands import SMALL, done, leakbound, refused
 
 from leakbound.cli import COMMANDS, EXAMPLES, group
 from leakbound.cli.help import MOST
-from leakbound.cli.options import REMOVED, OneOf
 from leakbound.engines.classify import CLASSIFIERS
 from leakbound.engines.loading import DTYPES, Checkpoint, load_model
 from leakbound.engines.models import OpenModels
 from leakbound.formats.catalogue import FORMATS
-from leakbound.stats import Design
 from leakbound.study import ModelSettings
-from leakbound.types import ExploreMode
 from leakbound.unlearning import TrainingSettings
 from leakbound.unlearning.settings import Schedule
 
@@ -192,22 +189,16 @@ def test_python_takes_the_gpu_that_the_command_line_takes() -> None:
     assert set(found) == {"auto"}
 
 
-@pytest.mark.parametrize(
-    ("command", "option", "family"),
-    [
-        ("evaluate", "explore", get_args(ExploreMode)),
-        ("evaluate", "design", get_args(Design)),
+def test_names_of_a_family_are_those_of_its_own_table() -> None:
+    """The table of options repeats only names whose own module loads torch."""
+    for command, option, family in (
         ("evaluate", "dtype", DTYPES),
         ("unlearn", "schedule", get_args(Schedule)),
         ("import", "form", FORMATS),
-    ],
-)
-def test_names_of_a_family_are_those_of_its_own_table(
-    command: str, option: str, family: tuple[str, ...]
-) -> None:
-    (param,) = (param for param in command_of(command).params if param.name == option)
-    names = param.type.choice if isinstance(param.type, OneOf) else param.type
-    assert set(names.choices) == set(family)
+    ):
+        (param,) = (param for param in command_of(command).params if param.name == option)
+        assert isinstance(param.type, click.Choice)
+        assert set(param.type.choices) == set(family)
 
 
 def test_what_is_misspelt_is_named_beside_what_there_is(
@@ -239,16 +230,3 @@ def test_an_engine_is_said_once(model: Path, questions: Path) -> None:
     misspelt = leakbound("evaluate", model, "--engine", "vlm", *how)
     refused(misspelt, "'vlm'", "Did you mean 'vllm'?")
     assert "2 questions" in done("evaluate", model, "--engine", "transformers", *how).out
-
-
-@pytest.mark.parametrize("said", REMOVED)
-def test_what_was_taken_out_says_what_serves_instead(said: str, tmp_path: Path) -> None:
-    verb, *option = said.split()
-    told = leakbound(verb, *option, "x", tmp_path)
-    name = f"`{option[0]}` x: " if option else f"`leakbound {verb}` "
-    refused(told, f"leakbound: {name}{REMOVED[said]}")
-    if option:
-        assert option[0] not in done(verb, "--help").out
-        return
-    refused(leakbound(verb, "--help"), REMOVED[said])
-    assert f"  {verb}" not in done("--help").out

@@ -185,7 +185,7 @@ def test_show_reports_on_a_drawn_run_only_while_a_command_is_at_work(leaky: Path
         held = leakbound("show", leaky)
     assert held.status == 3
     assert "in progress: 2 of 2 parts, 100.0 %; at work: `leakbound bound` (pid" in held.out
-    assert "target, keyword: all 3 questions are begun, the worst of them leaks with" in held.out
+    assert "target, keyword: all 3 questions have draws, the worst of them leaks with" in held.out
 
 
 def test_report_of_a_folder_writes_its_index(leaky: Path, tmp_path: Path) -> None:

@@ -196,7 +196,10 @@ OF_FACTS = ("unlearn", "--benchmark", "{facts}", "--objective")
     ("command", "message"),
     [
         (("finetune",), "nothing to train on. Name questions with --benchmark.*--texts"),
-        (("finetune", "--texts", "a.txt", "--split", "forget"), "`--split` is not used with"),
+        (
+            ("finetune", "--texts", "a.txt", "--split", "forget"),
+            "`--split` forget is not used",
+        ),
         (("unlearn", "--objective", "ga"), "nothing to train on.*--forget"),
         (("unlearn", "--objective", "gd", "--forget", "texts.txt"), "Name a retain set"),
         (
@@ -204,7 +207,10 @@ OF_FACTS = ("unlearn", "--benchmark", "{facts}", "--objective")
             "mark its rows by a column `role` with the value retain",
         ),
         ((*OF_FACTS, "finetune"), "Use `finetune` for plain training"),
-        ((*OF_FACTS, "npo", "--lora-alpha", 8), "`--lora-alpha` needs --lora"),
+        (
+            (*OF_FACTS, "npo", "--lora-alpha", 8),
+            "`--lora-alpha` 8.0 has no meaning",
+        ),
     ],
 )
 def test_wrong_use_is_told_before_weights_are_read(

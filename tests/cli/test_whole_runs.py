@@ -17,42 +17,35 @@ from commands import done, leakbound, tree
 from contents import LEAKAGE
 from leakbound.store import Run
 from leakbound.types import Prompt
-from leakbound.unlearning import TrainingSettings, finetune
+from leakbound.unlearning import finetune
 from offline_tokenizers import CHATML, byte_level
+from reader import CHANGED, KEPT, ROWS, TRAINING
 from tiny import tiny_llama
-
-ASKED = [("who wrote the red sea?", "Ann wrote it."), ("Where is the sea?", "In Oslo, Norway.")]
-KEPT = ("what is blue?", "The sky is.")
-TRAINING = TrainingSettings(epochs=60, learning_rate=1e-2, batch_size=4, schedule="constant")
 
 
 def one_question(folder: Path) -> tuple[object, ...]:
-    question, answer = ASKED[0]
-    (folder / "one.csv").write_text(f'question,answer\n"{question}","{answer}"\n')
-    return (folder / "one.csv",)
+    return written(folder / "one.csv", [ROWS[0] | {"split": "forget"}])
 
 
 def many_questions(folder: Path) -> tuple[object, ...]:
-    lines = [f'"{question}","{answer}",forget' for question, answer in ASKED * 2]
-    lines.append(f'"{KEPT[0]}","{KEPT[1]}",retain')
-    (folder / "many.csv").write_text("\n".join(["question,answer,split", *lines]))
-    return (folder / "many.csv",)
+    rows = [row | {"split": "forget"} for row in ROWS * 2]
+    return written(folder / "many.csv", [*rows, KEPT[0] | {"split": "retain"}])
+
+
+def written(file: Path, rows: list[dict[str, str]]) -> tuple[object, ...]:
+    lines = [",".join(f'"{cell}"' for cell in row.values()) for row in rows]
+    file.write_text("\n".join(["question,answer,split", *lines]))
+    return (file,)
 
 
 def like_tofu(folder: Path) -> tuple[object, ...]:
-    rows = [{"question": question, "answer": answer} for question, answer in ASKED]
-    changed = {
-        "paraphrased_question": "Say: where?",
-        "paraphrased_answer": "It was Ann.",
-        "perturbed_answer": ["Bob wrote it.", "In Rome."],
-    }
-    for name, kept in {
-        "forget01": rows,
-        "forget01_perturbed": [row | changed for row in rows],
-        "retain99": [dict(zip(("question", "answer"), KEPT, strict=True))] * 2,
-        "holdout01": rows,
+    for name, rows in {
+        "forget01": ROWS,
+        "forget01_perturbed": [row | CHANGED for row in ROWS],
+        "retain99": KEPT,
+        "holdout01": ROWS,
     }.items():
-        (folder / f"{name}.json").write_text(json.dumps(kept))
+        (folder / f"{name}.json").write_text(json.dumps(rows))
     return ("tofu:forget01", "--data", folder, "--metrics", "all")
 
 
@@ -74,9 +67,8 @@ def models(
         max_position_embeddings=512, **ids,
     ).save_pretrained(folder / "base")  # fmt: skip
     tokenizer.save_pretrained(folder / "base")
-    kept = [Prompt(id="k", question=KEPT[0], answer=KEPT[1])]
-    known = [Prompt(id=str(i), question=q, answer=a) for i, (q, a) in enumerate(ASKED)]
-    for name, rows in {"model": [*known, *kept], "control": kept}.items():
+    known = [Prompt(id=str(i), **row) for i, row in enumerate([*ROWS, KEPT[0]])]
+    for name, rows in {"model": known, "control": known[2:]}.items():
         finetune(str(folder / "base"), rows, out=folder / name, settings=TRAINING)
     return folder / "model", folder / "control"
 

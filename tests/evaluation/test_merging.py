@@ -125,7 +125,9 @@ def test_a_slice_states_nothing_and_an_attack_follows_on_the_merged_run(
 ) -> None:
     own = Run.open(slices["3/4"])
     assert not [*own.path.rglob("scores"), *own.path.glob("*.html"), *own.path.glob("est*")]
-    assert leakbound("show", own.path).out.startswith("in progress: 1 of 1 parts, 100.0 %")
+    assert leakbound("show", own.path).out.startswith(
+        "slice 3/4 of a study in progress: 1 of 1 parts,"
+    )
     for state in (lambda: own.estimates, lambda: own.completions, lambda: score(own)):
         with pytest.raises(IncompleteError, match=r"is slice 3/4 of a study.* `leakbound merge"):
             state()

@@ -19,7 +19,7 @@ from canned import AskedEngine
 from cli.commands import done, refused
 from cli.commands import leakbound as command
 from leakbound.benchmarks import PROFILES, load_benchmark
-from leakbound.cli.said import Said
+from leakbound.cli.parsed import Parsed
 from leakbound.errors import InputError
 from leakbound.evaluation import evaluate, sample
 from leakbound.store import Run
@@ -214,30 +214,31 @@ def test_a_file_trusts_neither_servers_nor_code() -> None:
 
 
 def test_a_profile_is_a_study(data: Path) -> None:
-    study = Study.of_profile("scholten-notebook", "tofu:forget10", data=data, limit=1)
-    assert (study.sampling, study.scorers) == (FixedN(128), ("rouge-l-f1",))
+    named = Study("tofu:forget10", data=data, limit=1, profile="scholten-notebook")
+    study = named.resolved(named.load())
     (decoding,) = study.decodings
-    assert (decoding.top_k, decoding.top_p, decoding.max_tokens) == (50, 0.9, 128)
+    assert (study.sampling, decoding.top_k, decoding.max_tokens) == (FixedN(128), 50, 128)
     assert (study.profile, study.limit) == ("scholten-notebook", 1)
     with pytest.raises(InputError, match="unknown profile 'scholen'"):
-        Study.of_profile("scholen", "tofu:forget10", data=data)
+        replace(named, profile="scholen").load()
 
 
 def test_the_profile_of_cheng_et_al_selects_rewritings_and_filters_none(data: Path) -> None:
     from leakbound.cli.evaluate import evaluate as from_shell
-    from leakbound.cli.said import study_from
+    from leakbound.cli.parsed import study_from
 
-    study = Study.of_profile("cheng", "tofu:forget10", data=data)
+    study = Study("tofu:forget10", data=data, profile="cheng")
+    study = study.resolved(study.load())
     assert (study.rewritings, study.rho) == (Rewritings("rules", ids=True, filters=False), 2)
     assert not study.rewritings.open_filters(study.settings.loading).content
     nothing = dict.fromkeys(parameter.name for parameter in from_shell.params)
     asked = {**nothing, "benchmark": "tofu:forget10", "profile": "cheng", "inputs": "model:M"}
-    told = study_from(Said(asked))
+    told = study_from(Parsed(asked))
     assert told.rewritings == Rewritings("model:M", ids=True, filters=False)
     (note,) = replace(told, rho=3.0).departures(study.load())
     assert note.endswith("rho 3.0 (2.0), source 'model:M' ('rules')")
     with pytest.raises(InputError, match="no profile that has some"):
-        study_from(Said(asked | {"inputs": "none"}))
+        study_from(Parsed(asked | {"inputs": "none"}))
 
 
 DRAWN = {
@@ -292,7 +293,7 @@ def test_a_profile_gives_the_same_run_from_python_and_from_the_shell(
 
 def test_every_option_of_the_command_line_reaches_the_study() -> None:
     from leakbound.cli.evaluate import evaluate as from_shell
-    from leakbound.cli.said import study_from
+    from leakbound.cli.parsed import study_from
 
     given = {
         "benchmark": "csv:b.csv", "data": Path("/d"), "limit": 3, "profile": "openunlearning",
@@ -321,8 +322,8 @@ def test_every_option_of_the_command_line_reaches_the_study() -> None:
         base = nothing | NEEDS.get(name, {}) | beside
         if name == "benchmark":
             base["benchmark"] = None
-        told = study_from(Said(base | {name: value}))
-        assert told != study_from(Said(base)), name
+        told = study_from(Parsed(base | {name: value}))
+        assert told != study_from(Parsed(base)), name
 
 
 @pytest.mark.slow

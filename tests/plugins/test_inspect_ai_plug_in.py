@@ -189,6 +189,8 @@ def test_a_scorer_of_leakbound(plugged: Any) -> None:
     for choices, value in ([message("It is Paris.")], 1.0), ([message("")], None), ([], None):
         given = asyncio.run(score(state_of(choices), SimpleNamespace(text="Paris"))).value
         assert given == value or (value is None and math.isnan(given))
+    with pytest.raises(InputError, match="of sample 'a' cannot be read: TypeError: 3 in place of"):
+        asyncio.run(score(state_of([message(3)]), SimpleNamespace(text="Paris")))
 
 
 def message(content: Any, stop_reason: str = "stop", **more: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import click
 from leakbound import __version__
 from leakbound.cli.help import write_examples
 from leakbound.cli.saying import foreseen, say
-from leakbound.errors import IncompleteError, InputError, LeakboundError
+from leakbound.errors import IncompleteError, LeakboundError
 
 # name: (module, one line for --help); the module has a click command of that name
 COMMANDS = {
@@ -69,11 +69,8 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
-            from leakbound.cli.options import REMOVED
             from leakbound.registry import suggestion
 
-            if name in REMOVED:
-                raise InputError(f"`leakbound {name}` {REMOVED[name]}")
             raise click.UsageError(f"No such command {name!r}. {suggestion(name, COMMANDS)}", ctx)
         return super().resolve_command(ctx, args)
 
@@ -139,10 +136,8 @@ def run(command: Callable[[], Any]) -> int:
     except (KeyboardInterrupt, click.Abort):
         say("leakbound: stopped. Run the same command again to go on from here.", err=True)
         return 3
-    except (Exception, SystemExit) as error:
-        from leakbound.registry import blamed
-
-        message = foreseen(error) or blamed(error)
+    except Exception as error:
+        message = foreseen(error)
         if message is None:
             raise
         say(f"leakbound: {message}", err=True)

@@ -58,6 +58,9 @@ def certify(run: Path, out: Path | None, under: str | None, as_json: bool, **cla
     Exit status: 0 the claim is met, 4 it is refuted, 5 neither; then it is said how many draws
     would decide, or what stands against the claim: a limit on tokens shorter than the reference
     answers.
+
+    Examples:
+        leakbound certify runs/mine --max-leak 0.01 --threshold 0.5
     """
     from leakbound import certificate as verbs
     from leakbound.store import CERTIFICATE, ArmKey
@@ -115,6 +118,10 @@ def verify(
 
     Exit status: 0 nothing differs, 6 something does, or nothing of what was asked for could be
     compared.
+
+    Examples:
+        leakbound verify runs/mine/certificate.json runs/mine
+        leakbound verify runs/mine/certificate.json runs/mine --with-model my-model
     """
     from leakbound import certificate as verbs
     from leakbound.store import load

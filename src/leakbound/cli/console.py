@@ -50,24 +50,24 @@ def _bar() -> Iterator[Progress]:
     console = Console(stderr=True)
     room = console.width
     tasks: dict[str, rich_progress.TaskID] = {}
-    rates: dict[str, _Rates] = {}
+    phases: dict[str, _Phase] = {}
     columns = (
         rich_progress.TextColumn(
             "{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis")
         ),
         rich_progress.BarColumn(bar_width=max(4, min(30, room - 76))),
-        rich_progress.TextColumn("{task.fields[said]}", table_column=Column(no_wrap=True)),
+        rich_progress.TextColumn("{task.fields[shown]}", table_column=Column(no_wrap=True)),
     )
     with rich_progress.Progress(*columns, console=console) as bar:
 
         def report(now: Headway) -> None:
             phase = now.phase
-            parts = rates.setdefault(phase, _Rates(now.done)).told(now)
+            parts = phases.setdefault(phase, _Phase(now.done)).parts(now)
             fitting = _fitting(parts, room - _BAR - min(len(phase), room // 3))
             if phase not in tasks:
-                tasks[phase] = bar.add_task(visible(phase), total=None, said="")
+                tasks[phase] = bar.add_task(visible(phase), total=None, shown="")
             total = now.total if now.unit or now.done else None  # else the bar says that it is on
-            bar.update(tasks[phase], completed=now.done, total=total, said=fitting)
+            bar.update(tasks[phase], completed=now.done, total=total, shown=fitting)
 
         yield report
 
@@ -84,45 +84,43 @@ def _fitting(parts: Sequence[str], room: int) -> str:
 class _Lines:
     """Progress as plain lines, for files and pipes: the first, the last, ever fewer between.
 
-    A phase that begins soon after a line and is over soon has its last line alone.
+    A phase that begins soon after a line and is over soon has its last line only.
     """
 
     def __init__(self) -> None:
-        self._rates: dict[str, _Rates] = {}
-        self._said: dict[str, tuple[float, int]] = {}  # how much was done
-        self._next: dict[str, float] = {}  # when a line may come
-        self._pause: dict[str, float] = {}
+        self._phases: dict[str, _Phase] = {}
         self._last = -math.inf
 
     def __call__(self, now: Headway) -> None:
-        phase, at, before = now.phase, time.monotonic(), self._said.get(now.phase)
-        rates = self._rates.setdefault(phase, _Rates(now.done))
-        due = self._next.setdefault(phase, self._last + _QUIET_SECONDS)
-        ends = now.done == now.total and (before is None or before[0] != now.total)
-        if not now.unit:  # that it has begun is said, and that it is over where it took its time
-            ends = before is None or (ends and rates.seconds >= _QUIET_SECONDS)
-        if (now.done, now.tokens) == before or (at < due and not ends):
+        at, due = time.monotonic(), self._last + _QUIET_SECONDS
+        phase = self._phases.setdefault(now.phase, _Phase(now.done, due))
+        ends = now.done == now.total and (phase.shown is None or phase.shown[0] != now.total)
+        if not now.unit:  # its first report is shown, and its end if it took long
+            ends = phase.shown is None or (ends and phase.seconds >= _QUIET_SECONDS)
+        if (now.done, now.tokens) == phase.shown or (at < phase.due and not ends):
             return
-        pause = self._pause.get(phase, _QUIET_SECONDS)
-        self._next[phase], self._pause[phase] = at + pause, min(2 * pause, _LONGEST_SECONDS)
-        self._last, self._said[phase] = at, (now.done, now.tokens)
-        say(f"{phase}: {', '.join(rates.told(now))}", err=True)
+        phase.due, phase.pause = at + phase.pause, min(2 * phase.pause, _LONGEST_SECONDS)
+        self._last, phase.shown = at, (now.done, now.tokens)
+        say(f"{now.phase}: {', '.join(phase.parts(now))}", err=True)
 
 
-class _Rates:
-    """Speeds since the first report of a phase, of its units and of tokens."""
+class _Phase:
+    """A phase since its first report: its speeds, and the amount and time of its last line."""
 
-    def __init__(self, first: float) -> None:
+    def __init__(self, first: float, due: float = 0.0) -> None:
         self._first, self._started = first, time.monotonic()
+        self.due, self.pause = due, _QUIET_SECONDS
+        self.shown: tuple[float, int] | None = None  # the units done, and the tokens
 
-    def told(self, now: Headway) -> list[str]:
-        """How much is done, and what is known of: the time left, speed, distinct share, tokens.
+    def parts(self, now: Headway) -> list[str]:
+        """Return the work done, and what is known of: time left, speed, distinct share, tokens.
 
-        Of a step without a unit: that it is on, or how long it took.
+        A step without a unit has a sign that it runs, or the time that it took.
         """
         if not now.unit:
             return [duration(self.seconds) if now.done == now.total else "…"]
-        parts = [f"{_whole(now.done, now.total):,}/{now.total:,.0f} {now.unit}"]
+        done = int(now.done) if now.done < now.total else round(now.total)  # the total only at last
+        parts = [f"{done:,}/{now.total:,.0f} {now.unit}"]
         speed, share = self._speed(now.done - self._first), now.share
         if share is None and now.done < now.total:
             share = (now.done - self._first) / (now.total - self._first)
@@ -142,11 +140,6 @@ class _Rates:
 
     def _speed(self, amount: float) -> float:
         return amount / self.seconds if self.seconds > 0 else 0.0
-
-
-def _whole(done: float, total: float) -> int:
-    """The work that is done as a whole number: all of it only where it is all."""
-    return int(done) if done < total else round(total)
 
 
 def _figure(speed: float) -> str:

@@ -7,12 +7,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from leakbound.cli import options as opt
 from leakbound.cli.console import duration, print_json, progress_bar, prose, say_notes
-from leakbound.cli.help import Command
-from leakbound.cli.said import Said, hold, models_from, study_from
+from leakbound.cli.parsed import Parsed, hold, models_from, study_from
 from leakbound.cli.saying import say
 from leakbound.cli.verbs import report_on
 from leakbound.errors import InputError, UnansweredError
@@ -22,39 +19,23 @@ if TYPE_CHECKING:
     from leakbound.study import Study
 
 
-@click.command(cls=Command)
-@click.argument("model")
-@opt.asking
-@opt.drawing
-@opt.steering
-@opt.inputs
-@opt.attack
-@opt.scoring
-@opt.proving
-@opt.removed("evaluate --report-to")
-@opt.models
-@opt.questions
-@opt.ray
-@opt.writing
+@opt.command
 def evaluate(**values: Any) -> None:
     """Sample, score and bound MODEL on a benchmark; write estimates and a report into --out.
 
     MODEL is a folder or hub name of a causal language model. Its whole output distribution is
     drawn from (nothing is truncated unless asked for), and the greedy answer beside it. Stopped,
     the same command goes on.
+
+    Examples:
+        leakbound evaluate my-model --benchmark tofu:forget10 --out runs/mine
+        leakbound evaluate my-model --benchmark mine.csv --control my-retrained \\
+            --out runs/own
     """
-    _evaluate(Said(values))
+    _evaluate(Parsed(values))
 
 
-@click.command(cls=Command)
-@click.argument("model")
-@opt.under_stress
-@opt.asking
-@opt.drawing
-@opt.steering
-@opt.scoring
-@opt.models
-@opt.writing
+@opt.command
 def stress(**values: Any) -> None:
     """Evaluate MODEL as it is, then under stress: does the forgetting last?
 
@@ -62,14 +43,19 @@ def stress(**values: Any) -> None:
     control, and the worst stress of all, the choice counted, stand in table and report. Without
     --under: rounded to 4 bits, pruned, behind openers, in the look of a test. Stopped, the same
     command goes on.
+
+    Examples:
+        leakbound stress unlearned --benchmark tofu:forget10 --out runs/stress
+        leakbound stress unlearned --benchmark mine.csv --under round:int4 \\
+            --under relearn:retain=8,rate=1e-4 --out runs/stress
     """
     from leakbound.stress import USUAL
 
     named = values["stress"] or values["study"] or values["like"]
-    _evaluate(Said(values if named else values | {"stress": USUAL}))
+    _evaluate(Parsed(values if named else values | {"stress": USUAL}))
 
 
-def _evaluate(options: Said) -> None:
+def _evaluate(options: Parsed) -> None:
     from leakbound.evaluation import evaluate as verb
     from leakbound.store import Run
     from leakbound.store.clock import TIMES, Clock, written
@@ -97,15 +83,15 @@ def _evaluate(options: Said) -> None:
             say(prose(clock.line), err=True)
 
 
-@click.command(cls=Command)
-@click.argument("runs", type=opt.RUN, nargs=-1, required=True)
-@click.option("--out", type=opt.RUN, required=True, help="The run directory.")
-@opt.as_json
+@opt.command
 def merge(runs: tuple[Path, ...], out: Path, as_json: bool) -> None:
     """Merge RUNS, all slices of a study, into one run; then score, bound and report it.
 
     `leakbound evaluate --questions i/N` draws the slices. The merged run has the draws and bounds
     of one command with parts of one size. RUNS stay as they are. Stopped, the same command resumes.
+
+    Examples:
+        leakbound merge runs/slice-* --out runs/mine
     """
     from leakbound.evaluation import require_complete
     from leakbound.evaluation.verbs import merge as verb
@@ -117,21 +103,17 @@ def merge(runs: tuple[Path, ...], out: Path, as_json: bool) -> None:
     require_complete(run)
 
 
-@click.command(cls=Command)
-@click.argument("model")
-@opt.asking
-@opt.drawing
-@opt.inputs
-@opt.no_attack
-@opt.models
-@opt.ray
-@opt.writing
+@opt.command
 def sample(**values: Any) -> None:
-    """Only draw completions of MODEL; `leakbound score` and `leakbound bound` do the rest."""
+    """Only draw completions of MODEL; `leakbound score` and `leakbound bound` do the rest.
+
+    Examples:
+        leakbound sample my-model --benchmark tofu:forget10 --out runs/mine
+    """
     from leakbound.evaluation import require_complete
     from leakbound.evaluation import sample as verb
 
-    options = Said(values)
+    options = Parsed(values)
     study = _study(options, scores=False)
     if options.dry_run:
         _print_cost(options, study, scores=False)
@@ -148,7 +130,7 @@ def sample(**values: Any) -> None:
     require_complete(run)
 
 
-def _study(options: Said, *, scores: bool = True) -> Study:
+def _study(options: Parsed, *, scores: bool = True) -> Study:
     """The study that a command asks, its benchmark loaded; `scores`: whether answers are scored."""
     from leakbound.planning.plan import by_coin
 
@@ -162,11 +144,12 @@ def _study(options: Said, *, scores: bool = True) -> Study:
     return replace(study, benchmark=task, data=None, limit=None, profile=None)
 
 
-def _print_cost(options: Said, study: Study, *, scores: bool = True) -> None:
+def _print_cost(options: Parsed, study: Study, *, scores: bool = True) -> None:
     """Draw a little, and say what the whole study would cost."""
     from leakbound.evaluation import prepared, probe
     from leakbound.evaluation.rehearsal import bounding_seconds
     from leakbound.planning.before_drawing import token_notes
+    from leakbound.store.plan import slice_of
     from leakbound.study import Until
 
     model, control = models_from(options)
@@ -182,11 +165,16 @@ def _print_cost(options: Said, study: Study, *, scores: bool = True) -> None:
         rewritings=ready.study.rewritings,
         settings=study.settings,
     )
-    bounding = bounding_seconds(ready, engine, control is not None) if scores else None
+    _, slices = slice_of(options.value("questions") or "1/1")
+    bounding = None
+    if scores and slices == 1:  # a slice is only sampled
+        bounding = bounding_seconds(ready, engine, control is not None)
     if options.as_json:
-        print_json({**asdict(cost), "bounding": bounding})
+        print_json({**asdict(cost), "bounding": bounding, "slices": slices})
         return
     say(cost.text())
+    if slices > 1:
+        say(f"of the whole study: this slice takes about one of {slices:,} parts of it")
     if bounding is not None:
         say(f"scoring and bounding: about {duration(bounding)}, by a rehearsal on few draws")
     if study.metrics:

@@ -1,76 +1,415 @@
-"""The options of the command line, each spelt once for all commands that take it."""
+"""The options of the command line: one table has the name, the parser and the help of each."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import click
 
-from leakbound.cli.help import (
-    ASKED,
-    DRAWN,
-    LOADED,
-    REWRITTEN,
-    SCORED,
-    SPREAD,
-    WRITTEN,
-    Decorated,
-    under,
-)
+from leakbound.cli.help import WRITTEN, Command, Option
 from leakbound.errors import InputError
 from leakbound.types import ExploreMode, Thinking
 from leakbound.types.decoding import AdaptiveMode, FilterRule
 
-RUN = click.Path(path_type=Path, file_okay=False)
-FILE = click.Path(path_type=Path, dir_okay=False)
-ANY = click.Path(path_type=Path)
+T = TypeVar("T")
+
+_TABLE = """
+[evaluate]
+model
+@asking
+@drawing
+@steering
+@inputs
+In other words, and attack:
+--attack (attack_budget) int:BUDGET
+    Search for the input that leaks most: draws per question, or proofs for as much.
+@scoring
+Scoring and bounds:
+--prove (prove_budget) int:BUDGET  Search for leaks too rare to be drawn: forwards per question.
+@proposals
+@models
+Several machines:
+--questions text:i/N               Draw slice i of N; see `leakbound merge`.
+@ray
+@writing
+
+[stress]
+model
+How it is drawn:
+--under (stress) text:STRESS many
+    round:int4, prune:0.3, relearn:retain=8, shots:3, openers …; repeatable.
+@asking
+@drawing
+@steering
+@scoring
+@models
+@writing
+
+[sample]
+model
+@asking
+@drawing
+@inputs
+--attack (attack_budget) int hidden
+@models
+@ray
+@writing
+
+[asking]
+What is asked:
+@benchmark
+--limit int                        Only the first questions.
+--profile text:NAME                Ask and draw as openunlearning, scholten, ...
+--study file                       YAML: take what is not said from it.
+--like folder:RUN                  Take what is not said from this run.
+@prompting
+
+[benchmark]
+--benchmark text:SPEC              Such as tofu:forget10 or my.csv.
+@data
+
+[data]
+--data path                        Folder of the benchmark's files.
+
+[prompting]
+--system text                      System message for chat models.
+--prompt-template text             Plain prompt, with {question}; no chat template.
+--thinking thinking
+    Of chat models that can think. auto: as leakbound trained it, else by its template.
+
+[drawing]
+How it is drawn:
+-n --samples (n) int               Draws per question.  [default: 1024]
+--temperature (temperatures) numbers  0 is greedy; a list: each.  [default: 1]
+--top-p (top_ps) numbers           A list: each.  [default: 1, keeps all]
+--top-k int                        0 keeps all.  [default: 0]
+--max-new-tokens int               [default: the benchmark's]
+--max-tokens int                   Of prompt and completion together.
+--max-thinking-tokens int          Of the thought; --max-new-tokens then of the answer.
+--adaptive-temperature float:C     Greedy above c_T = C.
+--adaptive-mode adaptive  c_T: of the tokens so far, or of a greedy answer.  [default: running]
+--stop text many                   End a completion at this string.
+--end-token text:TEXT              This token ends outputs, not the chat's end of turn.
+--filter filter           What a content filter withholds: missing, or scored as users see it.
+@seed
+
+[seed]
+--seed int                         [default: 0]
+
+[steering]
+How it is drawn:
+--until text:CLAIM                 Stop where 'p<=0.02' is decided; -n is the most draws.
+--explore explore      Explore the likeliest outputs: known masses. auto: as far as that pays.
+--budget int                       Forwards per question, with --explore.  [default: 2000]
+
+[inputs]
+In other words, and attack:
+--inputs text:SOURCE               Rewritings by a source: rules, file:F, model:NAME …
+--queries int                      Rewritings tried per question.  [default: 20]
+--ids flag                         Keep those answered most surely.
+--ids-draws int                    Answers per query for that.  [default: 64]
+--ids-criterion criterion          What sure means.  [default: mean_prob]
+--design design                    How -n is shared among queries.  [default: allocated]
+--filters/--no-filters flag        Check facts and answer words.
+--embedder text:NAME               Keep rewritings that mean the same.
+--similarity float                 The least cosine for that.  [default: 0.8]
+
+[proposals]
+--proposal (proposals) text:RUN many
+    A finished run whose leaking answers are tried too, such as of the model before unlearning;
+    repeatable.
+
+[scoring]
+Scoring and bounds:
+@scorers
+--allow-unmatched flag             Draw even if no reference answer counts as a leak.
+--check-scorers flag         Score reference answers first, by scorers that need a model too.
+@calibration
+--confidence number                Of each estimate.  [default: 0.99]
+--rho number                       ED is mean + rho deviations.  [default: 2]
+@metrics
+--control-questions text:SPEC
+    Questions of the same kind that MODEL was never taught, asked of it too.
+
+[scorers]
+--scorer (scorers) text:NAME many
+    Repeatable. 'NAME>=t' is binary; 'NAME:of=answer' reads the answer only.
+
+[calibration]
+--calibration file                 Labelled items: allow for the scorer's errors.
+
+[metrics]
+--metrics names                    Utility and memorisation: all, or names with commas.
+
+[models]
+Models and how they are loaded:
+--control text:MODEL|RUN
+    A model that never saw the data, or its run: the excess over it is bounded.
+--engine text:NAME                 What draws, if not transformers.
+@loading
+--patience int                     Seconds to wait for a busy server.  [default: 600]
+--unlisted flag                    Accept a model that its server does not list.
+
+[loading]
+@precision
+@remote code
+--offline flag                     Never ask the hub.
+
+[precision]
+Models and how they are loaded:
+--dtype float32|bfloat16|float16|auto  Of the weights; auto: as they are stored.
+--device cpu|cuda|auto             auto: a GPU where there is one.
+
+[remote code]
+--trust-remote-code flag           Run code that came with the model.
+
+[ray]
+Several machines:
+--ray text:ADDRESS|local           Let workers of a Ray cluster do it.
+--ray-workers int                  At most.  [default: all there is room for]
+--ray-gpus float                   Of each; 0.5: two share one.  [default: 1 or 0]
+--ray-threads int                  Of each.  [default: 1]
+
+[writing]
+Output:
+--out folder                       The run directory.
+--dry-run flag                     Probe, print what it would cost, and stop.
+@json
+
+[json]
+Output:
+--json (as_json) flag              Print one JSON document.
+
+[run]
+--out folder required              The run directory.
+
+[merge]
+runs folder many
+@run
+@json
+
+[score]
+run folder
+@scorers
+@calibration
+@precision
+@ray
+@json
+
+[bound]
+run folder
+@scorers
+--confidence number                Of each estimate.  [default: the run's]
+--limit number:X                   Name questions proved to leak <= X.
+@json
+
+[confidence]
+--confidence number default=0.99   Of each estimate.
+
+[measure]
+run folder
+@metrics
+@json
+
+[prove]
+run folder
+--budget positive default=1000     Prefixes of each question that the model may forward.
+--scorer text:NAME                 [default: the first binary one]
+@proposals
+--model text:MODEL                 Where the run's model is now.  [default: as then]
+@json
+
+[report]
+runs folder many
+--out file                         [default: report[-redacted].html in the run]
+--redact/--no-redact redaction
+    Leave out answers, keywords and completions, from now on.  [default: as before]
+@redact questions
+@json
+
+[redact questions]
+--redact-questions flag is_eager   --redact, and leave out questions too.
+
+[show]
+run folder
+--texts/--no-texts flag  Show a leaking answer beside the greedy one.  [default: on a terminal]
+@json
+
+[compare]
+runs folder many
+--format (form) table|markdown|latex|csv default=table  csv: every difference, unrounded.
+--out file                         Write it to a file.  [default: print it]
+--utility text:METRIC              What utility is.  [default: what all runs have]
+--confidence number      Of all differences jointly.  [default: 0.99, method 0.95]
+--by run|method default=run
+    method: the median over training seeds, of runs called npo-0, npo-1 …
+--under text:STRESS                Each put through it; see `stress`.
+@json
+
+[plan]
+--epsilon number                   How far Pr[X > x], at any x, may be off.
+--clean number:P                   Certify P(leak) <= P if none leaks.
+@confidence
+--side upper|both default=both     With --epsilon: overestimated, or either way.
+@json
+
+[completion]
+shell bash|zsh|fish
+
+[demo]
+--out folder default=demo-run
+-n --samples (n) int default=1024  Draws per question.
+@json
+
+[figures]
+runs folder any
+--out folder                       The folder to write into.
+--only text:NAME many              This figure; repeatable.
+--list (listing) flag              Which there are, and which RUNS can give.
+--format (formats) names default=pdf,svg,png  With commas.
+--width text default=one           one, two (columns), or inches.
+--scorer text:NAME                 By whose scores.  [default: the runs' first]
+--question text:ID                 In figures of one.  [default: that leaks most]
+@json
+
+[export]
+runs folder many
+out file
+--openunlearning (form) flag:openunlearning  Metrics, as an evaluation log of theirs.
+--jsonl (form) flag:jsonl          Completions with their counts.
+--redact/--no-redact redaction
+    With --jsonl: scores in place of all texts.  [default: as the run's report]
+@redact questions
+--arm text default=target          The model or decoding to export.
+--retrained file      With --openunlearning: a log of the retrained model, to compare with.
+@json
+
+[import]
+files path many
+@run
+--format (form) format
+    garak:PROBE selects one probe.  [default: by each file's name and content]
+--benchmark text:SPEC              Take questions and answers from here.
+@data
+--scores names                     The files' scores to take.  [default: all]
+@json
+
+[unlearn]
+model
+What it is trained on:
+--objective text:NAME|FILE required  npo+entropy, or a .yaml.
+@questions
+--forget text:TEXTS                Running texts: muse:news/forget, or a file.
+--retain text:TEXTS                Running texts: muse:news/retain1, or a file.
+--alternates path:FILE
+    What idk and dpo teach to say instead, one a line.  [default: the rows', or ours]
+@prompting
+@training
+Answers that the model makes up:
+--draws int                        How many for a question.  [default: 5]
+--max-new-tokens int               Of each of them.  [default: the benchmark's]
+Rewritings for contrast centres:
+--rewritings path:FILE
+    Rewritings of questions, JSON lines or CSV: what contrast centres are chosen from.
+--embedder text:NAME  Model of sentence-transformers to choose them by.  [default: MODEL itself]
+--ids flag                         First keep those answered most surely.
+--ids-draws int                    Answers a rewriting for that.  [default: 64]
+@watching
+
+[finetune]
+model
+What it is trained on:
+@questions
+--texts text:TEXTS                 Running texts in place of --benchmark.
+--split names         Such as forget,retain.  [default: what the benchmark evaluates]
+--coin int:SEED
+    Teach half of the subjects, chosen by this coin; the others are a control.
+@prompting
+@training
+@watching
+
+[questions]
+@benchmark
+--limit int                        Only the first rows of what is named first.
+
+[training]
+How it is trained:
+--epochs int                       Passes over what is forgotten, or taught.  [default: 10]
+--learning-rate float              [default: 1e-5]
+--batch-size int                   Rows of it in one pass.  [default: 32]
+--accumulation int                 Passes in one step.  [default: 1]
+--schedule cosine|linear|constant  [default: cosine]
+--warmup-ratio float               Share of the steps.  [default: 0.1]
+--weight-decay float               [default: 0.01]
+--max-grad-norm float              [default: 1]
+--max-length int                   Tokens of a row.  [default: the model's]
+--bf16 flag                        Multiply in bfloat16.
+--checkpointing flag               Save memory: activations twice.
+@seed
+Which weights:
+--modules names                    Train these alone, such as down_proj.
+--layers layers                    Train these alone, such as 5-7.
+--lora int:RANK                    Train adapters, and merge them.
+--lora-alpha float                 [default: 16]
+--lora-dropout number              [default: 0]
+
+[watching]
+What is followed meanwhile:
+--evaluate-every int               Steps between measurements of leakage.
+--checkpoint-minutes float         [default: 10]
+--report-to names                  Trackers, such as tensorboard,wandb.
+Models and how they are loaded:
+@loading
+Output:
+--out folder required              The new model's folder.
+--dry-run flag                     Check all, print steps and memory, and stop.
+@json
+"""
+"""The options of each command, in the order of its help.
+
+`[name]` begins the options of a command, or a part of the table that `@name` includes. A line that
+ends in a colon is a heading. An argument or option has its names, the name of its value in
+brackets where it is another one, its parser (see `_PARSERS`; `a|b` is a choice) with `:METAVAR`,
+and, two blanks or a line later, its help. `many` makes it repeatable; a flag may have a value.
+"""
 
 
-class OneOf(click.ParamType):  # type: ignore[type-arg]  # generic since 8.5
-    """A name of a family; which there are is read from the family's own table when it is asked.
+class OneOf(click.Choice[str]):
+    """A name of a family, whose table is imported when a name is parsed.
 
-    where: `module:NAME` of a mapping, a sequence or a `Literal` of them.
+    where: `module:NAME` of a mapping, a sequence or a `Literal` of the names.
     partly: a name that may be followed by a part of it, as in `garak:PROBE`.
     """
 
-    name = "name"
-
     def __init__(self, where: str, partly: str = "") -> None:
-        self._where, self._partly = where, partly
+        self._where, self._partly, self.case_sensitive = where, partly, True
 
     @property
-    def choice(self) -> click.Choice[str]:
-        """All the names, as click knows them."""
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override]  # an attribute of click's
+        """The names."""
         module, _, table = self._where.partition(":")
         family = getattr(import_module(module), table)
-        return click.Choice([*(get_args(family) or family)])
+        return tuple(get_args(family) or family)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The name; refused where the family has none of it."""
+        """Return the name; refuse a name that the family does not have."""
         name, colon, part = str(value).partition(":")
         if colon and name == self._partly:
             return f"{name}:{part}"
-        return self.choice.convert(value, param, ctx)
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
-        """Every name, as a help shows them."""
-        return self.choice.get_metavar(param, ctx)
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> Any:
-        """The names that begin so."""
-        return self.choice.shell_complete(ctx, param, incomplete)
+        return super().convert(value, param, ctx)
 
 
 def names(value: str) -> tuple[str, ...]:
-    """Words separated by commas: a type of options."""
+    """Parse words separated by commas."""
     return tuple(part.strip() for part in value.split(",") if part.strip())
 
 
 def number(value: object) -> float:
-    """A number or a percentage: a type of options."""
+    """Parse a number or a percentage."""
     from leakbound.stats.estimate import probability
 
     try:
@@ -80,286 +419,122 @@ def number(value: object) -> float:
 
 
 def numbers(value: str) -> tuple[float, ...]:
-    """Numbers separated by commas: a type of options."""
+    """Parse numbers separated by commas."""
     return tuple(map(number, value.split(",")))
 
 
-def redact(text: str) -> Callable[[Decorated], Decorated]:
-    """--redact and --no-redact, whose help a command states, and --redact-questions."""
+def layers(value: str) -> tuple[int, ...]:
+    """Parse layer numbers and ranges of them, `5-7,9`, separated by commas."""
+    parsed: list[int] = []
+    try:
+        for part in value.split(","):
+            first, _, last = part.partition("-")
+            parsed += range(int(first), int(last or first) + 1)
+    except ValueError as error:
+        message = f"{value!r} is no layer, nor layers such as 5-7,9."
+        raise click.BadParameter(message) from error
+    return tuple(parsed)
 
-    def amount(ctx: click.Context, param: click.Parameter, value: bool | None) -> object:
-        return "questions" if ctx.params.pop("redact_questions") else value
 
-    more = "--redact, and leave out questions too."
-    return under(
-        WRITTEN,
-        click.option("--redact/--no-redact", default=None, callback=amount, help=text),
-        click.option("--redact-questions", is_flag=True, is_eager=True, help=more),
-    )
-
-
-_WEIGHTED = (
-    "weighted draws were taken out: their lower end gained .003 to .02 over proofs (of the leak "
-    "probability, at the median question), and their upper end was worse than that of plain draws. "
-    "Draw more with `leakbound evaluate -n`, or search longer with a larger `--budget`."
-)
-REMOVED = {
-    "push": "was taken out, as the hub's own `hf upload` sends a run. Redact it with `leakbound "
-    "report RUN --redact`, then send what holds no text: docs/own-model.md has the command.",
-    "recompute": "was taken out: it checked OpenUnlearning's own arithmetic. Metrics of a run come "
-    "from `leakbound evaluate --metrics all`, its log from `leakbound export --openunlearning`.",
-    "view": "was taken out: use `leakbound report FOLDER`, which writes an index.html of all runs "
-    "in the folder. `leakbound show RUN` reports on a run in progress.",
-    "evaluate --report-to": "trackers of a finished run were taken out. Log `run.estimates` "
-    "yourself, docs/own-model.md has the lines; `leakbound unlearn --report-to` logs training.",
-    "prove --draws": _WEIGHTED,
-    "prove --mix": _WEIGHTED,
-    "unlearn --scorer": "leakmin, which lowered these scores, was taken out: NPO and then entropy "
-    "kept more and leaked less. docs/reproduce/results.md has the measurements.",
+RUN = click.Path(path_type=Path, file_okay=False)
+FILE = click.Path(path_type=Path, dir_okay=False)
+_PARSERS: dict[str, Any] = {
+    "text": str,
+    "int": int,
+    "float": float,
+    "positive": click.IntRange(min=1),
+    "number": number,
+    "numbers": numbers,
+    "names": names,
+    "layers": layers,
+    "folder": RUN,
+    "file": FILE,
+    "path": click.Path(path_type=Path),
+    "thinking": click.Choice(get_args(Thinking)),
+    "adaptive": click.Choice(get_args(AdaptiveMode)),
+    "filter": click.Choice(get_args(FilterRule)),
+    "explore": click.Choice(get_args(ExploreMode)),
+    "criterion": OneOf("leakbound.inputs.ids:Criterion"),
+    "design": OneOf("leakbound.stats:Design"),
+    "format": OneOf("leakbound.formats.catalogue:FORMATS", partly="garak"),
 }
-"""Commands and options that were taken out, and what serves instead."""
 
 
-def removed(option: str) -> Callable[[Decorated], Decorated]:
-    """One of the options of `REMOVED`: whoever says it is told what became of it."""
-    name = option.split()[-1]
-
-    def refuse(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-        if value is not None and not ctx.resilient_parsing:
-            raise InputError(f"`{name}` {value}: {REMOVED[option]}")
-
-    return click.option(name, hidden=True, expose_value=False, callback=refuse)
+def command(function: Callable[..., Any]) -> Command:
+    """Make a command of a function, with the parameters that the table has under its name."""
+    name = function.__name__.rstrip("_")
+    return Command(name, params=_params(name), callback=function, help=function.__doc__)
 
 
-# Of many commands.
-as_json = under(
-    WRITTEN, click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-)
-confidence = click.option(
-    "--confidence", type=number, default=0.99, show_default=True, help="Of each estimate."
-)
-benchmark = click.option("--benchmark", metavar="SPEC", help="Such as tofu:forget10 or my.csv.")
-data = click.option("--data", type=ANY, help="Folder of the benchmark's files.")
-system = click.option("--system", help="System message for chat models.")
-template = click.option(
-    "--prompt-template", help="Plain prompt, with {question}; no chat template."
-)
-seed = click.option("--seed", type=int, help="[default: 0]")
-scorers = click.option(
-    "--scorer",
-    "scorers",
-    multiple=True,
-    metavar="NAME",
-    help="Repeatable. 'NAME>=t' is binary; 'NAME:of=answer' reads the answer only.",
-)
-calibration = click.option(
-    "--calibration", type=FILE, help="Labelled items: allow for the scorer's errors."
-)
-metrics = click.option(
-    "--metrics", type=names, help="Utility and memorisation: all, or names with commas."
-)
-trackers = click.option("--report-to", type=names, help="Trackers, such as tensorboard,wandb.")
-proposals = click.option(
-    "--proposal",
-    "proposals",
-    metavar="RUN",
-    multiple=True,
-    help="A finished run whose leaking answers are tried too, such as of the model before "
-    "unlearning; repeatable.",
-)
-precision = under(
-    LOADED,
-    click.option(
-        "--dtype",
-        type=click.Choice(["float32", "bfloat16", "float16", "auto"]),
-        help="Of the weights; auto: as they are stored.",
-    ),
-    click.option(
-        "--device",
-        type=click.Choice(["cpu", "cuda", "auto"]),
-        help="auto: a GPU where there is one.",
-    ),
-)
-remote_code = click.option(
-    "--trust-remote-code", is_flag=True, default=None, help="Run code that came with the model."
-)
-offline = click.option("--offline", is_flag=True, help="Never ask the hub.")
+def _sections() -> dict[str, list[str]]:
+    """Return the rows of the table by the name of their section."""
+    whole = re.sub(r"^(\S+(?: \S+)*)\n {4}", r"\1  ", _TABLE, flags=re.M)  # help below its option
+    whole = whole.replace("\n    ", " ")
+    _, *parts = re.split(r"^\[(.+)\]$", whole, flags=re.M)
+    pairs = zip(parts[::2], parts[1::2], strict=True)
+    return {name: [*filter(None, rows.splitlines())] for name, rows in pairs}
 
-thinking = click.option(
-    "--thinking",
-    type=click.Choice(get_args(Thinking)),
-    help="Of chat models that can think. auto: as leakbound trained it, else by its template.",
-)
 
-# Of evaluate and sample.
-asking = under(
-    ASKED,
-    benchmark,
-    data,
-    click.option("--limit", type=int, help="Only the first questions."),
-    click.option("--profile", metavar="NAME", help="Ask and draw as openunlearning, scholten, ..."),
-    click.option("--study", type=FILE, help="YAML: take what is not said from it."),
-    click.option("--like", type=RUN, metavar="RUN", help="Take what is not said from this run."),
-    system,
-    template,
-    thinking,
-)
-drawing = under(
-    DRAWN,
-    click.option("-n", "--samples", "n", type=int, help="Draws per question.  [default: 1024]"),
-    click.option(
-        "--temperature",
-        "temperatures",
-        type=numbers,
-        help="0 is greedy; a list: each.  [default: 1]",
-    ),
-    click.option("--top-p", "top_ps", type=numbers, help="A list: each.  [default: 1, keeps all]"),
-    click.option("--top-k", type=int, help="0 keeps all.  [default: 0]"),
-    click.option("--max-new-tokens", type=int, help="[default: the benchmark's]"),
-    click.option("--max-tokens", type=int, help="Of prompt and completion together."),
-    click.option(
-        "--max-thinking-tokens",
-        type=int,
-        help="Of the thought; --max-new-tokens then of the answer.",
-    ),
-    click.option("--adaptive-temperature", type=float, metavar="C", help="Greedy above c_T = C."),
-    click.option(
-        "--adaptive-mode",
-        type=click.Choice(get_args(AdaptiveMode)),
-        help="c_T: of the tokens so far, or of a greedy answer.  [default: running]",
-    ),
-    click.option("--stop", multiple=True, help="End a completion at this string."),
-    click.option(
-        "--end-token", metavar="TEXT", help="This token ends outputs, not the chat's end of turn."
-    ),
-    click.option(
-        "--filter",
-        type=click.Choice(get_args(FilterRule)),
-        help="What a content filter withholds: missing, or scored as users see it.",
-    ),
-    seed,
-)
-under_stress = under(
-    DRAWN,
-    click.option(
-        "--under",
-        "stress",
-        multiple=True,
-        metavar="STRESS",
-        help="round:int4, prune:0.3, relearn:retain=8, shots:3, openers …; repeatable.",
-    ),
-)
-steering = under(
-    DRAWN,
-    click.option(
-        "--until", metavar="CLAIM", help="Stop where 'p<=0.02' is decided; -n is the most draws."
-    ),
-    click.option(
-        "--explore",
-        type=click.Choice(get_args(ExploreMode)),
-        help="Explore the likeliest outputs: known masses. auto: as far as that pays.",
-    ),
-    click.option(
-        "--budget", type=int, help="Forwards per question, with --explore.  [default: 2000]"
-    ),
-)
-inputs = under(
-    REWRITTEN,
-    click.option(
-        "--inputs", metavar="SOURCE", help="Rewritings by a source: rules, file:F, model:NAME …"
-    ),
-    click.option("--queries", type=int, help="Rewritings tried per question.  [default: 20]"),
-    click.option("--ids", is_flag=True, default=None, help="Keep those answered most surely."),
-    click.option("--ids-draws", type=int, help="Answers per query for that.  [default: 64]"),
-    click.option(
-        "--ids-criterion",
-        type=OneOf("leakbound.inputs.ids:Criterion"),
-        help="What sure means.  [default: mean_prob]",
-    ),
-    click.option(
-        "--design",
-        type=OneOf("leakbound.stats:Design"),
-        help="How -n is shared among queries.  [default: allocated]",
-    ),
-    click.option("--filters/--no-filters", default=None, help="Check facts and answer words."),
-    click.option("--embedder", metavar="NAME", help="Keep rewritings that mean the same."),
-    click.option("--similarity", type=float, help="The least cosine for that.  [default: 0.8]"),
-)
-attack = under(
-    REWRITTEN,
-    click.option(
-        "--attack",
-        "attack_budget",
-        type=int,
-        metavar="BUDGET",
-        help="Search for the input that leaks most: draws per question, or proofs for as much.",
-    ),
-)
-no_attack = click.option("--attack", "attack_budget", type=int, hidden=True)  # refused, and why
-proving = under(
-    SCORED,
-    click.option(
-        "--prove",
-        "prove_budget",
-        type=int,
-        metavar="BUDGET",
-        help="Search for leaks too rare to be drawn: forwards per question.",
-    ),
-    proposals,
-)
-scoring = under(
-    SCORED,
-    scorers,
-    click.option(
-        "--allow-unmatched",
-        is_flag=True,
-        default=None,
-        help="Draw even if no reference answer counts as a leak.",
-    ),
-    click.option(
-        "--check-scorers",
-        is_flag=True,
-        default=None,
-        help="Score reference answers first, by scorers that need a model too.",
-    ),
-    calibration,
-    click.option("--confidence", type=number, help="Of each estimate.  [default: 0.99]"),
-    click.option("--rho", type=number, help="ED is mean + rho deviations.  [default: 2]"),
-    metrics,
-    click.option(
-        "--control-questions",
-        metavar="SPEC",
-        help="Questions of the same kind that MODEL was never taught, asked of it too.",
-    ),
-)
-models = under(
-    LOADED,
-    click.option(
-        "--control",
-        metavar="MODEL|RUN",
-        help="A model that never saw the data, or its run: the excess over it is bounded.",
-    ),
-    click.option("--engine", metavar="NAME", help="What draws, if not transformers."),
-    precision,
-    remote_code,
-    offline,
-    click.option("--patience", type=int, help="Seconds to wait for a busy server.  [default: 600]"),
-    click.option("--unlisted", is_flag=True, help="Accept a model that its server does not list."),
-)
-questions = under(
-    SPREAD,
-    click.option("--questions", metavar="i/N", help="Draw slice i of N; see `leakbound merge`."),
-)
-ray = under(
-    SPREAD,
-    click.option("--ray", metavar="ADDRESS|local", help="Let workers of a Ray cluster do it."),
-    click.option("--ray-workers", type=int, help="At most.  [default: all there is room for]"),
-    click.option("--ray-gpus", type=float, help="Of each; 0.5: two share one.  [default: 1 or 0]"),
-    click.option("--ray-threads", type=int, help="Of each.  [default: 1]"),
-)
-writing = under(
-    WRITTEN,
-    click.option("--out", type=RUN, help="The run directory."),
-    click.option("--dry-run", is_flag=True, help="Probe, print what it would cost, and stop."),
-    as_json,
-)
+_SECTIONS = _sections()
+
+
+def _params(section: str, heading: str = WRITTEN) -> list[click.Parameter]:
+    """Return the parameters of a section, those that it includes under its last heading."""
+    params: list[click.Parameter] = []
+    for row in _SECTIONS[section]:
+        if row.endswith(":"):
+            heading = row.removesuffix(":")
+        elif row.startswith("@"):
+            params += _params(row.removeprefix("@"), heading)
+        else:
+            params.append(_param(row, heading))
+    return params
+
+
+_MARKS = {"required", "hidden", "is_eager"}
+
+
+def _param(row: str, heading: str) -> click.Parameter:
+    """Return the argument or option of a row."""
+    head, _, text = row.partition("  ")
+    names = [word.strip("()") for word in head.split() if word[0] in "-("]
+    parser, *words = [word for word in head.split() if word[0] not in "-("]
+    if not names:
+        name, (parser, *words) = parser, words or ["text"]
+        several, needed = -1 if words else 1, words != ["any"]
+        return click.Argument([name], type=_parser(parser), nargs=several, required=needed)
+    marks = dict(word.partition("=")[::2] for word in words)
+    how: dict[str, Any] = dict.fromkeys(_MARKS & marks.keys(), True)
+    if "default" in marks:
+        how |= {"default": marks["default"], "show_default": True}
+    parser, _, metavar = parser.partition(":")
+    if parser == "redaction":
+        how |= {"is_flag": True, "default": None, "callback": _redaction}
+    elif parser == "flag":
+        value = {"flag_value": metavar} if metavar else {"default": None}
+        how |= {"is_flag": True, **value}
+    else:
+        how |= {"type": _parser(parser), "multiple": "many" in marks, "metavar": metavar or None}
+    return Option(names, help=text.strip() or None, heading=heading, **how)
+
+
+def _parser(kind: str) -> Any:
+    return click.Choice(kind.split("|")) if "|" in kind else _PARSERS[kind]
+
+
+def _redaction(ctx: click.Context, param: click.Parameter, value: bool | None) -> object:
+    """Return the amount that --redact and --redact-questions, which was read before, name."""
+    return "questions" if ctx.params.pop("redact_questions") else value
+
+
+def _with(section: str) -> Callable[[T], T]:
+    """Return a decorator that adds the options of a section."""
+
+    def add(function: T) -> T:
+        vars(function).setdefault("__click_params__", []).extend(reversed(_params(section)))
+        return function
+
+    return add
+
+
+confidence, remote_code, as_json = map(_with, ("confidence", "remote code", "json"))

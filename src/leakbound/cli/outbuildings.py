@@ -10,26 +10,21 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
-import click
-
 from leakbound.cli import options as opt
 from leakbound.cli.console import print_json, print_table, progress_bar, prose, say_notes
-from leakbound.cli.help import Command
 from leakbound.cli.saying import say
 from leakbound.errors import InputError, needing
 
 
-@click.command(cls=Command)
-@click.option("--out", type=opt.RUN, default=Path("demo-run"), show_default=True)
-@click.option(
-    "-n", "--samples", "n", type=int, default=1024, show_default=True, help="Draws per question."
-)
-@opt.as_json
+@opt.command
 def demo(out: Path, n: int, as_json: bool) -> None:
     """Train a small model, unlearn, and show what the greedy answer hides.
 
     Built-in data, a one-million-parameter Llama, four models, all forget questions: a few minutes
     on two cores, nothing downloaded. Stopped, the same command goes on.
+
+    Examples:
+        leakbound demo --out demo-run
     """
     with needing("the demo", "models"):
         from leakbound.demo import SCORER, run_demo
@@ -48,23 +43,7 @@ def demo(out: Path, n: int, as_json: bool) -> None:
     say(f"try: leakbound certify {last} --scorer {SCORER} --max-leak 0.005")
 
 
-@click.command(cls=Command)
-@click.argument("runs", type=opt.RUN, nargs=-1)
-@click.option("--out", type=opt.RUN, help="The folder to write into.")
-@click.option("--only", multiple=True, metavar="NAME", help="This figure; repeatable.")
-@click.option("--list", "listing", is_flag=True, help="Which there are, and which RUNS can give.")
-@click.option(
-    "--format",
-    "formats",
-    type=opt.names,
-    default="pdf,svg,png",
-    show_default=True,
-    help="With commas.",
-)
-@click.option("--width", default="one", show_default=True, help="one, two (columns), or inches.")
-@click.option("--scorer", metavar="NAME", help="By whose scores.  [default: the runs' first]")
-@click.option("--question", metavar="ID", help="In figures of one.  [default: that leaks most]")
-@opt.as_json
+@opt.command
 def figures(
     runs: tuple[Path, ...],
     out: Path | None,
@@ -79,6 +58,9 @@ def figures(
     RUNS are run directories with the same questions, and folders of trained models for the logs of
     their training. Each figure has its data as CSV beside it; what RUNS cannot give is left out,
     with the reason.
+
+    Examples:
+        leakbound figures runs/mine --out figures
     """
     from leakbound.plotting import figures as verb
     from leakbound.plotting import figures_table
@@ -100,24 +82,7 @@ def figures(
     _print_written(runs, made.files, as_json, left_out=made.left_out)
 
 
-@click.command(cls=Command)
-@click.argument("runs", type=opt.RUN, nargs=-1, required=True)
-@click.argument("out", type=opt.FILE)
-@click.option(
-    "--openunlearning",
-    "form",
-    flag_value="openunlearning",
-    help="Metrics, as an evaluation log of theirs.",
-)
-@click.option("--jsonl", "form", flag_value="jsonl", help="Completions with their counts.")
-@opt.redact("With --jsonl: scores in place of all texts.  [default: as the run's report]")
-@click.option("--arm", default="target", show_default=True, help="The model or decoding to export.")
-@click.option(
-    "--retrained",
-    type=opt.FILE,
-    help="With --openunlearning: a log of the retrained model, to compare with.",
-)
-@opt.as_json
+@opt.command
 def export(
     runs: tuple[Path, ...],
     out: Path,
@@ -135,6 +100,10 @@ def export(
     of the decoding. `leakbound import` reads this file. With --redact, or if the run's report is
     redacted, OUT has scores in place of all texts. Imported, they give the same bounds, but no
     proof of a leak, because proofs need the probabilities of the texts.
+
+    Examples:
+        leakbound export runs/mine TOFU_EVAL.json --openunlearning
+        leakbound export runs/mine draws.jsonl --jsonl
     """
     from leakbound.formats.exporting import export as verb
     from leakbound.store import Run
@@ -157,19 +126,7 @@ def _print_written(
         say(f"written: {file}")
 
 
-@click.command("import", cls=Command)
-@click.argument("files", type=opt.ANY, nargs=-1, required=True)
-@click.option("--out", type=opt.RUN, required=True, help="The run directory.")
-@click.option(
-    "--format",
-    "form",
-    type=opt.OneOf("leakbound.formats.catalogue:FORMATS", partly="garak"),
-    help="garak:PROBE selects one probe.  [default: by each file's name and content]",
-)
-@click.option("--benchmark", metavar="SPEC", help="Take questions and answers from here.")
-@opt.data
-@click.option("--scores", type=opt.names, help="The files' scores to take.  [default: all]")
-@opt.as_json
+@opt.command
 def import_(files: tuple[Path, ...], out: Path, as_json: bool, **how: Any) -> None:
     """Make a run of samples that another tool drew; then score, bound and report it.
 
@@ -190,6 +147,9 @@ def import_(files: tuple[Path, ...], out: Path, as_json: bool, **how: Any) -> No
     promptfoo logged:by=failed. --scores NAME,... takes some of them, --scores none takes none.
     Lines of scores without texts, as `export --jsonl --redact` writes them, give the bounds of the
     run that they came from.
+
+    Examples:
+        leakbound import logs/mine.eval --out runs/theirs
     """
     from leakbound.formats.importing import import_run
     from leakbound.scoring.score import scored_by

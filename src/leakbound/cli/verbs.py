@@ -11,19 +11,12 @@ import click
 
 from leakbound.cli import options as opt
 from leakbound.cli.console import print_json, print_table, progress_bar, prose, say_notes
-from leakbound.cli.help import Command
-from leakbound.cli.said import Said, held_run, workers_from
+from leakbound.cli.parsed import Parsed, locked_run, workers_from
 from leakbound.cli.saying import bold, on_terminal, say, write
 from leakbound.errors import IncompleteError, InputError, LeakboundError
 
 
-@click.command(cls=Command)
-@click.argument("run", type=opt.RUN)
-@opt.scorers
-@opt.calibration
-@opt.precision
-@opt.ray
-@opt.as_json
+@opt.command
 def score(
     run: Path, scorers: tuple[str, ...], calibration: Path | None, as_json: bool, **values: Any
 ) -> None:
@@ -31,12 +24,15 @@ def score(
 
     --dtype and --device are those of the models that scorers ask; by default the run's. A judge
     behind a server is asked only where --scorer names it. Other models can be asked by workers.
+
+    Examples:
+        leakbound score runs/mine --scorer 'rouge-l-recall>=0.5' --scorer contains
     """
     from leakbound.evaluation import score as verb
 
-    options = Said(values)
+    options = Parsed(values)
     workers = workers_from(options)
-    opened = held_run(run, "score")
+    opened = locked_run(run, "score")
     with progress_bar(not as_json) as progress:
         chosen = verb(
             opened,
@@ -50,12 +46,7 @@ def score(
         print_json({"run": str(run), "scorers": [s.name for s in chosen]})
 
 
-@click.command(cls=Command)
-@click.argument("run", type=opt.RUN)
-@opt.scorers
-@click.option("--confidence", type=opt.number, help="Of each estimate.  [default: the run's]")
-@click.option("--limit", type=opt.number, metavar="X", help="Name questions proved to leak <= X.")
-@opt.as_json
+@opt.command
 def bound(
     run: Path,
     scorers: tuple[str, ...],
@@ -67,11 +58,15 @@ def bound(
 
     By default every scorer that RUN has scores of. Naming some keeps what is known of the others.
     With --limit, also say at which questions leakage is at most X, all of them at once (Holm).
+
+    Examples:
+        leakbound bound runs/mine --confidence 0.999
+        leakbound bound runs/mine --limit 0.02
     """
     from leakbound.evaluation import bound as verb
     from leakbound.evaluation import clean_table, require_complete
 
-    opened = held_run(run, "bound")
+    opened = locked_run(run, "bound")
     with progress_bar(not as_json) as progress:
         chosen = verb(opened, scorers, confidence=confidence, progress=progress)
     confidence = opened.study.confidence if confidence is None else confidence
@@ -82,19 +77,19 @@ def bound(
     require_complete(opened)
 
 
-@click.command(cls=Command)
-@click.argument("run", type=opt.RUN)
-@opt.metrics
-@opt.as_json
+@opt.command
 def measure(run: Path, metrics: tuple[str, ...] | None, as_json: bool) -> None:
     """Measure utility and memorisation of RUN again, or by other metrics.
 
     What `leakbound evaluate --metrics` has read for some metrics serves all that need no more: no
     model is loaded, but the classifier that forget_fluency asks.
+
+    Examples:
+        leakbound measure runs/mine --metrics model_utility,forget_quality
     """
     from leakbound import evaluation as verbs
 
-    opened = held_run(run, "measure")
+    opened = locked_run(run, "measure")
     with progress_bar(not as_json) as progress:
         verbs.measure(opened, metrics or (), progress=progress)
     if as_json:
@@ -105,25 +100,11 @@ def measure(run: Path, metrics: tuple[str, ...] | None, as_json: bool) -> None:
         print_table(table)
 
 
-@click.command(cls=Command)
-@click.argument("run", type=opt.RUN)
-@click.option(
-    "--budget",
-    type=click.IntRange(min=1),
-    default=1000,
-    show_default=True,
-    help="Prefixes of each question that the model may forward.",
-)
-@click.option("--scorer", default="", metavar="NAME", help="[default: the first binary one]")
-@opt.proposals
-@opt.removed("prove --draws")
-@opt.removed("prove --mix")
-@click.option("--model", metavar="MODEL", help="Where the run's model is now.  [default: as then]")
-@opt.as_json
+@opt.command
 def prove(
     run: Path,
     budget: int,
-    scorer: str,
+    scorer: str | None,
     proposals: tuple[str, ...],
     model: str | None,
     as_json: bool,
@@ -134,20 +115,19 @@ def prove(
     up: from the benchmark's answers, from what RUN's models and those of --proposal said, and from
     a search around these. The sum is a lower bound without chance, given the measured margin for
     rounding, and so is leak@k for every k. Table, report and certificate have it from then on.
+
+    Examples:
+        leakbound prove runs/npo --proposal runs/full --budget 1000
     """
     from leakbound.evaluation import prove as verb
 
-    opened = held_run(run, "prove")
+    opened = locked_run(run, "prove")
     with progress_bar(not as_json) as progress:
-        verb(opened, budget, scorer, model=model, proposals=proposals, progress=progress)
+        verb(opened, budget, scorer or "", model=model, proposals=proposals, progress=progress)
     report_on(opened, as_json)
 
 
-@click.command(cls=Command)
-@click.argument("runs", type=opt.RUN, nargs=-1, required=True)
-@click.option("--out", type=opt.FILE, help="[default: report[-redacted].html in the run]")
-@opt.redact("Leave out answers, keywords and completions, from now on.  [default: as before]")
-@opt.as_json
+@opt.command
 def report(runs: tuple[Path, ...], out: Path | None, redact: Any, as_json: bool) -> None:
     """Write one self-contained HTML page about RUNS, and print their table.
 
@@ -157,6 +137,11 @@ def report(runs: tuple[Path, ...], out: Path | None, redact: Any, as_json: bool)
 
     --redact is kept with the runs: later commands write report-redacted.html, and exports hold no
     text, until --no-redact is given.
+
+    Examples:
+        leakbound report runs/mine
+        leakbound report runs
+        leakbound report runs/npo runs/entropy --out both.html
     """
     from leakbound.reporting import report as verb
     from leakbound.store import Run
@@ -171,11 +156,7 @@ def report(runs: tuple[Path, ...], out: Path | None, redact: Any, as_json: bool)
     if as_json:
         for run, count in zip(opened, before, strict=True):
             say_notes(run.notes[count:])
-        entries = [
-            {"run": str(run.path), "ledger": _ledgers(run), "estimates": _plain(run)}
-            for run in opened
-        ]
-        print_json({"report": str(path), "runs": entries})
+        print_json({"report": str(path), "runs": [*map(_as_json, opened)]})
         return
     for run in opened:
         print_tables(run)
@@ -203,19 +184,15 @@ def _report_folder(folder: Path, out: Path | None, redact: Any, as_json: bool) -
     say(f"index: {index.path}")
 
 
-@click.command(cls=Command)
-@click.argument("run", type=opt.RUN)
-@click.option(
-    "--texts/--no-texts",
-    default=None,
-    help="Show a leaking answer beside the greedy one.  [default: on a terminal]",
-)
-@opt.as_json
+@opt.command
 def show(run: Path, texts: bool | None, as_json: bool) -> int | None:
     """Print the verdict on RUN, and nothing else.
 
     Of a run in progress, print how far it is, which command is at work on it, and bounds that are
     valid however often you look; the exit status is then 3. A redacted run shows no answer.
+
+    Examples:
+        leakbound show runs/mine
     """
     from leakbound.store import Run
 
@@ -252,32 +229,7 @@ def _show_progress(run: Any, why: LeakboundError, as_json: bool) -> int:
     return IncompleteError.exit_status
 
 
-@click.command(cls=Command)
-@click.argument("runs", type=opt.RUN, nargs=-1, required=True)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "markdown", "latex", "csv"]),
-    default="table",
-    show_default=True,
-    help="csv: every difference, unrounded.",
-)
-@click.option("--out", type=opt.FILE, help="Write it to a file.  [default: print it]")
-@click.option("--utility", metavar="METRIC", help="What utility is.  [default: what all runs have]")
-@click.option(
-    "--confidence",
-    type=opt.number,
-    help="Of all differences jointly.  [default: 0.99, method 0.95]",
-)
-@click.option(
-    "--by",
-    type=click.Choice(["run", "method"]),
-    default="run",
-    show_default=True,
-    help="method: the median over training seeds, of runs called npo-0, npo-1 …",
-)
-@click.option("--under", default="", metavar="STRESS", help="Each put through it; see `stress`.")
-@opt.as_json
+@opt.command
 def compare(
     runs: tuple[Path, ...],
     form: Literal["table", "markdown", "latex", "csv"],
@@ -285,7 +237,7 @@ def compare(
     utility: str | None,
     confidence: float | None,
     by: str,
-    under: str,
+    under: str | None,
     as_json: bool,
 ) -> None:
     """Compare RUNS, question by question, with the first of them.
@@ -297,12 +249,16 @@ def compare(
     --metrics. Runs of other questions are refused. Of a run with several decodings each stands by
     itself. By method, what is said is about a method over the seeds that it trained from, not
     about these models.
+
+    Examples:
+        leakbound compare runs/before runs/after
+        leakbound compare runs/before runs/after --format latex --out table.tex
     """
     from leakbound.presenting import comparing as verbs
     from leakbound.presenting.compared import SHOWN, Comparison
     from leakbound.store.files import write_text
 
-    how: Any = {"under": under} | ({} if confidence is None else {"confidence": confidence})
+    how: Any = {"under": under or ""} | ({} if confidence is None else {"confidence": confidence})
     comparison = (
         verbs.compare_methods(runs, **how)
         if by == "method"
@@ -328,22 +284,15 @@ def compare(
     say(f"written: {out}")
 
 
-@click.command(cls=Command)
-@click.option("--epsilon", type=opt.number, help="How far Pr[X > x], at any x, may be off.")
-@click.option("--clean", type=opt.number, metavar="P", help="Certify P(leak) <= P if none leaks.")
-@opt.confidence
-@click.option(
-    "--side",
-    type=click.Choice(["upper", "both"]),
-    default="both",
-    show_default=True,
-    help="With --epsilon: overestimated, or either way.",
-)
-@opt.as_json
+@opt.command
 def plan(
     epsilon: float | None, clean: float | None, confidence: float, side: Any, as_json: bool
 ) -> None:
-    """How many draws per question a guarantee needs."""
+    """How many draws per question a guarantee needs.
+
+    Examples:
+        leakbound plan --epsilon 0.05 --clean 0.02
+    """
     from leakbound.stats import percent
     from leakbound.stats import plan as verb
 
@@ -365,10 +314,15 @@ def plan(
     say(prose("\n".join(lines)))
 
 
-@click.command(cls=Command)
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@opt.command
 def completion(shell: str) -> None:
-    """Print click's script, with which SHELL completes commands, options, choices and files."""
+    """Print click's script, with which SHELL completes commands, options, choices and files.
+
+    Examples:
+        eval "$(leakbound completion bash)"    # in ~/.bashrc
+        eval "$(leakbound completion zsh)"     # in ~/.zshrc, after compinit
+        leakbound completion fish > ~/.config/fish/completions/leakbound.fish
+    """
     from click.shell_completion import BashComplete, FishComplete, ZshComplete
 
     complete = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}[shell]
@@ -396,8 +350,7 @@ def report_on(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
         path = str(write_report({run.path.name: run}, page_of(run)))
     if as_json:
         _print_notes(run)
-        result: dict[str, Any] = {"run": str(run.path), "verdicts": _verdicts(run), "report": path}
-        result |= {"ledger": _ledgers(run), "estimates": _plain(run)}
+        result = {**_as_json(run), "verdicts": _verdicts(run), "report": path}
         tables = [asdict(table) | {"rows": table.texts} for table in more]
         print_json(result | ({"tables": tables} if more else {}))
         return
@@ -427,14 +380,14 @@ def _verdicts(run: Any, *, texts: bool = False) -> list[dict[str, Any]]:
     return [v.to_dict() for v in run_verdicts(run, texts=texts)]
 
 
-def _ledgers(run: Any) -> dict[str, dict[str, int]]:
-    """How the draws of each arm are counted, as JSON holds it."""
-    return {name: ledger.to_dict() for name, ledger in run.ledger.items()}
-
-
-def _plain(run: Any) -> list[dict[str, Any]]:
-    """The estimates of a run as JSON holds them."""
-    return [row.to_dict() for row in run.estimates]
+def _as_json(run: Any) -> dict[str, Any]:
+    """Return the ledger of each arm and the estimates, as JSON holds them."""
+    ledger = {name: ledger.to_dict() for name, ledger in run.ledger.items()}
+    return {
+        "run": str(run.path),
+        "ledger": ledger,
+        "estimates": [row.to_dict() for row in run.estimates],
+    }
 
 
 def _print_notes(run: Any) -> None:

@@ -121,7 +121,7 @@ class ArmSoFar:
         of = f"all {drawn:,}" if drawn == self.questions else f"{drawn:,} of {self.questions:,}"
         ends = between(self.scorer, float(worst.lower), float(worst.upper))
         return (
-            f"{self.arm}, {self.scorer.name}: {of} questions are begun, the worst of them {ends}"
+            f"{self.arm}, {self.scorer.name}: {of} questions have draws, the worst of them {ends}"
             f"{self.ledger.within}. Of all stored {self.ledger.sentence}."
         )
 
@@ -139,12 +139,14 @@ class RunSoFar:
     Attributes:
         arms: how far each arm is.
         holder: the command at work on the run; None if none is known.
+        slice: the slice of a study that the run draws, i/N; None: all of the study.
         confidence: of all intervals of an arm and a scorer, simultaneously and at every look.
         so_far: the bounds of each arm that samples the questions in their own words, per scorer.
     """
 
     arms: tuple[ArmProgress, ...]
     holder: Holder | None
+    slice: str | None
     confidence: float
     so_far: tuple[ArmSoFar, ...] = ()
 
@@ -154,6 +156,7 @@ class RunSoFar:
         return cls(
             arms=tuple(map(ArmProgress.of, run.arms.values())),
             holder=holder_of(run.path),
+            slice=run.record.slice,
             confidence=run.study.confidence,
         )
 
@@ -174,7 +177,8 @@ class RunSoFar:
     def state(self) -> str:
         """How far the run is and which command is at work on it, in one line."""
         at_work = f"at work: {self.holder}" if self.holder else "no command is known to be at work"
-        return f"in progress: {self.done}; {at_work}"
+        part = f"slice {self.slice} of a study " if self.slice else ""
+        return f"{part}in progress: {self.done}; {at_work}"
 
     @property
     def lead(self) -> str:

@@ -22,7 +22,6 @@ from leakbound.errors import InputError
 
 LEVEL = 1e-9
 MISSING = -1
-_FIRST = 64  # draws that are compared before all: most shifts differ there
 
 Outputs: TypeAlias = Mapping[str, NDArray[np.int64]]
 """A hash of the texts of each draw, by question; MISSING: a draw that failed.
@@ -62,19 +61,15 @@ def _shift_that_copies(outputs: Outputs, other: Outputs) -> tuple[int, int] | No
             ours, theirs = a[max(shift, 0) :], b[max(-shift, 0) :]
             length = min(len(ours), len(theirs))
             ours, theirs = ours[:length], theirs[:length]
-            if not (_agree(ours[:_FIRST], theirs[:_FIRST]) and _agree(ours, theirs)):
-                break
             there = (ours != MISSING) & (theirs != MISSING)
+            if (ours != theirs)[there].any():
+                break
             logarithm += float(shares[max(shift, 0) :][:length][there].sum())
             texts += int(there.sum())
         else:
             if logarithm < math.log(LEVEL):
                 return shift, texts
     return None
-
-
-def _agree(ours: NDArray[np.int64], theirs: NDArray[np.int64]) -> bool:
-    return bool(((ours == theirs) | (ours == MISSING) | (theirs == MISSING)).all())
 
 
 def _log_shares(ours: NDArray[np.int64], theirs: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -17,16 +17,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from leakbound.errors import InputError
-from leakbound.formats.rows import (
-    Json,
-    SampleFile,
-    SampleRow,
-    each,
-    require_one_turn,
-    score_of,
-    stated_count,
-    text_of,
-)
+from leakbound.formats import rows as shape
+from leakbound.formats.rows import Json, SampleFile, SampleRow
 from leakbound.text.counting import output_of
 from leakbound.text.rows import each_row
 
@@ -47,13 +39,13 @@ def read(path: Path, probe: str = "") -> SampleFile:
     for row in each_row(path, "jsonl"):
         kinds.setdefault(str(row.values.get("entry_type")), []).append((row.place, row.values))
     setup = _setup(path, kinds)
-    n = stated_count(path, setup["run.generations"], "generations")
+    n = shape.stated_count(path, setup["run.generations"], "generations")
     attempts = kinds.get("attempt", [])
     chosen = [(p, record) for p, record in attempts if probe in ("", record.get("probe_classname"))]
     if not chosen:
         probes = ", ".join(sorted({str(record.get("probe_classname")) for _, record in attempts}))
         raise InputError(f"`{path}` has no attempt of probe {probe!r}. It has {probes or 'none'}.")
-    rows = [draw for draws in each(_last(chosen), partial(_rows, n=n)) for draw in draws]
+    rows = [draw for draws in shape.each(_last(chosen), partial(_rows, n=n)) for draw in draws]
     detectors: dict[str, set[str]] = {}
     for draw in rows:
         detectors.setdefault(draw.id.rpartition("/")[0], set()).update(draw.scores)
@@ -95,12 +87,9 @@ def _setup(path: Path, kinds: Mapping[str, Sequence[Placed]]) -> Json:
 
 def _last(attempts: Sequence[Placed]) -> list[Placed]:
     """The row of each attempt with its last status, of which it has one each."""
-    last: dict[str, Placed] = {}
-    keys = each(attempts, lambda _, row: (row["status"] == _DONE, str(row.get("uuid") or _id(row))))
-    for (done, key), placed in zip(keys, attempts, strict=True):
-        if done or key not in last:
-            last[key] = placed
-    return [*last.values()]
+    keys = shape.each(attempts, lambda _, row: (row["status"] == _DONE, row.get("uuid", _id(row))))
+    keyed = sorted(zip(keys, attempts, strict=True), key=lambda pair: pair[0][0])
+    return [*{key: placed for (_, key), placed in keyed}.values()]
 
 
 def _id(record: Json) -> str:
@@ -108,12 +97,12 @@ def _id(record: Json) -> str:
 
 
 def _rows(place: str, record: Json, n: int) -> list[SampleRow]:
-    prompt, question = record["prompt"], text_of(record["prompt"])
+    prompt, question = record["prompt"], shape.text_of(record["prompt"])
     talks = [talk["turns"] for talk in record.get("conversations") or ()]
     turns = prompt["turns"] if talks else []
     for talk in talks or record.get("messages") or ():
         if isinstance(talk, list):  # else the turn of a prompt without outputs
-            require_one_turn(f"attempt {_id(record)}, {place}", talk, turns)
+            shape.require_one_turn(f"attempt {_id(record)}, {place}", talk, turns)
     outputs = [out["text"] if isinstance(out, dict) else out for out in record["outputs"]]
     scores = {
         name: _by_output(values, outputs)
@@ -123,8 +112,8 @@ def _rows(place: str, record: Json, n: int) -> list[SampleRow]:
         SampleRow(
             id=_id(record),
             question=question if question.strip() else _EMPTY,
-            output=None if text is None else output_of(text_of(text)),
-            scores={name: score_of(values.get(i)) for name, values in scores.items()},
+            output=None if text is None else output_of(shape.text_of(text)),
+            scores={name: shape.score_of(values.get(i)) for name, values in scores.items()},
         )
         for i, text in enumerate(outputs + [None] * (n - len(outputs)))
     ]

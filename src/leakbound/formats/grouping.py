@@ -22,13 +22,12 @@ import numpy as np
 
 from leakbound.errors import IncompleteError, InputError
 from leakbound.formats.copies import MISSING, Outputs, require_no_copies
-from leakbound.formats.rows import REDACTED, SampleFile, SampleRow, Settings, is_number
+from leakbound.formats.rows import REDACTED, SampleFile, SampleRow, Settings
 from leakbound.text.shown import many
 from leakbound.types import Decoding, Output
 from leakbound.types.decoding import UNSTATED
 
 DECODING = tuple(field.name for field in fields(Decoding) if field.name != "unknown")
-_NO_NUMBERS = ("adaptive_mode", "stop", "filter")
 
 Scores: TypeAlias = tuple[tuple[str, float], ...]
 _NAMES = tuple(field.name for field in fields(Output))
@@ -187,11 +186,6 @@ class SampledQuestions:
         values: dict[str, Any] = {k: v for k, v in self.stated.items() if k in DECODING}
         if values.get("top_k") == -1:  # several tools write this for all tokens
             values["top_k"] = 0
-        bad = [k for k, v in values.items() if k not in _NO_NUMBERS and not is_number(v)]
-        if bad:
-            raise InputError(
-                f"`{bad[0]}` must be a number, got {values[bad[0]]!r} in `{self.path}`. Correct it."
-            )
         try:
             return Decoding(**values, unknown=tuple(k for k in UNSTATED if k not in values))
         except InputError as error:

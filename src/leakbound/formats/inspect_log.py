@@ -23,17 +23,8 @@ from typing import Any
 import pyarrow as pa
 
 from leakbound.errors import InputError
-from leakbound.formats.rows import (
-    Json,
-    SampleFile,
-    SampleRow,
-    each,
-    require_one_turn,
-    score_of,
-    settings_of,
-    stated_count,
-    text_of,
-)
+from leakbound.formats import rows as shape
+from leakbound.formats.rows import Json, SampleFile, SampleRow
 from leakbound.stats import parse_claim
 from leakbound.text.counting import output_of
 from leakbound.text.rows import opening, parse_json, read_text
@@ -63,7 +54,7 @@ def read(path: Path) -> SampleFile:
     records = _archived(path) if path.suffix == ".eval" else _plain(path)
     _, log = next(records)
     about, results = log["eval"], log.get("results") or {}
-    epochs = stated_count(path, about["config"].get("epochs") or 1, "epochs")
+    epochs = shape.stated_count(path, about["config"].get("epochs") or 1, "epochs")
     claim, last = _stopped(path, results, epochs)
     of_plan = log.get("plan", {}).get("config") or {}
     of_task = {**(about.get("model_generate_config") or {}), **of_plan}
@@ -73,7 +64,7 @@ def read(path: Path) -> SampleFile:
         if (name := entry["name"].rpartition("/")[2]) in _BINARY
         or (name in _GRADED and not (entry.get("options") or {}).get("partial_credit"))
     }
-    drawn = [*each(records, partial(_epoch, path=path, results=results))]
+    drawn = [*shape.each(records, partial(_epoch, path=path, results=results))]
     called = any(row.stated is not None for _, row in drawn)
     return SampleFile(
         path=path,
@@ -82,7 +73,7 @@ def read(path: Path) -> SampleFile:
         rows=[*_rows(path, about["dataset"].get("sample_ids") or (), drawn, epochs, last)],
         stated={
             "model": str(about["model"]),
-            **({} if called else settings_of(of_task)),
+            **({} if called else shape.settings_of(of_task)),
             **_order(results),
         },
         binary=lambda name: name.rpartition("/")[2] in binary,
@@ -143,17 +134,17 @@ def _epoch(_: str, sample: Json, path: Path, results: Json) -> tuple[int, Sample
     target = sample.get("target") or []
     row = SampleRow(
         id=str(sample["id"]),
-        question=text_of(before),
+        question=shape.text_of(before),
         answers=tuple(t for t in ([target] if isinstance(target, str) else target) if t.strip()),
         output=None,
         scores=_scores(sample, results),
-        stated=settings_of(calls[0]) if calls else None,
+        stated=shape.settings_of(calls[0]) if calls else None,
         place=place,
     )
     choices = output.get("choices") or []
     if choices and not any(map(sample.get, ("error", "invalidation", "limit"))):
         turns = before if isinstance(before, list) else []
-        require_one_turn(place, sample.get("messages") or [], turns)
+        shape.require_one_turn(place, sample.get("messages") or [], turns)
         if len(choices) > 1:
             raise InputError(
                 f"a completion is one output of the model, got {len(choices)} choices of one call "
@@ -252,9 +243,9 @@ def model_output(output: Json) -> Output:
         for part in (*parts, message)  # next to the content in older logs
     ]
     return output_of(
-        text_of(message["content"]),
+        shape.text_of(message["content"]),
         word,
-        thoughts=[text_of(thought) for thought in thoughts if thought],
+        thoughts=[shape.text_of(thought) for thought in thoughts if thought],
         tokens=usage.get("output_tokens"),
         refused=any(part.get("refusal") for part in parts),
         hidden=any(part.get("redacted") for part in parts),
@@ -283,4 +274,4 @@ def number(value: object) -> float | None:
     """A score as a number; None where it states none."""
     if isinstance(value, str):
         value = _GRADES.get(value, _GRADES.get(value.strip().lower(), value))
-    return score_of(value)
+    return shape.score_of(value)

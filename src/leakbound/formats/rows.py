@@ -116,7 +116,10 @@ _FAULTS = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, 
 
 
 @contextmanager
-def reading(place: str) -> Iterator[None]:
+def reading(
+    place: str,
+    remedy: str = "Import the file as its tool wrote it, or name its format with --format.",
+) -> Iterator[None]:
     """Report an exception about a record by its place and cause, without any text of an output."""
     try:
         yield
@@ -128,10 +131,7 @@ def reading(place: str) -> Iterator[None]:
             cause = f"it has no {error}"
         elif isinstance(error, ValueError):  # it may quote an output
             cause = type(error).__name__
-        raise InputError(
-            f"{place} cannot be read: {cause}. Import the file as its tool wrote it, or name its "
-            "format with --format."
-        ) from error
+        raise InputError(f"{place} cannot be read: {cause}. {remedy}") from error
 
 
 def each(records: Iterable[tuple[str, T]], read: Callable[[str, T], R]) -> Iterator[R]:

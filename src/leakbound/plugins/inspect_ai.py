@@ -30,6 +30,7 @@ from inspect_ai.util import EarlyStop
 from leakbound import stats
 from leakbound.errors import InputError
 from leakbound.formats.inspect_log import PLUGGED, model_output, number
+from leakbound.formats.rows import reading
 from leakbound.plugins.draws import Stopping, ToolDraws
 from leakbound.scorers import make_scorer, readable, score_outputs
 from leakbound.text.counting import visible
@@ -55,7 +56,8 @@ def scored_by(spec: str) -> Scorer:
         output = state.output.model_dump()
         if not output["choices"]:
             return Score(value=math.nan)
-        read = readable(model_output(output))
+        with reading(f"the output of sample {state.sample_id!r}", "Score outputs that are texts."):
+            read = readable(model_output(output))
         (value,) = score_outputs(chosen, [read], [target.text])
         return Score(value=math.nan if value is None else value)
 

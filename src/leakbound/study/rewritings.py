@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import get_args
 
 from leakbound.engines.addresses import require_named
 from leakbound.errors import InputError
 from leakbound.inputs import (
-    CRITERIA,
     DRAWS,
     NUMBER,
     Criterion,
@@ -28,6 +26,7 @@ from leakbound.stats import Design
 from leakbound.study.settings import Loading, ModelSettings
 from leakbound.types import Chat, Decoding, Request
 from leakbound.types.decoding import require
+from leakbound.types.records import require_types
 
 NONE = "none"
 
@@ -69,15 +68,13 @@ class Rewritings:
     similarity: float | None = None
 
     def __post_init__(self) -> None:
+        require_types(self)
         for name, remedy in (
             ("queries", "For the original questions alone, use the inputs `none`."),
             ("ids_draws", f"To select no inputs, leave `ids` out; else use {DRAWS}."),
         ):
             number = getattr(self, name)
             require(number >= 1, name, number, "at least 1", remedy)
-        for name, choices in (("criterion", CRITERIA), ("design", get_args(Design))):
-            value = getattr(self, name)
-            require(value in choices, name, value, f"one of {', '.join(choices)}")
         require_similarity(self.similarity, self.embedder is not None)
         fits = self.filters or self.embedder is None
         require(fits, "filters", False, "True for an `embedder`, which filters")

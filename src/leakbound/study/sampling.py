@@ -158,9 +158,6 @@ class Attack:
         return tuple(dict.fromkeys([*sampled, *grid]))
 
 
-_NOBODY = "none"  # among the proposals of stored studies, where models proposed too
-
-
 @dataclass(frozen=True, slots=True)
 class Prove:
     """Look for rare leaks of every question, by the model's own probabilities of leaking outputs.
@@ -178,7 +175,6 @@ class Prove:
     proposals: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        names = tuple(name for name in map(str, self.proposals) if name != _NOBODY)
-        object.__setattr__(self, "proposals", names)
+        object.__setattr__(self, "proposals", tuple(map(str, self.proposals)))
         require_types(self)
         require(self.forwards >= 1, "forwards", self.forwards, "at least 1 per question")

@@ -187,33 +187,6 @@ class Study:
         stated = [f"{f.name}={getattr(self, f.name)!r}" for f in changed if f.repr and f.compare]
         return f"Study({', '.join([*map(repr, spec), *stated])})"
 
-    @classmethod
-    def of_profile(
-        cls,
-        profile: str,
-        benchmark: str,
-        *,
-        data: str | Path | None = None,
-        limit: int | None = None,
-    ) -> Study:
-        """The study of a published protocol, with all that it settles said.
-
-        Args:
-            profile: one of `PROFILES`, such as "scholten".
-            benchmark: the spec of the benchmark that it asks.
-            data: folder of the benchmark's files (None: LEAKBOUND_DATA, then the hub).
-            limit: only the first questions (None: all).
-
-        Returns:
-            The study, with every field that the protocol settles.
-
-        Raises:
-            InputError: for a profile or benchmark that is none, or files that are not there.
-        """
-        study = cls(benchmark, data=data, limit=limit, profile=profile)
-        task = study.load()
-        return replace(study.resolved(task), scorers=task.scorers)
-
     def load(self) -> Benchmark:
         """The benchmark, loaded; InputError where none is named."""
         if isinstance(self.benchmark, Benchmark):

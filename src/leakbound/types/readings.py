@@ -46,7 +46,6 @@ class Reads(Protocol):
     @property
     def fingerprint(self) -> JsonObject:
         """See `Generate.fingerprint`."""
-        ...
 
     def read(self, texts: Sequence[tuple[Query, str]]) -> list[Reading]:
         """Teacher-force answers after their queries.
@@ -61,7 +60,6 @@ class Reads(Protocol):
             InputError: a pair longer than the context.
             ModelError: unusable logits.
         """
-        ...
 
 
 @runtime_checkable
@@ -77,7 +75,6 @@ class Differentiates(Protocol):
         Returns:
             A norm of the gradient of each answer's mean token loss, one a pair, in order.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +98,6 @@ class Probes(Protocol):
     @property
     def probe(self) -> tuple[ProbedPrompt, ...]:
         """How it reads them; two engines of one law differ by roundings alone."""
-        ...
 
 
 def probe_difference(

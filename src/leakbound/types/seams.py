@@ -34,7 +34,6 @@ class Named(Protocol):
     @property
     def name(self) -> str:
         """The helper and where it runs, as it stands in results: settings are part of it."""
-        ...
 
 
 class Embed(Named, Protocol):
@@ -49,7 +48,6 @@ class Embed(Named, Protocol):
         Returns:
             One finite vector a text, float32, [n, d].
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +100,6 @@ class Chat(Named, Protocol):
             IncompleteError: a failure that may pass (a time-out, a server that is busy) left some
                 without, once all were asked: it decides nothing, and the same call asks again.
         """
-        ...
 
 
 class Classify(Named, Protocol):
@@ -111,7 +108,6 @@ class Classify(Named, Protocol):
     @property
     def labels(self) -> tuple[str, ...]:
         """The labels as the model names them, in the order of the columns."""
-        ...
 
     def classify(self, texts: Sequence[tuple[str, str | None]]) -> NDArray[np.float64]:
         """The probability of each label, for each text or pair.
@@ -123,7 +119,6 @@ class Classify(Named, Protocol):
             [n, labels], float64: rows sum to 1, and no row depends on others. A text longer than
             the model's context has a row of NaN: what would be cut off could have decided.
         """
-        ...
 
 
 @runtime_checkable
@@ -140,7 +135,6 @@ class Truncates(Protocol):
         Returns:
             A classifier for which no text is too long.
         """
-        ...
 
 
 class Models(Protocol):
@@ -293,7 +287,6 @@ class Requests(Protocol):
         Returns:
             The number of requests, if none is sent again.
         """
-        ...
 
 
 class DrawJournal(Protocol):
@@ -308,7 +301,6 @@ class DrawJournal(Protocol):
         Returns:
             All that was put there, in that order.
         """
-        ...
 
     def put(self, key: str, value: Json) -> None:
         """Keep a value beside those under its key, beyond the end of the process.
@@ -317,7 +309,6 @@ class DrawJournal(Protocol):
             key: any text.
             value: what JSON can hold.
         """
-        ...
 
 
 class Unkept:
@@ -377,7 +368,6 @@ class Generate(Protocol):
 
         What `Fingerprint` has a name for is read again.
         """
-        ...
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
         """Refuse, before anything costly, what cannot be sampled.
@@ -389,7 +379,6 @@ class Generate(Protocol):
         Raises:
             InputError: a query or a decoding that the engine cannot draw from.
         """
-        ...
 
     def generate(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
@@ -404,7 +393,6 @@ class Generate(Protocol):
         Returns:
             One Sample or Failure for each query, in any order.
         """
-        ...
 
 
 class Probabilistic(Protocol):
@@ -416,7 +404,6 @@ class Probabilistic(Protocol):
 
         In nats; infinite where probabilities cannot be exact.
         """
-        ...
 
 
 @runtime_checkable
@@ -441,7 +428,6 @@ class Explores(Probabilistic, Protocol):
         Raises:
             InputError: masses cannot be exact.
         """
-        ...
 
     def force(
         self, texts: Sequence[tuple[Query, str]], decoding: Decoding
@@ -459,7 +445,6 @@ class Explores(Probabilistic, Protocol):
         Raises:
             InputError: probabilities cannot be exact.
         """
-        ...
 
 
 Leads = Sequence[tuple[Query, Sequence[str]]]
@@ -489,7 +474,6 @@ class Proves(Probabilistic, Protocol):
         Raises:
             InputError: probabilities cannot be exact.
         """
-        ...
 
 
 @runtime_checkable
@@ -505,7 +489,6 @@ class Measures(Protocol):
         Args:
             queries: texts that will be put to the model.
         """
-        ...
 
 
 @runtime_checkable
@@ -521,7 +504,6 @@ class Tokenizes(Protocol):
         Returns:
             The tokens of each text, [n]; None in place of a token that stands for unknown text.
         """
-        ...
 
 
 @runtime_checkable
@@ -545,7 +527,6 @@ class Retraces(Probabilistic, Protocol):
         Raises:
             InputError: probabilities cannot be exact.
         """
-        ...
 
 
 @runtime_checkable
@@ -576,7 +557,6 @@ class Redraws(Protocol):
         Raises:
             InputError: probabilities cannot be exact.
         """
-        ...
 
 
 class Scorer(Named, Protocol):
@@ -588,7 +568,6 @@ class Scorer(Named, Protocol):
     @property
     def binary(self) -> bool:
         """The declared range: {0, 1} if true, else [0, 1]; it decides which bound is used."""
-        ...
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
         """Score completions of one prompt.
@@ -601,7 +580,6 @@ class Scorer(Named, Protocol):
             One score a text, in [0, 1], or in {0, 1} where `binary`; 1 is a full leak, None where
             it could not decide.
         """
-        ...
 
 
 J = TypeVar("J")
@@ -638,7 +616,6 @@ class Crew(Protocol):
             IncompleteError: no worker is to be had, or too many were lost with one job. What a job
                 raises is raised here, too.
         """
-        ...
 
     def prepare(self, opener: Opener[T], do: Callable[[T, J], object], job: J) -> None:
         """Do a job once at every worker, those to come too, before its next job.
@@ -650,7 +627,6 @@ class Crew(Protocol):
             do: does the job with that.
             job: the job.
         """
-        ...
 
 
 class Workers(Protocol):
@@ -662,7 +638,6 @@ class Workers(Protocol):
         Returns:
             A context whose value is the crew.
         """
-        ...
 
 
 @runtime_checkable
@@ -679,7 +654,6 @@ class Spreads(Protocol):
         Returns:
             (job, result) pairs, the first finished first.
         """
-        ...
 
 
 def alone(crew: Crew, opener: Opener[T], do: Callable[[T, J], R], job: J) -> R:

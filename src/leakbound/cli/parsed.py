@@ -1,4 +1,4 @@
-"""The options that were said on the command line, and the values that they become."""
+"""Parsed options of a command, and the values that they become."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from leakbound.errors import InputError
 
 if TYPE_CHECKING:
     from leakbound.store import Run
-    from leakbound.study import Attack, Prove, Rewritings, SamplingPlan, Study
+    from leakbound.study import Rewritings, SamplingPlan, Study
     from leakbound.types import Decoding, Workers
 
 Value = TypeVar("Value")
-_OF_RAY = ("ray_workers", "ray_gpus", "ray_threads")
 _LISTED = {"temperature": "temperatures", "top_p": "top_ps"}
-"""Fields of a decoding, and the options that list several: every combination is asked for."""
+"""Fields of a decoding, and the options that list several values: all combinations are drawn."""
+_OF_RAY = {"most": "ray_workers", "gpus": "ray_gpus", "threads": "ray_threads"}
 _OF_REWRITINGS = (
     "queries", "ids", "ids_draws", "ids_criterion", "design", "filters", "embedder", "similarity"
 )  # fmt: skip
 
 
-class Said:
-    """The options of a command by the names of its parameters; None is what was not said."""
+class Parsed:
+    """The options of a command by the names of its parameters; None if one was not given."""
 
     def __init__(self, values: Mapping[str, object]) -> None:
         self._given = values
@@ -38,20 +38,35 @@ class Said:
             raise AttributeError(f"the command has no option {option!r}") from None
 
     def value(self, option: str) -> Any:
-        """The value said for this option; None where none was, or there is no such option."""
+        """Return the value of an option; None if it was not given, or the command has none such."""
         return self._given.get(option)
 
     def into(self, value: Value, /, *named: str, **renamed: str) -> Value:
-        """The value with what was said in place of its own: of these options, or field=option."""
+        """Return the value with the given ones of these options, or of field=option, in place."""
         options = {name: name for name in named} | renamed
         values = {name: self.value(option) for name, option in options.items()}
         stated = {name: v for name, v in values.items() if v not in (None, ())}
         return replace(value, **stated)  # type: ignore[type-var]
 
     def into_each(self, value: Value, /, **renamed: str) -> Value:
-        """The same of every field, by the option of its name where no other is given for it."""
+        """Do the same for every field; its option has its name unless another is named."""
         own = (field.name for field in fields(value))  # type: ignore[arg-type]
         return self.into(value, *own, **renamed)
+
+    def refuse(self, options: Iterable[str], why: str) -> None:
+        """Refuse any of these options that was given, for the reason."""
+        for option in options:
+            if (value := self.value(option)) not in (None, ()):
+                if isinstance(value, tuple):  # of a repeatable option, whose name is in the plural
+                    option, value = option.removesuffix("s"), value[0]
+                name = f"{'no-' if value is False else ''}{option.replace('_', '-')}"
+                shown = "" if isinstance(value, bool) else f" {value}"
+                raise InputError(f"`--{name}`{shown} {why}")
+
+    def refuse_without(self, needed: str, options: Iterable[str]) -> None:
+        """Refuse options that have no effect without another one, which was not given."""
+        why = f"has no meaning without `--{needed}`. Add that, or leave it out."
+        self.refuse(options, why)
 
 
 def hold(folder: Path, command: str) -> Path:
@@ -62,8 +77,8 @@ def hold(folder: Path, command: str) -> Path:
     return folder
 
 
-def held_run(folder: Path, command: str) -> Run:
-    """The run at `folder`, opened under its lock."""
+def locked_run(folder: Path, command: str) -> Run:
+    """Open the run at `folder` under its lock."""
     from leakbound.store import Run
 
     if (folder / "run.json").is_file():
@@ -71,78 +86,92 @@ def held_run(folder: Path, command: str) -> Run:
     return Run.open(folder)
 
 
-def study_from(options: Said) -> Study:
-    """The study that a command asks: as was said, else as --study or the run of --like says.
+def study_from(options: Parsed) -> Study:
+    """Return the study of a command: as its options state, else as --study or --like has it.
 
-    Raises InputError for options that say nothing without others, and for a profile that the
+    Raises InputError for options that have no effect without others, and for a profile that the
     base does not have.
     """
     from leakbound.engines.addresses import servers_of
+    from leakbound.study import Attack, Prove
+    from leakbound.types import Decoding
 
     base = _base(options)
-    _require_profile(options, base)
+    if options.value("prove_budget") is None and base.prove is None:
+        options.refuse_without("prove", ["proposals"])
     settings = options.into_each(base.settings, template="prompt_template")
     study = replace(
         options.into_each(base),
         sampling=_sampling(options, base.sampling),
         rewritings=_rewritings(options, base),
-        attack=_attack(options, base.attack),
-        prove=_prove(options, base.prove),
+        attack=_search(options, base.attack, Attack, budget="attack_budget"),
+        prove=_search(options, base.prove, Prove, forwards="prove_budget", proposals="proposals"),
         workers=workers_from(options),
         # Both are stated each time, never taken over from a file.
         allow_unmatched=bool(options.value("allow_unmatched")),
         settings=replace(settings, trust_remote_code=bool(options.trust_remote_code)),
     )
-    # What a file names is somebody else's word: it sends nothing to a server.
+    # A file may be anybody's: the names in it send nothing to a server.
     rewriters = study.rewritings.models if study.rewritings and options.value("inputs") else ()
     study = replace(study, servers=servers_of(options.value("scorers") or (), rewriters))
-    if not any(options.value(option) not in (None, ()) for option in _of_decodings()):
+    own = [_LISTED.get(field.name, field.name) for field in fields(Decoding)]
+    if not any(options.value(option) not in (None, ()) for option in own):
         return study
     task = study.load()
     return replace(study, decodings=_varied(options, study.decodings or (task.decoding,)))
 
 
-def _of_decodings() -> list[str]:
-    """The options that say how is drawn from a distribution."""
-    from leakbound.types import Decoding
-
-    return [_LISTED.get(field.name, field.name) for field in fields(Decoding)]
-
-
-def _base(options: Said) -> Study:
-    """The study that --study or --like names, to which the rest is said."""
+def _base(options: Parsed) -> Study:
+    """Return the study that --study or --like names; the options change it."""
     from leakbound.store import Run
     from leakbound.study import Study
 
     if options.study is not None and options.like is not None:
         raise InputError("--study and --like both name a study. Leave one of them out.")
-    if options.study is not None:
-        return Study.read(options.study)
-    return Study() if options.like is None else Run.open(options.like).study
+    base = Study() if options.like is None else Run.open(options.like).study
+    base = base if options.study is None else Study.read(options.study)
+    if base.benchmark and options.profile not in (None, base.profile):
+        raise InputError(
+            f"the study that --study or --like names has profile {base.profile!r}, which settles "
+            f"what --profile {options.profile} would fill in. Leave one of them out."
+        )
+    return base
 
 
-def models_from(options: Said) -> tuple[str, str | None]:
-    """The model and its control, which --like may name, each with the engine that was said.
+def models_from(options: Parsed) -> tuple[str, str | None]:
+    """Return the model and its control, which --like may name, each with the stated engine.
 
     Raises UnnamedServerError for a control of that run on a server that the user does not name.
     """
     from leakbound.engines.addresses import require_named_control, servers_of
     from leakbound.store import Run
 
-    named: str | None = options.control
-    model = _served(options, _drawn_by(options.engine, options.model))
-    if named is not None:
-        return model, _served(options, _drawn_by(options.engine, named))
+    model = _located(options, options.model)
+    if options.control is not None:
+        return model, _located(options, options.control)
     control = None if options.like is None else Run.open(options.like).control
     if control is not None:
         require_named_control(control, options.model, servers_of(options.value("scorers") or ()))
     return model, control
 
 
-def _served(options: Said, model: str) -> str:
-    """The name of a model, at a server with the options that were given for servers."""
+def _located(options: Parsed, model: str) -> str:
+    """Return a model's name with the stated engine, and at a server with the options for servers.
+
+    A run, whose model was drawn already, keeps its name.
+    """
+    from leakbound.engines import engine_of, location_of
     from leakbound.engines.addresses import server_of
 
+    engine: str | None = options.engine
+    if engine is not None and not (Path(model) / "run.json").is_file():
+        own, where = engine_of(model)
+        if where != model and own != engine:
+            raise InputError(
+                f"`{model}` names its engine, and `--engine {engine}` another. Leave one of them "
+                "out."
+            )
+        model = location_of(engine, where)
     given = [f"patience={options.patience}"] if options.patience is not None else []
     given += ["unlisted=on"] if options.unlisted else []
     if not given or server_of(model) is None:
@@ -150,32 +179,10 @@ def _served(options: Said, model: str) -> str:
     return f"{model}{'&' if '?' in model else '?'}{'&'.join(given)}"
 
 
-def _drawn_by(engine: str | None, model: str) -> str:
-    """A model's name that asks for this engine; a run, which is drawn, as it is."""
-    from leakbound.engines import engine_of, location_of
+def _sampling(options: Parsed, base: SamplingPlan) -> SamplingPlan:
+    """Return the way of drawing: as the options state, else as the base has it.
 
-    if engine is None or (Path(model) / "run.json").is_file():
-        return model
-    own, where = engine_of(model)
-    if where != model and own != engine:
-        raise InputError(
-            f"`{model}` names its engine, and `--engine {engine}` another. Leave one of them out."
-        )
-    return location_of(engine, where)
-
-
-def _require_profile(options: Said, base: Study) -> None:
-    if base.benchmark and options.profile not in (None, base.profile):
-        raise InputError(
-            f"the study that --study or --like names has profile {base.profile!r}, which settles "
-            f"what --profile {options.profile} would fill in. Leave one of them out."
-        )
-
-
-def _sampling(options: Said, base: SamplingPlan) -> SamplingPlan:
-    """How is drawn: as was said, for the rest as the base has it.
-
-    -n alone makes a fixed number of draws of an exploration.
+    Only -n turns an exploration into a fixed number of draws.
     """
     from leakbound.study import FORWARDS, Explore, FixedN, Until
 
@@ -204,11 +211,8 @@ def _sampling(options: Said, base: SamplingPlan) -> SamplingPlan:
     return FixedN(n if n is not None or not isinstance(base, FixedN) else base.n)
 
 
-def _varied(options: Said, decodings: Sequence[Decoding]) -> tuple[Decoding, ...]:
-    """The decodings with what was said in place of their own; every combination of what is listed.
-
-    What one decoding has no list of stays as it is.
-    """
+def _varied(options: Parsed, decodings: Sequence[Decoding]) -> tuple[Decoding, ...]:
+    """Return the decodings with the stated settings, in every combination of listed values."""
     varied = [options.into_each(decoding) for decoding in decodings]
     if options.adaptive_mode and any(decoding.adaptive_temperature is None for decoding in varied):
         raise InputError(
@@ -222,8 +226,8 @@ def _varied(options: Said, decodings: Sequence[Decoding]) -> tuple[Decoding, ...
     return tuple(varied)
 
 
-def _rewritings(options: Said, study: Study) -> Rewritings | None:
-    """The rewritings that are asked for; None where there are none."""
+def _rewritings(options: Parsed, study: Study) -> Rewritings | None:
+    """Return the rewritings that are requested; None if there are none."""
     from leakbound.benchmarks import PROFILES
     from leakbound.study import Rewritings
 
@@ -231,53 +235,28 @@ def _rewritings(options: Said, study: Study) -> Rewritings | None:
     profile = PROFILES.get(options.value("profile") or study.profile or "")
     own = profile.rewritings if profile else {}
     if not own and (source == "none" or (source is None and base is None)):
-        _refuse_idle(options, _OF_REWRITINGS, "inputs")
+        options.refuse_without("inputs", _OF_REWRITINGS)
         return None
     plan = base or Rewritings(**{"source": source, **own})
     plan = options.into_each(plan, source="inputs", criterion="ids_criterion")
     if not plan.ids:
-        _refuse_idle(options, ("ids_draws", "ids_criterion"), "ids")
+        options.refuse_without("ids", ("ids_draws", "ids_criterion"))
     return plan
 
 
-def workers_from(options: Said) -> Workers | None:
-    """The workers that draw; None where this process does."""
+def workers_from(options: Parsed) -> Workers | None:
+    """Return the workers that draw; None if this process does."""
     from leakbound.engines.ray_workers import RayWorkers
 
     if options.value("ray") is None:
-        _refuse_idle(options, _OF_RAY, "ray")
+        options.refuse_without("ray", _OF_RAY.values())
         return None
-    named = dict(zip(("most", "gpus", "threads"), _OF_RAY, strict=True))
-    return options.into(RayWorkers(options.ray), **named)
+    return options.into(RayWorkers(options.ray), **_OF_RAY)
 
 
-def _refuse_idle(options: Said, idle: Iterable[str], needed: str) -> None:
-    """Refuse options that have no meaning without one that is not there."""
-    for option in idle:
-        if (value := options.value(option)) is not None:
-            name = f"{'no-' if value is False else ''}{option.replace('_', '-')}"
-            shown = "" if isinstance(value, bool) else f" {value}"
-            raise InputError(
-                f"`--{name}`{shown} has no meaning without `--{needed}`. Add that, or leave it out."
-            )
-
-
-def _attack(options: Said, base: Attack | None) -> Attack | None:
-    from leakbound.study import Attack
-
-    budget = options.value("attack_budget")
-    return base if budget is None else replace(base or Attack(budget), budget=budget)
-
-
-def _prove(options: Said, base: Prove | None) -> Prove | None:
-    from leakbound.study import Prove
-
-    budget = options.value("prove_budget")
+def _search(options: Parsed, base: Value | None, kind: Any, **named: str) -> Value | None:
+    """Return a search as the options state it, else as the base has it; the first is its budget."""
+    budget = options.value(next(iter(named.values())))
     if budget is None and base is None:
-        if options.value("proposals"):
-            raise InputError(
-                f"`--proposal` {options.proposals[0]} has no meaning without `--prove`. Add that, "
-                "or leave it out."
-            )
         return None
-    return options.into(base or Prove(budget), "proposals", forwards="prove_budget")
+    return options.into(base or kind(budget), **named)
