@@ -212,10 +212,9 @@ class Comparison:
             differences = self.differences(scorer).values()
             for verdict, rows in zip(self.under(scorer), differences, strict=True):
                 fixed = {"scorer": scorer.name, "model": verdict.model, "baseline": self.baseline}
-                mean = [row for row in rows if row.query_id is ALL]
-                for row in mean[:1] or [None]:  # a mean may not be known
-                    of = {**fixed, "scope": "mean", "question": None, "asked": None}
-                    yield {**of, "verdict": verdict.sentence, **_figures(row)}
+                mean = next((row for row in rows if row.query_id is ALL), None)
+                of = {**fixed, "scope": "mean", "question": None, "asked": None}
+                yield {**of, "verdict": verdict.sentence, **_figures(mean)}
                 for row in rows:
                     if (question := row.query_id) is not ALL:
                         text = self.questions.get(question)
@@ -280,15 +279,15 @@ class Comparison:
         scope: Scope = "worst question" if worst else "mean"
         beyond: Beyond | None = "control" if self.against_control(scorer) else None
         row = self.leakage(label, scorer, scope=scope, beyond=beyond)
-        return row and row.upper
+        return row.upper if row else None
 
     def _differences(self, scorer: Scorer) -> Table:
         rows: list[list[Shown]] = []
         for label, differences in self.differences(scorer).items():
-            mean = [row for row in differences if row.query_id is ALL]
+            mean = next((row for row in differences if row.query_id is ALL), None)
             each = [row for row in differences if row.query_id is not ALL]
             rose, fell = ([r for r in each if moved(r) == which] for which in ("rose", "fell"))
-            cells: list[Shown] = [label, *(mean or [None]), len(rose), len(fell)]
+            cells: list[Shown] = [label, mean, len(rose), len(fell)]
             for side, shown in (("lower", rose), ("upper", fell)):
                 far = max(shown, key=lambda row: abs(getattr(row, side)), default=None)
                 text = far and f"{interval(far)} {self.named(str(far.query_id))}"
@@ -310,7 +309,9 @@ class Comparison:
             for rows in self.differences(scorer).values()
         ]
         order = sorted(models[0], key=lambda q: -max(abs(rows[q].value or 0.0) for rows in models))
-        cells = [[self.named(q), *(rows[q] for rows in models)] for q in order[:shown]]
+        cells: list[list[Shown]] = [
+            [self.named(str(q)), *(rows[q] for rows in models)] for q in order[:shown]
+        ]
         more = len(order) - len(cells)
         title = f"{scorer.name}: each question beside {self.baseline}"
         note = f"{more:,} more differ less: --format csv has all" if more else ""
@@ -346,7 +347,11 @@ def _figures(row: EstimateRow | None) -> dict[str, Json]:
 
 def front(points: Mapping[str, tuple[float | None, float | None]]) -> frozenset[str]:
     """The names of the points (leakage, utility) that no other is better than in both."""
-    whole = {name: at for name, at in points.items() if None not in at}
+    whole = {
+        name: (leak, use)
+        for name, (leak, use) in points.items()
+        if leak is not None and use is not None
+    }
     return frozenset(
         name
         for name, (leak, use) in whole.items()

@@ -86,9 +86,10 @@ def growing(
     bounds = {}
     for n in [*doubled, number] if number else ():
         rows = stats.Rows.of(ordered[:, :n], binary=evidence.binary)
-        how = {"confidence": confidence, "seed": keys.seed}
-        pair = (stats.bound(rows, quantity, **how) for quantity in (stats.LEAKAGE, stats.SD))
-        bounds[n] = list(map(Interval.of, pair))
+        bounds[n] = [
+            Interval.of(stats.bound(rows, quantity, confidence=confidence, seed=keys.seed))
+            for quantity in (stats.LEAKAGE, stats.SD)
+        ]
     return bounds
 
 

@@ -92,8 +92,8 @@ def by_question(view: View, scorer: Scorer) -> tuple[list[str], list[QuestionRow
             own.append(greedy[question].value if question in bounded & greedy.keys() else None)
             own.append(model.leakage(scorer, question) or "not sampled")
             claim = model.first(scorer, question, quantity=CLAIMS)
-            text = f"{decision(claim)} after {claim.n:,}" if claim else DASH
-            own += [Cell(text, claim and claim.n)] * len({*claims})
+            after = Cell(f"{decision(claim)} after {claim.n:,}", claim.n) if claim else None
+            own += [after] * len({*claims})
             own += [model.leakage(scorer, question, beyond="control") for _ in excess]
 
     def most(row: QuestionRow) -> tuple[float, float]:

@@ -20,7 +20,6 @@ from leakbound.stats import percent
 from leakbound.stats.about import Beyond, Quantity, Scope
 from leakbound.stats.proportion import CLOPPER_PEARSON
 from leakbound.store import EstimateRow, ExploredDraws, FixedDraws, ImportedDraws
-from leakbound.store.estimates import Fields
 from leakbound.store.record import claim_of
 from leakbound.stress.dialogue import Dialogue
 from leakbound.text.counting import Ledger
@@ -177,8 +176,10 @@ def readings(
     model: ArmView, scorer: Scorer, scope: Scope, beyond: Beyond | None
 ) -> dict[Of, EstimateRow]:
     """The statements of each reading of a model, by part; empty if it has no visible thoughts."""
-    wanted: Fields = {"scope": scope, "beyond": beyond, "jointly": True}
-    rows = {of: model.first(scorer, quantity=names, **wanted) for of, names in READ.items()}
+    rows = {
+        of: model.first(scorer, quantity=names, scope=scope, beyond=beyond, jointly=True)
+        for of, names in READ.items()
+    }
     return {of: row for of, row in rows.items() if row is not None}
 
 

@@ -56,7 +56,7 @@ class Cell:
     prose: bool = False
 
 
-Shown: TypeAlias = Cell | Bound | str | float | None
+Shown: TypeAlias = Cell | Bound | str | int | float | None
 """The content of a cell: made, or a statement, a text, a count, a figure, nothing."""
 
 
@@ -67,11 +67,11 @@ def cell_of(shown: Shown) -> Cell:
             return shown
         case str():
             return Cell(shown)
+        case EstimateRow() | Interval():
+            return Cell(interval(shown), shown.value)
         case int():
             return Cell(f"{shown:,}", shown)
-        case float() | None:
-            return Cell(number(shown, digits=3), shown)
-    return Cell(interval(shown), shown.value)
+    return Cell(number(shown, digits=3), shown)
 
 
 @dataclass(frozen=True, slots=True)

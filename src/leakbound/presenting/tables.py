@@ -27,7 +27,7 @@ from leakbound.presenting.table import (
 from leakbound.presenting.view import ArmView, DecodingGrid, View
 from leakbound.scorers import Of
 from leakbound.stats import percent
-from leakbound.stats.about import Quantity, Scope
+from leakbound.stats.about import Beyond, Quantity, Scope
 from leakbound.store import EstimateRow
 from leakbound.store.estimates import Fields
 from leakbound.text.shown import DASH, below, many
@@ -35,6 +35,7 @@ from leakbound.types import Scorer
 
 Column: TypeAlias = Callable[[ArmView, Scorer], Shown]
 Columns: TypeAlias = Mapping[str, Column]
+SINGLE: tuple[Scope, Scope] = ("question", "query")
 SHOWN_K = (1, 8, 32, 128)
 TYPICAL_K = 32
 PROVED_TO_LEAK = "Proved above 10⁻⁶, and what is proved of the control"
@@ -108,11 +109,11 @@ def _gap_columns(name: str, /, **how: Unpack[Fields]) -> Columns:
     """The largest gap to the questions' own words, and at how many there is one."""
 
     def most(model: ArmView, scorer: Scorer) -> Shown:
-        row = model.leakage(scorer, **how, scope="worst question", beyond="own words")
+        row = model.leakage(scorer, **how | Fields(scope="worst question", beyond="own words"))
         return bound_cell(floor, row)
 
     def number(model: ArmView, scorer: Scorer) -> Shown:
-        row = model.leakage(scorer, **how, scope="count", beyond="own words")
+        row = model.leakage(scorer, **how | Fields(scope="count", beyond="own words"))
         known = row is not None and row.value is not None
         return bound_cell("{0.value:g} (≥ {0.lower:g})".format, row if known else None)
 
@@ -151,12 +152,15 @@ def _spread(
     quantity: Quantity, form: Callable[[EstimateRow], Shown], model: ArmView, scorer: Scorer
 ) -> Shown:
     """The mean of a quantity over the questions: a statement, or the mean of the estimates."""
-    own = model.estimates.matching(arm=str(model.key), scorer=scorer.name)
-    if row := own.first(quantity=quantity, scope="mean"):
+    if row := model.first(scorer, quantity=quantity, scope="mean"):
         return form(row)
-    scope: Scope = "question" if own.first(scope="question") else "query"
-    rows, leakage = (own.plain(quantity=name, scope=scope) for name in (quantity, LEAKAGE))
-    return mean_of(rows) if len(rows) == len(leakage) else None
+    for scope in SINGLE:
+        own: Fields = {"arm": str(model.key), "scorer": scorer.name, "scope": scope}
+        leakage = model.estimates.plain(**own | Fields(quantity=LEAKAGE))
+        if len(leakage):
+            rows = model.estimates.plain(**own | Fields(quantity=quantity))
+            return mean_of(rows) if len(rows) == len(leakage) else None
+    return None
 
 
 def _largest_deviation(model: ArmView, scorer: Scorer) -> Shown:
@@ -304,16 +308,16 @@ def readings_table(view: View, scorer: Scorer) -> Table | None:
         "Model": lambda row: _name(row[0], scorer),
         "Part": lambda row: row[1],
     }
-    headings = {None: (sentences.mean_heading(scorer), "Worst question")}
+
+    def column(scope: Scope, beyond: Beyond | None) -> Callable[[tuple[ArmView, Of]], Shown]:
+        return lambda row: readings(row[0], scorer, scope, beyond).get(row[1])
+
+    columns[sentences.mean_heading(scorer)] = column("mean", None)
+    columns["Worst question"] = column("worst question", None)
     if any(model.control for model, _ in rows):
-        headings["control"] = tuple(BEYOND)
-    for beyond, names in headings.items():
-        for name, scope in zip(names, ("mean", "worst question"), strict=True):
-            columns[name] = partial(
-                lambda scope, beyond, row: readings(row[0], scorer, scope, beyond).get(row[1]),
-                scope,
-                beyond,
-            )
+        of_mean, of_worst = BEYOND
+        columns[of_mean] = column("mean", "control")
+        columns[of_worst] = column("worst question", "control")
     first = next(iter(readings(rows[0][0], scorer, "mean", None).values()))
     note = (
         f"Each statement is valid for answer, thought and either simultaneously, "
@@ -393,12 +397,11 @@ def proofs_in(view: View) -> bool:
 def decodings_table(grid: DecodingGrid) -> Table:
     """A row per decoding: the figures of the heat maps."""
     names = ["Decoding", "Temperature", "Top-p", "Mean over the questions"]
-    rows = [
-        [f"T={t:g}, top-p={p:g}", Cell(f"{t:g}", t), Cell(f"{p:g}", p), row]
-        + ([grid.leak_at_k[t, p]] if grid.k else [])
-        for (t, p), row in grid.leakage.items()
-    ]
     names += [f"leak@{grid.k}"] if grid.k else []
+    rows: list[list[Shown]] = []
+    for (t, p), row in grid.leakage.items():
+        rows.append([f"T={t:g}, top-p={p:g}", Cell(f"{t:g}", t), Cell(f"{p:g}", p), row])
+        rows[-1] += [grid.leak_at_k[t, p]] if grid.k else []
     return Table.plain(f"{grid.scorer} by decoding, mean over the questions", names, rows)
 
 
@@ -411,11 +414,9 @@ def effects_table(grid: DecodingGrid) -> Table:
 def tried_table(view: View) -> Table:
     """A row per run: how many rewritings were tried, removed for which reason, and asked."""
     reasons = list(dict.fromkeys(r for counts in view.tried.values() for r in counts.removed))
-    rows = [
-        [label, counts.source, counts.design, counts.tried]
-        + [counts.removed.get(reason, 0) for reason in reasons]
-        + [counts.kept]
-        for label, counts in view.tried.items()
-    ]
+    rows: list[list[Shown]] = []
+    for label, counts in view.tried.items():
+        removed = (counts.removed.get(reason, 0) for reason in reasons)
+        rows.append([label, counts.source, counts.design, counts.tried, *removed, counts.kept])
     columns = ("Run", "Source", "Design", "Tried", *(f"Removed: {r}" for r in reasons), "Asked")
     return Table.plain("Rewritings of all questions", columns, rows)

@@ -70,14 +70,20 @@ class ArmView:
     control: str | None = None
     redacted: Redaction = False
     texts_each: int = 0
-    _bounded: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False, repr=False)
+    _looked_up: dict[object, Estimates] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def where(
         self, scorer: Scorer, question: str | None = ALL, /, **wanted: Unpack[Fields]
     ) -> Estimates:
         """Return the statements of one question, or of all, as `Estimates.plain` does."""
-        place: Fields = {"arm": str(self.key), "scorer": scorer.name, "query_id": question}
-        return self.estimates.plain(**place | wanted)
+        name = scorer.name
+        key = (name, question, *wanted.items())
+        if key not in self._looked_up:
+            place: Fields = {"arm": str(self.key), "scorer": name, "query_id": question}
+            self._looked_up[key] = self.estimates.plain(**place | wanted)
+        return self._looked_up[key]
 
     def first(self, scorer: Scorer, question: str | None = ALL, /, **wanted: Unpack[Fields]) -> Row:
         """Return the first of those statements; None if there is none."""
@@ -104,10 +110,8 @@ class ArmView:
 
     def questions(self, scorer: Scorer) -> tuple[str, ...]:
         """Return the ids of the questions that were sampled and bounded."""
-        if scorer.name not in self._bounded:
-            drawn = [query.id for query in self.arm.queries if query.id not in self.failures]
-            self._bounded[scorer.name] = tuple(q for q in drawn if self.leakage(scorer, q))
-        return self._bounded[scorer.name]
+        drawn = (query.id for query in self.arm.queries if query.id not in self.failures)
+        return tuple(question for question in drawn if self.leakage(scorer, question))
 
     def per_question(self, scorer: Scorer, /, **wanted: Unpack[Fields]) -> list[Row]:
         """Return for each of those questions its first statement that is wanted, or None."""
@@ -179,7 +183,7 @@ class ArmView:
     @property
     def ledger(self) -> Ledger:
         """How its draws are counted."""
-        return self.arm.ledger
+        return next(iter(self.ledgers.values()))
 
     @property
     def subject(self) -> str:
@@ -369,14 +373,18 @@ class View:
         return tuple(map(make_scorer, self.first.estimates.scorers))
 
     @cached_property
+    def _settings(self) -> Mapping[str, Any]:
+        return _settings_of(self.first)
+
+    @property
     def confidence(self) -> float:
         """The confidence of each bound on leakage."""
-        return _settings_of(self.first)["confidence"]
+        return float(self._settings["confidence"])
 
-    @cached_property
+    @property
     def rho(self) -> float:
         """The weight of the standard deviation in the ED score."""
-        return _settings_of(self.first)["rho"]
+        return float(self._settings["rho"])
 
     @property
     def every(self) -> tuple[ArmView, ...]:
@@ -482,6 +490,8 @@ def read_view(
                 "Run the command that made it again."
             )
         require_same_questions(label, first_label, run, first)
+        if run is first:
+            continue
         wanted = _settings_of(first)
         for kind, have in _settings_of(run).items():
             if have != wanted[kind]:

@@ -63,7 +63,7 @@ class FolderIndex:
         rows = []
         for run in self.runs:
             says = run.verdict.headline if run.verdict else run.note
-            figure = run.verdict and run.verdict.number
+            figure = run.verdict.number if run.verdict else None
             rows.append((run.name, run.state, figure, Cell(says, prose=True)))
         return Table.plain("Runs", columns, rows)
 

@@ -78,7 +78,9 @@ def report(
     for run in opened:
         _ = run.estimates  # whatever cannot be shown changes nothing
     notes: dict[Path, list[str]] = {run.path: [] for run in opened}
-    for run in opened if redact is not None else ():
+    for run in opened:
+        if redact is None:
+            continue
         try:
             run.redact(redact)
         except InputError as error:
@@ -94,10 +96,11 @@ def older_page(run: Run) -> list[str]:
     """Notes on a page with all texts next to the one of a run that leaves them out."""
     if not (run.path / PAGE).exists():
         return []
-    return [
+    note = (
         f"`{run.path / PAGE}` was written before and holds the texts. Remove it before anybody "
         "gets the folder; its completions hold them too."
-    ]
+    )
+    return [note]
 
 
 def write_report(
