@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gc
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -136,7 +137,11 @@ def write_report(
     """
     kept = (run.redacted for run in runs.values())
     amount = max(kept, key=_AMOUNTS.index, default=False) if redact is None else redact
-    write_text(out, render(read_view(runs, redact=amount), title=title, more=more))
+    gc.freeze()  # matplotlib makes many objects; collections need not visit the older ones
+    try:
+        write_text(out, render(read_view(runs, redact=amount), title=title, more=more))
+    finally:
+        gc.unfreeze()
     return out
 
 
