@@ -10,8 +10,8 @@ import pytest
 from commands import Result, done, leakbound, refused
 
 from leakbound.errors import InputError
-from leakbound.reporting import write_report
 from leakbound.reporting.details import unpacked
+from leakbound.reporting.page import write_report
 from leakbound.store import Run
 from leaky import SECRET
 

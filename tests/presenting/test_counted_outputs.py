@@ -18,7 +18,7 @@ from leakbound.presenting.comparing import compare, compare_methods
 from leakbound.presenting.sentences import remarks
 from leakbound.presenting.view import read_view
 from leakbound.reporting.details import unpacked
-from leakbound.reporting.page import report_html
+from leakbound.reporting.page import render
 from leakbound.store import Run
 from leakbound.study import Explore
 from leakbound.testing import FakeEngine
@@ -59,7 +59,7 @@ def test_a_table_names_the_cut_where_it_begins_and_where_draws_are_counted(run: 
     lines = table.note.splitlines()
     assert [line for line in lines if FIRST in line] == [f"target {FIRST}, {COUNTED}"]
     assert "control, 1,032 draws: all complete" in lines
-    html = re.sub("\N{NO-BREAK SPACE}", " ", report_html({"r": run}))
+    html = re.sub("\N{NO-BREAK SPACE}", " ", render(read_view({"r": run})))
     assert COUNTED in html
     assert 2 <= html.count(FIRST) <= 6
 
@@ -148,7 +148,9 @@ def test_a_thought_opens_with_the_place_that_leaks(tmp_path: Path) -> None:
     long = replace(CLEAN, thought=f"{'so ' * 500}it was {SECRET}. {'But ' * 500}")
     short = replace(CLEAN, answer=SECRET, thought="hm")
     run = given_run(tmp_path / "r", {"q0": [(CLEAN, 9), (long, 8), (short, 7)]}, 24)
-    texts = re.findall('<td class="text">(.*?)</td>', unpacked(report_html({"r": run})), re.DOTALL)
+    texts = re.findall(
+        '<td class="text">(.*?)</td>', unpacked(render(read_view({"r": run}))), re.DOTALL
+    )
     greedy, clean, first, second = texts
     assert greedy == clean == "no idea"
     mark = f"<mark>{SECRET}</mark>"
@@ -160,7 +162,7 @@ def test_a_thought_opens_with_the_place_that_leaks(tmp_path: Path) -> None:
     assert len(before + after) < 700
     assert answer == "no idea"
     assert second.endswith(f"<summary>thought, nothing marked</summary>hm</details>{mark}")
-    withheld = unpacked(report_html({"r": run}, redact=True))
+    withheld = unpacked(render(read_view({"r": run}, redact=True)))
     assert set(re.findall('<td class="text">(.*?)</td>', withheld)) == {"<em>withheld</em>"}
 
 

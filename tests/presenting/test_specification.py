@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from leakbound.inputs.variants import NEUTRAL
-from leakbound.presenting.specification import asked, departures, specification
+from leakbound.presenting.specification import departures, specification, wording
 from leakbound.store import (
     ArmKey,
     ArmSpec,
@@ -309,5 +309,5 @@ def test_what_departs_from_the_benchmark_is_said(arm: dict[str, Any], says: list
 )
 def test_only_words_of_a_stress_are_quoted(prefixes: Sequence[str], says: str) -> None:
     queries = tuple(Query(id=p, prompt_id=p, text="Who?", prefix=p) for p in prefixes)
-    words = asked(RECORD, replace(ARM, attack_queries=queries), 0, "opener 1")
+    words = wording(RECORD, replace(ARM, attack_queries=queries), 0, "opener 1")
     assert words == f"each as the stress 'opener 1' puts it{says}"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from canned import CannedEngine
 from leakbound.evaluation import evaluate
-from leakbound.reporting import FolderIndex
+from leakbound.reporting.index import FolderIndex
 from report_runs import saying, who
 
 

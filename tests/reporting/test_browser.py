@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from leakbound.reporting import write_report
+from leakbound.reporting.page import write_report
 from leakbound.store import Run
 from report_runs import browser_lacks
 

@@ -28,8 +28,9 @@ from leakbound.formats.exporting import export
 from leakbound.plotting import figures
 from leakbound.presenting.verdict import Kind
 from leakbound.reporting import index as indexes
-from leakbound.reporting import report, write_index, write_report
 from leakbound.reporting.details import unpacked
+from leakbound.reporting.index import write_index
+from leakbound.reporting.page import report, write_report
 from leakbound.store import Run
 from leakbound.study import Rewritings
 from report_runs import SAID, unfinish, who

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from shelves import fill
 
-from leakbound.reporting import write_index
+from leakbound.reporting.index import write_index
 from report_runs import browser_lacks, unfinish
 
 pytestmark = pytest.mark.browser

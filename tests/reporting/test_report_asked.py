@@ -17,9 +17,9 @@ from leakbound.errors import IncompleteError
 from leakbound.evaluation import evaluate
 from leakbound.presenting.questions import (
     LeakingQuery,
-    found_leakage,
-    how_asked,
     leaking_most,
+    searched_leakage,
+    way_of,
 )
 from leakbound.presenting.table import interval
 from leakbound.presenting.tables import decodings_table, effects_table
@@ -78,14 +78,14 @@ def test_what_a_search_found_is_shown_with_its_fresh_bounds(
     assert len(view.attacks) == len(stored) == 3
     for row, found in zip(view.attacks, stored, strict=True):
         fresh = bound(run, found.query.prompt_id, arm=str(found.arm))
-        assert found_leakage(row, KEYWORD) == fresh
+        assert searched_leakage(row, KEYWORD) == fresh
         assert row[1] == found
         assert found.query.text in page.body
         assert interval(fresh) in page.body.replace("\N{NO-BREAK SPACE}", " ")
         changed = bool(found.query.prefix or found.shots or found.query.source != "original")
-        assert (how_asked(*row) == f"own words, {found.decoding.name}") == (not changed)
-        assert found.query.prefix in how_asked(*row)
-        assert how_asked(*row) in page.body
+        assert (way_of(*row) == f"own words, {found.decoding.name}") == (not changed)
+        assert found.query.prefix in way_of(*row)
+        assert way_of(*row) in page.body
     assert any(found.query.prefix for found in stored)
 
 

@@ -29,9 +29,8 @@ from leakbound.presenting.sentences import MOST_ASKED, MOST_CHARACTERS
 from leakbound.presenting.table import Table, interval
 from leakbound.presenting.verdict import verdicts
 from leakbound.presenting.view import View, read_view
-from leakbound.reporting import picture, write_report
 from leakbound.reporting.details import unpacked
-from leakbound.reporting.page import render
+from leakbound.reporting.page import picture, render, write_report
 from leakbound.store import Run
 from leakbound.text.shown import visible
 

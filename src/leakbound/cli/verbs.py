@@ -143,7 +143,7 @@ def report(runs: tuple[Path, ...], out: Path | None, redact: Any, as_json: bool)
         leakbound report runs
         leakbound report runs/npo runs/entropy --out both.html
     """
-    from leakbound.reporting import report as verb
+    from leakbound.reporting.page import report as verb
     from leakbound.store import Run
     from leakbound.store.record import FILE
 
@@ -165,7 +165,7 @@ def report(runs: tuple[Path, ...], out: Path | None, redact: Any, as_json: bool)
 
 def _report_folder(folder: Path, out: Path | None, redact: Any, as_json: bool) -> None:
     """Write the index of a folder of runs, and print a row for each of them."""
-    from leakbound.reporting import write_index
+    from leakbound.reporting.index import write_index
 
     if out is not None:
         raise InputError(
@@ -335,7 +335,7 @@ def report_on(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
 
     A run in which no question could be sampled has nothing to report, nor has a slice of a study.
     """
-    from leakbound.reporting import older_page, page_of, write_report
+    from leakbound.reporting.page import older_page, page_of, write_report
 
     if part := run.record.slice:
         if as_json:

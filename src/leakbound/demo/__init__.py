@@ -28,7 +28,7 @@ from leakbound.engines import Prompting, open_engine
 from leakbound.evaluation import Table, evaluate
 from leakbound.presenting.sentences import mean_of
 from leakbound.presenting.table import interval
-from leakbound.reporting import write_report
+from leakbound.reporting.page import write_report
 from leakbound.scorers import make_scorer
 from leakbound.scoring.score import slug
 from leakbound.stats import Rows, bound, percent

@@ -42,13 +42,9 @@ _HANDLE, _LINE = 0.42, 0.115  # inches that the line of a legend takes, and a li
 _NO_XML = re.compile("[\ud800-\udfff\ufffe\uffff]")
 _SMALL, _GAP = 6.5, 9.0  # points of a small text, pixels between two tick labels
 HOLLOW: dict[str, Any] = {
-    "linestyle": "none",
-    "marker": "o",
-    "markerfacecolor": "none",
-    "markeredgecolor": BLACK,
-    "markeredgewidth": 0.7,
-    "markersize": 3.6,
-}
+    "linestyle": "none", "marker": "o", "markersize": 3.6,
+    "markerfacecolor": "none", "markeredgecolor": BLACK, "markeredgewidth": 0.7,
+}  # fmt: skip
 """Marks of greedy answers and of naive estimates."""
 
 
@@ -120,24 +116,23 @@ class Canvas:
             self.rise(axes, reach if apart else common)
         if len(panels) > 1:
             pairs = zip(names, own, strict=True)
-            self.titles(
-                panels, [f"{_name(name)} (own\u00a0scale)" * o or name for name, o in pairs]
-            )
+            texts = [f"{_name(name)} (own\u00a0scale)" if o else name for name, o in pairs]
+            self.titles(panels, texts)
 
     def titles(self, panels: Sequence[Axes], texts: Sequence[str]) -> None:
         """Write a text above each panel's left end, in as many lines as it needs."""
         folded = [self.folded(text, self.panel - 0.1) for text in texts]
+        at: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
         for axes, text in zip(panels, folded, strict=True):
             axes.annotate(
                 text,
                 (0, 1),
                 (0, 4),
-                xycoords="axes fraction",
-                textcoords="offset points",
                 ha="left",
                 va="bottom",
                 fontsize=_SMALL,
                 annotation_clip=False,
+                **at,
             )
         self._grow(self._down * _LINE * max(text.count("\n") + 1 for text in folded))
 
@@ -187,11 +182,7 @@ class Canvas:
             axes.plot(*zip(*known, strict=True), clip_on=False, **how)
 
     def line(
-        self,
-        axes: Axes,
-        rows: Sequence[ChartRow],
-        at: Sequence[float] | None = None,
-        end: str = "value",
+        self, axes: Axes, rows: Sequence[ChartRow], at: Sequence[float] = (), end: str = "value"
     ) -> None:
         """Join a model's estimates, each with the model's mark, or one end of its bounds."""
         pen = self.series[rows[0].model]
@@ -215,14 +206,8 @@ class Canvas:
     ) -> None:
         """Draw estimates as short horizontal lines, in one path."""
         x = [end for place in at for end in (place - half, place + half, math.nan)]
-        self.points(
-            axes,
-            x,
-            [value for value in values for _ in range(3)],
-            color=BLACK,
-            linewidth=0.8,
-            zorder=3,
-        )
+        y = [value for value in values for _ in range(3)]
+        self.points(axes, x, y, color=BLACK, linewidth=0.8, zorder=3)
 
     def band(self, axes: Axes, rows: Sequence[ChartRow]) -> None:
         """Draw the bounds of a model at these places as a shaded band."""
@@ -262,10 +247,9 @@ class Canvas:
         entries |= self._legend
         pixels = self.figure.dpi
         texts = [self.folded(text, self.width - _HANDLE - 0.2) for text in entries]
+        lines, place = list(entries.values()), "outside upper center"
         for columns in range(min(len(entries), MANY), 0, -1):
-            legend = self.figure.legend(
-                list(entries.values()), texts, loc="outside upper center", ncols=columns
-            )
+            legend = self.figure.legend(lines, texts, loc=place, ncols=columns)
             box = legend.get_window_extent()
             if columns == 1 or box.width <= pixels * (self.width - 0.05):
                 self._grow(box.height / pixels)

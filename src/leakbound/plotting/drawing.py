@@ -75,15 +75,8 @@ def _ranked(
         for name, (width, alpha) in bars.items():
             colour = GREY if name == CONTROL else canvas.series[model].colour
             at, own = groups.get(name, ((), ()))
-            canvas.bars(
-                axes,
-                at,
-                own,
-                color=colour,
-                alpha=alpha,
-                linewidth=max(width * room, 0.3),
-                zorder=1 if name == CONTROL else 2,
-            )
+            how = {"color": colour, "alpha": alpha, "linewidth": max(width * room, 0.3)}
+            canvas.bars(axes, at, own, zorder=1 if name == CONTROL else 2, **how)
         at, own = groups.get("mean", groups.get(name, ((), ())))
         canvas.ticks(axes, at, [row.value for row in own], _TICK)
         at, own = groups.get(GREEDY, ((), ()))
@@ -120,21 +113,15 @@ def _differences(rows: Sequence[ChartRow], canvas: Canvas) -> None:
             at = [float(questions.index(row) + 1) for row in own]
             colour, mark = _MOVED[moved]
             canvas.bars(axes, at, own, color=colour, linewidth=width, alpha=0.5)
-            canvas.points(
-                axes,
-                at,
-                [row.value for row in own],
-                linestyle="none",
-                marker=mark,
-                color=colour,
-                markersize=min(5.0, max(2.0, 2 * width)),
-            )
-            canvas.tell(moved, color=colour, marker=mark, linewidth=2, markersize=4)
+            how = {"color": colour, "marker": mark}
+            size = min(5.0, max(2.0, 2 * width))
+            values = [row.value for row in own]
+            canvas.points(axes, at, values, linestyle="none", markersize=size, **how)
+            canvas.tell(moved, linewidth=2, markersize=4, **how)
         ends = 0.5, len(questions) + 0.5
         for row in mine[len(questions) :]:
-            axes.fill_between(
-                ends, row.lower or 0.0, row.upper or 0.0, color=BLACK, alpha=0.12, lw=0
-            )
+            lower, upper = row.lower or 0.0, row.upper or 0.0
+            axes.fill_between(ends, lower, upper, color=BLACK, alpha=0.12, lw=0)
             canvas.points(axes, ends, [row.value] * 2, **_DASHED)
             canvas.tell("mean", **_DASHED)
         axes.set_xlim(*ends)
@@ -150,9 +137,8 @@ def _histogram(rows: Sequence[ChartRow], canvas: Canvas) -> None:
         bins = [row for row in mine if row.x is not None]
         shares = [row.value or 0.0 for row in bins]
         colour = canvas.series[model].colour
-        axes.bar(
-            places(bins), shares, 1 / BINS, align="edge", color=colour, alpha=0.75, linewidth=0
-        )
+        how: dict[str, Any] = {"color": colour, "alpha": 0.75, "linewidth": 0}
+        axes.bar(places(bins), shares, 1 / BINS, align="edge", **how)
         for row in mine[len(bins) :]:
             if row.quantity == GREEDY:
                 axes.axvline(row.value or 0.0, **_DASHED)
@@ -202,15 +188,9 @@ def _utility(rows: Sequence[ChartRow], canvas: Canvas) -> None:
         canvas.points(axes, at, [row.value], zorder=3, **how)
         canvas.tell(row.model, **how)
     if len(front) > 1:
-        axes.step(
-            places(front),
-            [row.value or 0.0 for row in front],
-            where="pre",
-            zorder=1,
-            color=BLACK,
-            **_DOTTED,
-        )
-        canvas.tell(FRONT, color=BLACK, **_DOTTED)
+        how, values = {"color": BLACK, **_DOTTED}, [row.value or 0.0 for row in front]
+        axes.step(places(front), values, where="pre", zorder=1, **how)
+        canvas.tell(FRONT, **how)
     canvas.tell_bounds(points, color=BLACK, **_CAPPED)
     canvas.rise(axes)
     axes.margins(x=0.08)
@@ -255,14 +235,8 @@ def _curves(
                 known = any(row.value is not None for row in mine)  # else only bounds are known
                 canvas.line(axes, mine, end="value" if known else "lower")
             elif max(row.lower or 0.0 for row in mine) > _SHOWN:
-                canvas.points(
-                    axes,
-                    places(mine),
-                    [row.lower for row in mine],
-                    zorder=2,
-                    color=canvas.series[model].colour,
-                    **_DOTTED,
-                )
+                lower, colour = [row.lower for row in mine], canvas.series[model].colour
+                canvas.points(axes, places(mine), lower, zorder=2, color=colour, **_DOTTED)
                 canvas.tell(PROVED, color=BLACK, **_DOTTED)
         name = group if group == own[0].quantity else f"{own[0].quantity}, {group}"
         axes.set_ylabel(canvas.folded(name, _HIGH))
@@ -284,15 +258,8 @@ def _grid(rows: Sequence[ChartRow], canvas: Canvas) -> None:
     for axes, own in zip(panels, maps.values(), strict=True):
         for row in own:
             x, y = tops.index(row.x or 0.0) + 0.5, heats.index(row.group) + 0.5
-            axes.bar(
-                x,
-                0.96,
-                0.96,
-                y - 0.48,
-                color=COLOURS[0],
-                linewidth=0,
-                alpha=_DARK * (row.value or 0.0) / highest,
-            )
+            alpha = _DARK * (row.value or 0.0) / highest
+            axes.bar(x, 0.96, 0.96, y - 0.48, color=COLOURS[0], linewidth=0, alpha=alpha)
             value = "" if row.value is None else number(row.value)
             axes.text(x, y + 0.1, value, ha="center", va="bottom", fontsize=6.5 if wide else 5.2)
             lower, upper = below(row.lower or 0.0), above(row.upper or 0.0)
@@ -342,18 +309,11 @@ def _confidence(rows: Sequence[ChartRow], canvas: Canvas) -> None:
                 [math.fsum(getattr(row, of) for row in part) / len(part) for part in parts]
                 for of in ("x", "value")
             )
-            axes.plot(
-                x,
-                y,
-                color=pen.colour,
-                linestyle=dash,
-                linewidth=0.9,
-                marker=pen.mark,
-                markersize=2.6,
-                markevery=max(1, len(x) // 6),
-            )
-            canvas.tell(model, color=pen.colour, marker=pen.mark, linestyle="none")
-            canvas.tell(f"{split} set", color=BLACK, linestyle=dash, linewidth=0.9)
+            how: dict[str, Any] = {"color": pen.colour, "marker": pen.mark}
+            line: dict[str, Any] = {"linestyle": dash, "linewidth": 0.9}
+            axes.plot(x, y, markersize=2.6, markevery=max(1, len(x) // 6), **how, **line)
+            canvas.tell(model, linestyle="none", **how)
+            canvas.tell(f"{split} set", color=BLACK, **line)
         axes.set_ylabel(_TRAINED[kind])
         least = min(row.value or 0.0 for row in own)
         axes.set_ylim(bottom=math.floor(10 * least) / 10 if kind == "probability" else 0)

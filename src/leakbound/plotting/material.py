@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from leakbound.errors import InputError, LeakboundError
-from leakbound.presenting.draws import DrawnScores, ScoredDraws
+from leakbound.presenting.draws import DrawnScores, drawn_scores
 from leakbound.presenting.sentences import quantity
-from leakbound.presenting.summary import metrics_of
 from leakbound.presenting.table import Bound
 from leakbound.presenting.view import ArmView, View
 from leakbound.registry import suggestion
@@ -52,10 +51,9 @@ class ChartRow:
     x: float | None = None
 
 
-Stated = tuple[float | None, float, float, float | None]
-
-
-def stated(bound: Bound, confidence: float | None = None) -> Stated:
+def stated(
+    bound: Bound, confidence: float | None = None
+) -> tuple[float | None, float, float, float | None]:
     """Return value, lower and upper of an estimate, and its confidence or the one given."""
     if confidence is None and isinstance(bound, EstimateRow):
         confidence = bound.confidence
@@ -90,12 +88,11 @@ class Chart:
 
     def csv(self, rows: Sequence[ChartRow], shown: Callable[[str], str] = str) -> str:
         """Return the rows as CSV; `shown` prepares texts, numbers are not rounded."""
-
-        def cell(value: str | float | None) -> str | float | None:
-            return shown(value) if isinstance(value, str) else value
-
         names = {column.partition("=")[0]: column.split("=")[-1] for column in self.columns.split()}
-        return csv_of([{n: cell(getattr(row, f)) for n, f in names.items()} for row in rows])
+        values = [{name: getattr(row, field) for name, field in names.items()} for row in rows]
+        return csv_of([
+            {n: shown(v) if isinstance(v, str) else v for n, v in row.items()} for row in values
+        ])  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -126,12 +123,12 @@ class Material:
     def scorer(self) -> Scorer:
         """The scorer to show; InputError for one that the runs do not have."""
         by_name = {scorer.name: scorer for scorer in self.view.scorers}
-        if self.wanted_scorer is not None and self.wanted_scorer not in by_name:
+        name = self.view.scorers[0].name if self.wanted_scorer is None else self.wanted_scorer
+        if name not in by_name:
             raise InputError(
-                f"the runs have no scores of `--scorer {self.wanted_scorer}`. "
-                f"{suggestion(self.wanted_scorer, by_name)}"
+                f"the runs have no scores of `--scorer {name}`. {suggestion(name, by_name)}"
             )
-        return by_name[self.wanted_scorer or self.view.scorers[0].name]
+        return by_name[name]
 
     @property
     def quantity(self) -> str:
@@ -144,50 +141,45 @@ class Material:
 
         Without a name it is chosen by its leakage: it shows a tail and represents no other.
         """
-        ids = [question.id for question in self.view.questions]
-        if self.wanted_question is not None:
-            if self.wanted_question not in ids:
+        ids, wanted = [question.id for question in self.view.questions], self.wanted_question
+        if wanted is not None:
+            if wanted not in ids:
                 raise InputError(
-                    f"the runs have no `--question {self.wanted_question}`. "
-                    f"{suggestion(self.wanted_question, ids)}"
+                    f"the runs have no `--question {wanted}`. {suggestion(wanted, ids)}"
                 )
-            return self.wanted_question
+            return wanted
         for model in (*self.view.targets, *self.view.models):
             rows = {q: row for q in ids if (row := model.leakage(self.scorer, q))}
             if rows:
                 return max(rows, key=lambda q: rows[q].lower)
         raise LackingError("no question could be sampled")
 
-    def draws(self, model: ArmView) -> ScoredDraws:
-        """Return a model's draws as the scorer scores them."""
-        return ScoredDraws(model.arm, self.scorer)
-
     @cached_property
     def scores(self) -> Mapping[str, Mapping[str, DrawnScores]]:
         """The scores of every model's draws, by label and question."""
-        return {model.label: self.draws(model).of_questions() for model in self.view.models}
+        return {model.label: drawn_scores(model.arm, self.scorer) for model in self.view.models}
 
-    def metrics(self, model: ArmView) -> Mapping[str, float]:
-        """Return utility and memorisation of a model, if they were measured."""
-        return metrics_of(model.run, model.key.model)
+    def greedy(self, model: ArmView) -> dict[str, float]:
+        """Return the scores of the greedy answers to the questions that were sampled."""
+        rows = model.greedy(self.scorer)
+        scores = {question: rows.get(question) for question in model.questions(self.scorer)}
+        return {q: row.value for q, row in scores.items() if row and row.value is not None}
 
     @cached_property
     def labels(self) -> list[tuple[str, bool]]:
         """Every model and whether it is a control; trained models without a run come last."""
         models = self.runs.models if self.runs else ()
-        shown = [(model.label, model.is_control) for model in models]
-        labels = {label for label, _ in shown}
-        return [*shown, *((name, False) for name in self.names.values() if name not in labels)]
+        shown = {model.label: model.is_control for model in models}
+        return list((shown | {n: False for n in self.names.values() if n not in shown}).items())
 
     @cached_property
     def names(self) -> Mapping[str, str]:
         """The name of each trained model: the label of its run, where exactly one run has it."""
-        by_path: dict[Path, list[str]] = {}
-        for model in self.runs.models if self.runs else ():
-            by_path.setdefault(Path(model.facts.get("model", "")).resolve(), []).append(model.label)
+        models = self.runs.models if self.runs else ()
+        folders = [(Path(model.facts.get("model", "")).resolve(), model.label) for model in models]
         names = {}
         for label, trained in self.trained.items():
-            labels = by_path.get(trained.path.resolve(), [])
+            labels = [name for path, name in folders if path == trained.path.resolve()]
             names[label] = labels[0] if len(labels) == 1 else label
         return names
 

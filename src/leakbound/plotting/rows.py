@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from leakbound.bounding.rows import STANDARD_K
 from leakbound.plotting.material import Chart, ChartRow, Material, stated
 from leakbound.presenting.compared import front, moved
-from leakbound.presenting.draws import known_at_k
+from leakbound.presenting.draws import FAR, growing, known_at_k, repeated
 from leakbound.presenting.sentences import mean_of, means_by, values_of
+from leakbound.presenting.summary import metrics_of
 from leakbound.presenting.table import Interval
 from leakbound.presenting.view import ArmView
 from leakbound.stats.about import Quantity
@@ -51,13 +52,6 @@ def chart(name: str, paper: str, needs: str, columns: str) -> Callable[[Rows], R
     return register
 
 
-def greedy_scores(model: ArmView, material: Material) -> dict[str, float]:
-    """Return the scores of the greedy answers to the questions that were sampled."""
-    rows = model.greedy(material.scorer)
-    scores = {question: rows.get(question) for question in model.questions(material.scorer)}
-    return {q: row.value for q, row in scores.items() if row and row.value is not None}
-
-
 @chart(
     "questions",
     "Scholten et al. Fig. 3a; Fig. 6 right",
@@ -66,21 +60,16 @@ def greedy_scores(model: ArmView, material: Material) -> dict[str, float]:
 )
 def _questions(material: Material) -> Iterator[ChartRow]:
     """Every question's leakage with its bounds, sorted, with its greedy answer."""
+    scorer, ids = material.scorer, [question.id for question in material.view.questions]
     for model in material.view.targets:
-        control, greedy = material.view.control_of(model), greedy_scores(model, material)
-        mine = []
-        for question in material.view.questions:
-            leakage = model.leakage(material.scorer, question.id)
-            if leakage is None:
-                continue
-            rows = [ChartRow(model.label, material.quantity, *stated(leakage), question.id)]
-            if control and (other := control.leakage(material.scorer, question.id)):
-                rows.append(ChartRow(model.label, CONTROL, *stated(other), question.id))
-            if (score := greedy.get(question.id)) is not None:
-                rows.append(ChartRow(model.label, GREEDY, score, question=question.id))
-            mine.append(rows)
-        for rows in sorted(mine, key=lambda rows: (rows[0].value or 0.0, rows[0].upper)):
-            yield from rows
+        control, greedy = material.view.control_of(model), material.greedy(model)
+        leakage = {q: row for q in ids if (row := model.leakage(scorer, q))}
+        for q in sorted(leakage, key=lambda q: (leakage[q].value or 0.0, leakage[q].upper)):
+            yield ChartRow(model.label, material.quantity, *stated(leakage[q]), q)
+            if control and (other := control.leakage(scorer, q)):
+                yield ChartRow(model.label, CONTROL, *stated(other), q)
+            if q in greedy:
+                yield ChartRow(model.label, GREEDY, greedy[q], question=q)
 
 
 @chart(
@@ -98,7 +87,7 @@ def _histogram(material: Material) -> Iterator[ChartRow]:
             for left, share in zip(edges, drawn.histogram(edges), strict=False):
                 yield ChartRow(model.label, "draws", share, question=at, x=left)
             yield ChartRow(model.label, "mean", drawn.mean, question=at)
-            if at in (greedy := greedy_scores(model, material)):
+            if at in (greedy := material.greedy(model)):
                 yield ChartRow(model.label, GREEDY, greedy[at], question=at)
 
 
@@ -115,7 +104,7 @@ def _tail(material: Material) -> Iterator[ChartRow]:
 def _answers(material: Material) -> Iterator[ChartRow]:
     """Every question's draws as quantiles, with its greedy answer."""
     for model in material.view.targets if not material.scorer.binary else ():
-        drawn, greedy = material.scores[model.label], greedy_scores(model, material)
+        drawn, greedy = material.scores[model.label], material.greedy(model)
         for question in sorted(drawn, key=lambda q: (drawn[q].mean, q)):
             p5, p25, median, p75, p95 = drawn[question].quantiles(QUANTILES)
             yield ChartRow(model.label, MOST, median, p5, p95, question=question)
@@ -136,12 +125,11 @@ def _moments(material: Material) -> Iterator[ChartRow]:
 
     The worst question's ED is at most the largest upper bound of any question.
     """
-    ed = f"mean + {material.view.rho:g} sd (ED)"
+    ed, scorer = f"mean + {material.view.rho:g} sd (ED)", material.scorer
     for model in material.view.models:
-        scorer, number = material.scorer, len(model.questions(material.scorer))
-        greedy = [*greedy_scores(model, material).values()]
-        spread = [row for row in model.per_question(scorer, quantity=ED) if row is not None]
-        values = values_of(spread)
+        greedy = [*material.greedy(model).values()]
+        spread = list(filter(None, model.per_question(scorer, quantity=ED)))
+        values, number = values_of(spread), len(model.questions(scorer))
         if mean := model.leakage(scorer, scope="mean"):
             yield ChartRow(model.label, material.quantity, *stated(mean), group=MEAN)
         if greedy and len(greedy) == number:
@@ -180,17 +168,16 @@ def _spread(material: Material) -> Iterator[ChartRow]:
 )
 def _utility(material: Material) -> list[ChartRow]:
     """Mean leakage against utility, a point per model, with bounds; the front of the targets."""
-    by_model = {model.label: material.metrics(model) for model in material.view.models}
-    measured = {label: metrics for label, metrics in by_model.items() if metrics}
-    common = [name for name in UTILITIES if measured and all(name in m for m in measured.values())]
-    telling = [name for name in common if len({m[name] for m in measured.values()}) > 1]
+    models = material.view.models
+    measured = [(m, own) for m in models if (own := metrics_of(m.run, m.key.model))]
+    common = [name for name in UTILITIES if measured and all(name in own for _, own in measured)]
+    telling = [name for name in common if len({own[name] for _, own in measured}) > 1]
     rows, targets = [], []
     for metric in (telling or common)[:1]:
-        for model in material.view.models:
-            mean = model.leakage(material.scorer, scope="mean")
-            if model.label in measured and mean is not None:
-                at = measured[model.label][metric]
-                row = ChartRow(model.label, material.quantity, *stated(mean), group=metric, x=at)
+        for model, own in measured:
+            if mean := model.leakage(material.scorer, scope="mean"):
+                bounds = stated(mean)
+                row = ChartRow(model.label, material.quantity, *bounds, "", metric, own[metric])
                 rows.append(row)
                 targets += [] if model.is_control else [row]
     return [*rows, *front_of(targets)] if len(rows) > 1 else []
@@ -214,7 +201,7 @@ def _convergence(material: Material) -> Iterator[ChartRow]:
     """Mean and standard deviation of one question against the number of draws, with bounds."""
     at, sure = material.question, material.view.confidence
     for model in material.view.models:
-        for n, bounds in material.draws(model).growing(at, sure).items():
+        for n, bounds in growing(model.arm, material.scorer, at, sure).items():
             for quantity, bound in zip((material.quantity, DEVIATION), bounds, strict=True):
                 yield ChartRow(model.label, quantity, *stated(bound, sure), at, quantity, n)
 
@@ -231,44 +218,39 @@ def _leak_at_k(material: Material) -> Iterator[ChartRow]:
     There is no band where n was not fixed, or where blocks of k draws are too few. Single texts of
     known probability prove a lower bound, given their margin.
     """
-    sure = material.view.confidence
+    sure, scorer = material.view.confidence, material.scorer
     for model in material.view.models:
-        scorer, number = material.scorer, len(model.questions(material.scorer))
+        number = len(model.questions(scorer))
         whole = number == len(material.view.questions)
-        bounds = material.draws(model).repeated(sure) if whole else {}
+        bounds = repeated(model.arm, scorer, sure) if whole else {}
         for k in STANDARD_K:
             at: Fields = {"quantity": "leak@k", "parameter": k}
-            rows = [row for row in model.per_question(scorer, **at) if row]
+            rows = list(filter(None, model.per_question(scorer, **at)))
             value = mean_of(rows) if len(rows) == number else None
             bound = bounds.get(k)
             if bound is None and rows and all(row.confidence == 1 for row in rows):
-                ends = [
-                    sum(getattr(row, end) for row in rows) / len(rows) for end in ("lower", "upper")
-                ]
-                bound = Interval(value, *ends)  # exact for every question: so for their mean
+                lower = sum(row.lower for row in rows) / len(rows)
+                upper = sum(row.upper for row in rows) / len(rows)
+                bound = Interval(value, lower, upper)  # exact for every question: so for their mean
             if bound is not None:
-                yield ChartRow(
-                    model.label, "leak@k", value, bound.lower, bound.upper, sure, group=MEAN, x=k
-                )
+                ends = (value, bound.lower, bound.upper, sure)
+                yield ChartRow(model.label, "leak@k", *ends, group=MEAN, x=k)
             elif value is not None:
                 yield ChartRow(model.label, "leak@k", value, group=MEAN, x=k)
-            proofs = [
-                row.lower for row in model.per_question(scorer, **at | Fields(proved=True)) if row
-            ]
-            if proofs and (value, bound) != (None, None):
-                yield ChartRow(model.label, PROVED, lower=sum(proofs) / number, group=MEAN, x=k)
+            proofs = model.per_question(scorer, **at | Fields(proved=True))
+            known = [row.lower for row in proofs if row]
+            if known and (value, bound) != (None, None):
+                yield ChartRow(model.label, PROVED, lower=sum(known) / number, group=MEAN, x=k)
 
 
 @chart("naive", "Leak@k, naive estimate", "a run of fixed n", "model quantity k=x value")
 def _naive(material: Material) -> Iterator[ChartRow]:
     """The unbiased estimate of leak@k, mean over the questions, and the naive worst of k."""
+    kinds: dict[Quantity, str] = {"leak@k": "leak@k", "worst of k": NAIVE}
     for model in material.view.models:
-        for quantity, values in (
-            ("leak@k", means_by(model, material.scorer, "leak@k")),
-            (NAIVE, means_by(model, material.scorer, "worst of k")),
-        ):
-            for k in sorted(values):
-                yield ChartRow(model.label, quantity, values[k], group=MEAN, x=int(k))
+        for quantity, name in kinds.items():
+            for k, value in means_by(model, material.scorer, quantity).items():
+                yield ChartRow(model.label, name, value, group=MEAN, x=int(k))
 
 
 @chart(
@@ -282,11 +264,11 @@ def _far(material: Material) -> Iterator[ChartRow]:
     for model in material.view.targets:
         for scope, points in known_at_k(model, material.scorer).items():
             group = MEAN if scope == "mean" else WORST
-            for at in points[::-3][::-1]:  # the last among them
-                bounds = None, at.lower, at.upper, material.view.confidence
-                yield ChartRow(model.label, "leak@k", *bounds, group=group, x=at.k)
-                if points[-1].proved:
-                    yield ChartRow(model.label, PROVED, lower=at.proved, group=group, x=at.k)
+            for k, (proved, lower, upper) in list(zip(FAR, points, strict=True))[::-3][::-1]:
+                bounds = None, lower, upper, material.view.confidence
+                yield ChartRow(model.label, "leak@k", *bounds, group=group, x=k)
+                if points[-1][0]:
+                    yield ChartRow(model.label, PROVED, lower=proved, group=group, x=k)
 
 
 @chart(
@@ -314,32 +296,27 @@ def _grid(material: Material) -> Iterator[ChartRow]:
 )
 def _temperature(material: Material) -> list[ChartRow]:
     """Mean leakage and deviation against the softmax temperature."""
-    lines: dict[tuple[str, str], list[ArmView]] = {}
+    scorer, lines = material.scorer, dict[tuple[str, str], dict[float, list[ArmView]]]()
     for model in material.view.models:
         decoding = model.arm.decoding
         if decoding.adaptive_temperature is None and "temperature" not in decoding.unknown:
             cut = f"top-p {decoding.top_p:g}" + (f", k {decoding.top_k}" if decoding.top_k else "")
             name = f"{model.run_label} control" if model.key.is_control else model.run_label
-            lines.setdefault((name, cut), []).append(model)
-    lines = {
-        at: models
-        for at, models in lines.items()
-        if len({model.arm.decoding.temperature for model in models}) > 1
-    }
+            models = lines.setdefault((name, cut), {})
+            models.setdefault(decoding.temperature, []).append(model)
+    lines = {line: models for line, models in lines.items() if len(models) > 1}
     several = len({name for name, _ in lines}) > 1
     rows = []
-    for (name, cut), models in lines.items():
+    for (name, cut), settings in lines.items():
         line = f"{name}, {cut}" if several else cut
-        for model in models:
-            at = model.arm.decoding.temperature
-            if mean := model.leakage(material.scorer, scope="mean"):
-                rows.append(
-                    ChartRow(line, material.quantity, *stated(mean), "", material.quantity, at)
-                )
-            spread = model.first(material.scorer, quantity=DEVIATION, scope="mean")
+        for at, model in ((at, model) for at, models in settings.items() for model in models):
+            if mean := model.leakage(scorer, scope="mean"):
+                quantity = material.quantity
+                rows.append(ChartRow(line, quantity, *stated(mean), "", quantity, at))
+            spread = model.first(scorer, quantity=DEVIATION, scope="mean")
             if spread is not None and spread.value is not None:
                 rows.append(ChartRow(line, DEVIATION, *stated(spread), "", DEVIATION, at))
-            elif value := mean_of(model.per_question(material.scorer, quantity=DEVIATION)):
+            elif value := mean_of(model.per_question(scorer, quantity=DEVIATION)):
                 rows.append(ChartRow(line, DEVIATION, value, group=DEVIATION, x=at))
     return sorted(rows, key=lambda row: (row.group == DEVIATION, row.model, row.x))
 

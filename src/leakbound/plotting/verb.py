@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import methodcaller
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from leakbound.errors import InputError, needing
 from leakbound.plotting.material import Chart, ChartRow, LackingError, Material
@@ -73,12 +73,13 @@ def figures(
             width, two folders of one name, no figure that can be drawn, or no matplotlib.
         MixError: runs that do not stand side by side.
     """
-    chosen = _chosen(only)
     if not formats:
         raise InputError("no format was given. Name at least one.")
-    for form in formats:
-        if form not in FORMATS:
-            raise InputError(f"there is no format {form!r}. {suggestion(form, FORMATS)}")
+    for kind, names, known in (("figure", only, [*KINDS]), ("format", formats, FORMATS)):
+        for name in names:
+            if name not in known:
+                raise InputError(f"there is no {kind} {name!r}. {suggestion(name, known)}")
+    chosen = {name: kind for name, kind in KINDS.items() if not only or name in only}
     inches = _inches(width)
     with needing("drawing figures", "figures"):
         from leakbound.plotting import canvas
@@ -144,13 +145,6 @@ def _inches(width: float | str) -> float:
     return inches
 
 
-def _chosen(only: Sequence[str]) -> Mapping[str, Chart]:
-    for name in only:
-        if name not in KINDS:
-            raise InputError(f"there is no figure {name!r}. {suggestion(name, KINDS)}")
-    return {name: kind for name, kind in KINDS.items() if not only or name in only}
-
-
 def _rows(
     kinds: Mapping[str, Chart], material: Material
 ) -> tuple[dict[str, Sequence[ChartRow]], dict[str, str]]:
@@ -177,11 +171,10 @@ def _material(
     trained: dict[str, TrainedFolder] = {}
     for source in sources:
         path = source.path if isinstance(source, Run) else Path(source)
-        name = path.resolve().name
-        into: dict[str, Any] = trained if not isinstance(source, Run) and is_trained(path) else runs
-        if name in into:
+        name, training = path.resolve().name, not isinstance(source, Run) and is_trained(path)
+        if name in (trained if training else runs):
             raise InputError(f"two folders are called {name!r}. Rename one.")
-        if into is trained:
+        if training:
             trained[name] = read_trained(path)
         else:
             runs[name] = source if isinstance(source, Run) else Run.open(path)

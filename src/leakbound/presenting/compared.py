@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Unpack
 
 from leakbound.presenting.sentences import MOST_NAME, clipped, counted, quantity
-from leakbound.presenting.table import (
-    Cell,
-    Table,
-    bound_cell,
-    count_cell,
-    interval,
-    number_cell,
-    table_of,
-    written,
-)
+from leakbound.presenting.table import Cell, Shown, Table, interval, written
 from leakbound.stats import percent
+from leakbound.stats.about import Beyond, Scope
 from leakbound.store import ALL, EstimateRow, Estimates
 from leakbound.store.estimates import Fields
 from leakbound.text.counting import Ledger
@@ -103,11 +95,11 @@ def _counts(directions: Sequence[Moved]) -> str:
     """How many questions are shown to have moved; the rest may have, unseen."""
     total = len(directions)
     counts = {which: directions.count(which) for which in ("rose", "fell")}
-    shown = [f"{count:,} {which}" for which, count in counts.items() if count]
     for which, count in counts.items():
         if count == total:
             every = {1: "the one question", 2: "both questions"}
             return f"{every.get(total, f'all {total:,} questions')} {which}"
+    shown = [f"{count:,} {which}" for which, count in counts.items() if count]
     if not shown:
         none = "the one question is not" if total == 1 else f"none of {total:,} questions is"
         return f"{none} shown to rise or fall"
@@ -217,16 +209,16 @@ class Comparison:
     def rows(self) -> Iterator[dict[str, Json]]:
         """Every difference as one flat row, for other tools."""
         for scorer in self.scorers:
-            verdicts = {verdict.model: verdict.sentence for verdict in self.under(scorer)}
-            for label, rows in self.differences(scorer).items():
-                fixed = {"scorer": scorer.name, "model": label, "baseline": self.baseline}
+            differences = self.differences(scorer).values()
+            for verdict, rows in zip(self.under(scorer), differences, strict=True):
+                fixed = {"scorer": scorer.name, "model": verdict.model, "baseline": self.baseline}
                 mean = next((row for row in rows if row.query_id is ALL), None)
-                whole = {**fixed, "scope": "mean", "question": None, "asked": None}
-                yield {**whole, "verdict": verdicts[label], **_figures(mean)}
+                of = {**fixed, "scope": "mean", "question": None, "asked": None}
+                yield {**of, "verdict": verdict.sentence, **_figures(mean)}
                 for row in rows:
-                    if (query_id := row.query_id) is not ALL:
-                        text = self.questions.get(query_id)
-                        of = {**fixed, "scope": "question", "question": query_id, "asked": text}
+                    if (question := row.query_id) is not ALL:
+                        text = self.questions.get(question)
+                        of = {**fixed, "scope": "question", "question": question, "asked": text}
                         yield {**of, "verdict": moved(row), **_figures(row)}
 
     def written(self, form: Form) -> str:
@@ -284,44 +276,31 @@ class Comparison:
 
         On average, or at its `worst` question.
         """
-        row = self.leakage(
-            label,
-            scorer,
-            scope="worst question" if worst else "mean",
-            beyond="control" if self.against_control(scorer) else None,
-        )
-        return None if row is None else row.upper
+        scope: Scope = "worst question" if worst else "mean"
+        beyond: Beyond | None = "control" if self.against_control(scorer) else None
+        row = self.leakage(label, scorer, scope=scope, beyond=beyond)
+        return row.upper if row else None
 
     def _differences(self, scorer: Scorer) -> Table:
-        def furthest(rows: Estimates, which: Moved) -> Cell:
-            """The question that is shown to have moved most, by its bound; a dash for none."""
-            shown = [r for r in rows if r.query_id is not ALL and moved(r) == which]
-            if not shown:
-                return Cell(DASH)
-            bound = {"rose": "lower", "fell": "upper"}[which]
-            most = max(shown, key=lambda row: abs(getattr(row, bound)))
-            text = f"{interval(most)} {self.named(str(most.query_id))}"
-            return Cell(text, getattr(most, bound), prose=True)
-
-        def count(rows: Estimates, which: Moved) -> Cell:
-            return count_cell(sum(moved(r) == which for r in rows if r.query_id is not ALL))
-
-        Item = tuple[str, Estimates]
-        columns: dict[str, Callable[[Item], Cell]] = {
-            "Model": lambda item: Cell(item[0]),
-            "Difference, mean": lambda item: bound_cell(*item[1].matching(query_id=ALL) or [None]),
-            "Rose": lambda item: count(item[1], "rose"),
-            "Fell": lambda item: count(item[1], "fell"),
-            "Largest rise": lambda item: furthest(item[1], "rose"),
-            "Largest fall": lambda item: furthest(item[1], "fell"),
-        }
-        title = f"{scorer.name}: {quantity(scorer)} beside {self.baseline}"
+        rows: list[list[Shown]] = []
+        for label, differences in self.differences(scorer).items():
+            mean = next((row for row in differences if row.query_id is ALL), None)
+            each = [row for row in differences if row.query_id is not ALL]
+            rose, fell = ([r for r in each if moved(r) == which] for which in ("rose", "fell"))
+            cells: list[Shown] = [label, mean, len(rose), len(fell)]
+            for side, shown in (("lower", rose), ("upper", fell)):
+                far = max(shown, key=lambda row: abs(getattr(row, side)), default=None)
+                text = far and f"{interval(far)} {self.named(str(far.query_id))}"
+                cells.append(Cell(text, getattr(far, side), prose=True) if text else None)
+            rows.append(cells)
+        columns = ("Model", "Difference, mean", "Rose", "Fell", "Largest rise", "Largest fall")
         alike = ", ".join(self.alike)
         caveat = (
             f"{alike}: not known to have random numbers of their own, so bounded each by itself, "
             "some 1.4 times as wide; another --seed helps."
         )
-        return table_of(title, columns, self.differences(scorer).items(), alike and caveat)
+        title = f"{scorer.name}: {quantity(scorer)} beside {self.baseline}"
+        return Table.plain(title, columns, rows, alike and caveat)
 
     def _questions(self, scorer: Scorer, shown: int | None) -> Table:
         """A row per question, the largest difference between any two first."""
@@ -330,48 +309,40 @@ class Comparison:
             for rows in self.differences(scorer).values()
         ]
         order = sorted(models[0], key=lambda q: -max(abs(rows[q].value or 0.0) for rows in models))
-        cells = tuple(
-            (Cell(self.named(q)), *(bound_cell(rows[q]) for rows in models)) for q in order[:shown]
-        )
+        cells: list[list[Shown]] = [
+            [self.named(str(q)), *(rows[q] for rows in models)] for q in order[:shown]
+        ]
         more = len(order) - len(cells)
         title = f"{scorer.name}: each question beside {self.baseline}"
         note = f"{more:,} more differ less: --format csv has all" if more else ""
-        return Table(title, ("Question", *self.labels[1:]), cells, note)
+        return Table.plain(title, ("Question", *self.labels[1:]), cells, note)
 
     def _leaderboard(self, scorer: Scorer) -> Table:
-        def at_most(upper: float | None) -> Cell:
-            return Cell(DASH) if upper is None else Cell(f"≤ {above(upper)}", upper)
-
         kind = "excess" if self.against_control(scorer) else "leakage"
-        columns: dict[str, Callable[[dict[str, Any]], Cell]] = {
-            "Model": lambda row: Cell(row["model"]),
-            f"Certified {kind}, mean": lambda row: at_most(row["certified"]),
-            "Worst question": lambda row: at_most(self.certified(row["model"], scorer, worst=True)),
-            "Leakage, mean": lambda row: bound_cell(
-                self.leakage(row["model"], scorer, scope="mean")
-            ),
-            "Draws": lambda row: count_cell(row["draws"]),
-        }
+        columns = ["Model", f"Certified {kind}, mean", "Worst question", "Leakage, mean", "Draws"]
+        columns += [self.utility, "Front"] if self.utility else []
+        rows: list[list[Shown]] = []
+        for row in self.leaderboard(scorer):
+            label = row["model"]
+            ends = (row["certified"], self.certified(label, scorer, worst=True))
+            most = [None if end is None else Cell(f"≤ {above(end)}", end) for end in ends]
+            leakage = self.leakage(label, scorer, scope="mean")
+            useful = [row["value"], "yes" if row["front"] else ""] if self.utility else []
+            rows.append([label, *most, leakage, row["draws"], *useful])
         notes = [f"Each by itself, {percent(self.confidence)}; more draws lower an upper end too."]
-        if self.utility is not None:
-            columns |= {
-                self.utility: lambda row: number_cell(row["value"]),
-                "Front": lambda row: Cell("yes" if row["front"] else ""),
-            }
+        if self.utility:
             notes.append("Front: no other model leaks less and is at least as useful.")
         if kind == "leakage":
             notes.append("Chance is not subtracted: not every model has a control.")
-        title = f"{scorer.name}: leaderboard, by upper ends"
         note = f"{' '.join(notes)}\n{counted(self.ledgers)}"
-        return table_of(title, columns, self.leaderboard(scorer), note)
+        return Table.plain(f"{scorer.name}: leaderboard, by upper ends", columns, rows, note)
 
 
 def _figures(row: EstimateRow | None) -> dict[str, Json]:
-    if row is None:  # of a mean that is not known
+    if row is None:
         return dict.fromkeys(_FIGURES)
-    jointly = row.query_id is not ALL
-    figures = (row.value, row.lower, row.upper, row.confidence, jointly, row.n, row.method)
-    return dict(zip(_FIGURES, (row.quantity, *figures), strict=True))
+    joint = row.query_id is not ALL
+    return {name: joint if name == "jointly" else getattr(row, name) for name in _FIGURES}
 
 
 def front(points: Mapping[str, tuple[float | None, float | None]]) -> frozenset[str]:

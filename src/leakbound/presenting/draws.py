@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leakbound import stats
-from leakbound.bounding.drawn import Drawn
 from leakbound.bounding.evidence import ArmEvidence
 from leakbound.bounding.rows import FEWEST_BLOCKS, LEAKAGE, STANDARD_K
 from leakbound.presenting.table import Interval
@@ -22,7 +21,6 @@ from leakbound.presenting.view import ArmView
 from leakbound.scoring.ordering import Order
 from leakbound.scoring.score import slug
 from leakbound.stats.about import Scope
-from leakbound.stats.estimate import Estimate
 from leakbound.stats.order import Keys, one_by_one
 from leakbound.store import Arm, ArmScores
 from leakbound.types import Scorer
@@ -44,130 +42,86 @@ class DrawnScores:
     counts: NDArray[np.int64]
 
     @property
-    def n(self) -> int:
-        """Draws with a score."""
-        return int(self.counts.sum())
-
-    @property
     def mean(self) -> float:
         """The mean over all draws."""
-        return float(self.scores @ self.counts / self.n)
+        return float(self.scores @ self.counts / self.counts.sum())
 
     def quantiles(self, at: Sequence[float]) -> list[float]:
         """The least scores that at least these shares of the draws do not exceed."""
-        reached = np.cumsum(self.counts)
-        wanted = np.ceil(np.asarray(at) * self.n - 1e-9)
-        return [float(score) for score in self.scores[np.searchsorted(reached, wanted)]]
+        wanted = np.ceil(np.asarray(at) * int(self.counts.sum()) - 1e-9)
+        places = np.searchsorted(np.cumsum(self.counts), wanted)
+        return [float(score) for score in self.scores[places]]
 
     def histogram(self, edges: Sequence[float]) -> list[float]:
         """The share of the draws in each bin; the last holds its right edge."""
         counts, _ = np.histogram(self.scores, edges, weights=self.counts)
-        return [float(share) for share in counts / self.n]
+        return [float(share) for share in counts / int(self.counts.sum())]
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredDraws:
-    """The draws of an arm as one scorer scores them.
+def drawn_scores(arm: Arm, scorer: Scorer) -> Mapping[str, DrawnScores]:
+    """By question, where any draw has a score; empty where they are those of a remainder."""
+    if arm.explored:
+        return {}
+    scores = arm.scores(slug(scorer))
+    rows = zip(scores.query_ids, scores.scores, scores.counts, strict=True)
+    return {q: DrawnScores(s[n > 0], n[n > 0]) for q, s, n in rows if (n > 0).any()}
 
-    Attributes:
-        arm: whose draws they are, in the questions' own words.
-        scorer: the scorer.
+
+def growing(
+    arm: Arm, scorer: Scorer, question: str, confidence: float
+) -> Mapping[int, Sequence[Interval]]:
+    """Mean and deviation by the first 8, 16, ... draws of a question, and by all.
+
+    Its draws are taken one by one; each bound is valid separately. Empty unless n was fixed and
+    every draw has a score.
     """
-
-    arm: Arm
-    scorer: Scorer
-
-    def of_questions(self) -> Mapping[str, DrawnScores]:
-        """By question, where any draw has a score; empty where they are those of a remainder."""
-        if self.arm.explored:
-            return {}
-        scores = self.arm.scores(slug(self.scorer))
-        by_question = {}
-        for question, values, counts in zip(
-            scores.query_ids, scores.scores, scores.counts, strict=True
-        ):
-            if (drawn := counts > 0).any():
-                by_question[question] = DrawnScores(values[drawn], counts[drawn])
-        return by_question
-
-    def growing(self, question: str, confidence: float) -> Mapping[int, tuple[Interval, Interval]]:
-        """Mean and deviation by the first 8, 16, ... draws of a question, and by all.
-
-        Its draws are taken one by one; each bound is valid separately. Empty unless n was fixed and
-        every draw has a score.
-        """
-        evidence = self._fixed()
-        if evidence is None or question not in evidence.scores.query_ids:
-            return {}
-        scores = evidence.scores.of((question,))
-        if scores.missing.any():
-            return {}
-        keys = Keys.read(evidence.order.keys((question,)), 1)
-        ordered = in_order(scores, 0, evidence.order)[None]
-        number = ordered.shape[1]
-        doubled = [FEWEST << i for i in range(number.bit_length()) if FEWEST << i < number]
-        sizes = [*doubled, number] if number else []
-        return {n: _after(ordered[:, :n], evidence.binary, keys, confidence) for n in sizes}
-
-    def repeated(self, confidence: float) -> Mapping[int, Interval]:
-        """The mean over the questions of leak@k by k, bounds that hold for all k at once.
-
-        There is none where blocks of k draws are too few to say anything, nor where n was not
-        fixed.
-        """
-        evidence = self._fixed()
-        if evidence is None:
-            return {}
-        n = evidence.scores.n
-        sizes = [k for k in STANDARD_K if k <= n.min() and (n // k).sum() >= FEWEST_BLOCKS]
-        if not sizes:
-            return {}
-        bound = evidence.mean_leak_at_k(sizes, confidence=confidence, side="both")
-        return {k: Interval.of(bound, i) for i, k in enumerate(sizes)}
-
-    def _fixed(self) -> Drawn | None:
-        """The evidence of the arm where its n was fixed beforehand."""
-        return ArmEvidence(self.arm, self.scorer).fixed
+    evidence = ArmEvidence(arm, scorer).fixed
+    if evidence is None or question not in evidence.scores.query_ids:
+        return {}
+    scores = evidence.scores.of((question,))
+    ordered = in_order(scores, 0, evidence.order)[None]
+    number = 0 if scores.missing.any() else ordered.shape[1]
+    doubled = [FEWEST << i for i in range(number.bit_length()) if FEWEST << i < number]
+    keys = Keys.read(evidence.order.keys((question,)), 1)
+    bounds = {}
+    for n in [*doubled, number] if number else ():
+        rows = stats.Rows.of(ordered[:, :n], binary=evidence.binary)
+        bounds[n] = [
+            Interval.of(stats.bound(rows, quantity, confidence=confidence, seed=keys.seed))
+            for quantity in (stats.LEAKAGE, stats.SD)
+        ]
+    return bounds
 
 
-def _after(
-    scores: NDArray[np.float64], binary: bool, keys: Keys, confidence: float
-) -> tuple[Interval, Interval]:
-    """Bounds on one question's draws, one row."""
-    rows = stats.Rows.of(scores, binary=binary)
-    leakage, spread = (
-        stats.bound(rows, quantity, confidence=confidence, seed=keys.seed)
-        for quantity in (stats.LEAKAGE, stats.SD)
-    )
-    return Interval.of(leakage), Interval.of(spread)
+def repeated(arm: Arm, scorer: Scorer, confidence: float) -> Mapping[int, Interval]:
+    """The mean over the questions of leak@k by k, bounds that hold for all k at once.
+
+    There is none where blocks of k draws are too few to say anything, nor where n was not fixed.
+    """
+    evidence = ArmEvidence(arm, scorer).fixed
+    if evidence is None:
+        return {}
+    n = evidence.scores.n
+    sizes = [k for k in STANDARD_K if k <= n.min() and (n // k).sum() >= FEWEST_BLOCKS]
+    if not sizes:
+        return {}
+    bound = evidence.mean_leak_at_k(sizes, confidence=confidence, side="both")
+    return {k: Interval.of(bound, i) for i, k in enumerate(sizes)}
 
 
 FAR = tuple(dict.fromkeys(round(10 ** (i / 10)) for i in range(91)))
 """k from 1 to a thousand million, ten a decade where there are so many."""
 
 
-@dataclass(frozen=True, slots=True)
-class KnownAtK:
-    """Statements about leak@k.
-
-    Attributes:
-        k: the number of answers.
-        proved: a lower bound without sampling error.
-        lower, upper: bounds with confidence.
-    """
-
-    k: int
-    proved: float
-    lower: float
-    upper: float
-
-
-def known_at_k(model: ArmView, scorer: Scorer) -> dict[Scope, list[KnownAtK]]:
+def known_at_k(model: ArmView, scorer: Scorer) -> dict[Scope, list[tuple[float, float, float]]]:
     """leak@k of the question that leaks most, and on average over the questions.
 
     The proof of the worst question is the largest of any, that of the mean is the mean of what is
     proved of each; the bounds on the mean follow from how many questions leak more than x. None
     for a scorer that is not binary, or if not every question was drawn.
+
+    Returns:
+        For each k of `FAR` a lower bound without sampling error, and bounds with confidence.
     """
     worst = model.leakage(scorer, scope="worst question")
     counts = model.where(scorer, quantity=LEAKAGE, scope="count", inputs="as asked").rows
@@ -178,13 +132,12 @@ def known_at_k(model: ArmView, scorer: Scorer) -> dict[Scope, list[KnownAtK]]:
     about = replace(counts[0].about, parameter=tuple(row.parameter or 0.0 for row in counts))
     lower, upper = (np.array([getattr(row, end) for row in counts]) for end in ("lower", "upper"))
     count = replace(counts[0].estimate, about=about, lower=lower, upper=upper)
-    most, mean = proved.max(axis=0, initial=0.0), proved.sum(axis=0) / counts[0].about.over
+    largest, mean = proved.max(axis=0, initial=0.0), proved.sum(axis=0) / counts[0].about.over
+    of_worst, of_mean = (
+        stats.carried(worst.estimate, FAR),
+        stats.mean_leak_at_k_of_counts(count, FAR),
+    )
     return {
-        "worst question": _points(most, stats.carried(worst.estimate, FAR)),
-        "mean": _points(mean, stats.mean_leak_at_k_of_counts(count, FAR)),
+        "worst question": np.stack([largest, of_worst.lower, of_worst.upper], axis=1).tolist(),
+        "mean": np.stack([mean, of_mean.lower, of_mean.upper], axis=1).tolist(),
     }
-
-
-def _points(proved: NDArray[np.float64], bound: Estimate) -> list[KnownAtK]:
-    columns = (np.asarray(ends, np.float64).tolist() for ends in (proved, bound.lower, bound.upper))
-    return [KnownAtK(k, *figures) for k, *figures in zip(FAR, *columns, strict=True)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
 
@@ -10,16 +10,16 @@ from leakbound.presenting.sentences import counted
 from leakbound.presenting.table import (
     Cell,
     Interval,
+    Shown,
     Table,
     bound_cell,
-    count_cell,
-    floor_cell,
-    table_of,
+    floor,
+    interval,
     written,
 )
 from leakbound.stats import Estimate, percent
 from leakbound.text.counting import Ledger
-from leakbound.text.shown import DASH, number
+from leakbound.text.shown import number
 from leakbound.types import Json, to_json
 
 
@@ -64,28 +64,25 @@ class MethodComparison:
 
     def tables(self) -> Iterator[Table]:
         """One a scorer, a row a method, the least first."""
-        for scorer, standings in self.standings.items():
-            yield self._table(scorer, standings)
-
-    def _table(self, scorer: str, standings: Sequence[MethodStanding]) -> Table:
         kind = "excess over the control" if self.excess else "leakage"
-        columns = {
-            "Method": lambda row: Cell(row.method),
-            "Seeds": lambda row: count_cell(len(row.seeds)),
-            f"Median {kind}": lambda row: (bound_cell if row.median.side == "both" else floor_cell)(
-                Interval.of(row.median)
-            ),
-            "Each seed": lambda row: Cell(", ".join(map(number, sorted(row.values))), prose=True),
-            "Mean ± sd of the seeds": _spread_cell,
-        }
-        ranked = sorted(standings, key=lambda row: float(row.median.value))
-        under = f", under {self.under}" if self.under else ""
+        columns = ("Method", "Seeds", f"Median {kind}", "Each seed", "Mean ± sd of the seeds")
         note = (
             f"Of each method the median over training seeds, {percent(self.confidence)}, each by "
             "itself; the seeds' values, mean and spread describe these models and bound nothing."
         )
-        title = f"{scorer}: methods by their median {kind}{under}"
-        return table_of(title, columns, ranked, "\n".join([note, counted(self.ledgers)]))
+        under = f", under {self.under}" if self.under else ""
+        for scorer, standings in self.standings.items():
+            rows: list[list[Shown]] = []
+            for standing in sorted(standings, key=lambda row: float(row.median.value)):
+                values, median = standing.values, Interval.of(standing.median)
+                form = interval if standing.median.side == "both" else floor
+                spread = stdev(values) if len(values) > 1 else 0.0
+                mean = f"{number(fmean(values))} ± {number(spread)}" if spread else None  # no bound
+                each = Cell(", ".join(map(number, sorted(values))), prose=True)
+                seeds = len(standing.seeds)
+                rows.append([standing.method, seeds, bound_cell(form, median), each, mean])
+            title = f"{scorer}: methods by their median {kind}{under}"
+            yield Table.plain(title, columns, rows, f"{note}\n{counted(self.ledgers)}")
 
     def to_dict(self) -> dict[str, Json]:
         """Every statement, unrounded."""
@@ -109,17 +106,7 @@ class MethodComparison:
                     "method": standing.method,
                     "seeds": len(standing.seeds),
                     "of": "excess" if self.excess else "leakage",
-                    "value": float(median.value),
-                    "lower": float(median.lower),
-                    "upper": float(median.upper),
+                    **{end: float(getattr(median, end)) for end in ("value", "lower", "upper")},
                     "side": median.side,
                     "each": to_json(list(standing.seeds.values())),
                 }
-
-
-def _spread_cell(standing: MethodStanding) -> Cell:
-    """None where the spread is 0, or one value has none: they would pass for a bound."""
-    spread = stdev(standing.values) if len(standing.values) > 1 else 0.0
-    if not spread:
-        return Cell(DASH)
-    return Cell(f"{number(fmean(standing.values))} ± {number(spread)}")

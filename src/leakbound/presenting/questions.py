@@ -7,9 +7,10 @@ Figures 1 and 2: mostly .6 to .8).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, Unpack
+from functools import partial
+from typing import Literal, TypeAlias, Unpack
 
 import numpy as np
 
@@ -17,12 +18,12 @@ from leakbound.bounding.rows import CLAIMS
 from leakbound.presenting.sentences import decision, quantity, searched
 from leakbound.presenting.table import (
     Cell,
+    Shown,
     Table,
     bound_cell,
-    count_cell,
-    floor_cell,
+    cell_of,
+    floor,
     lower_cell,
-    number_cell,
     table_of,
 )
 from leakbound.presenting.texts import Text, distinct_texts, withheld
@@ -35,8 +36,6 @@ from leakbound.store.inputs import AttackQuery
 from leakbound.text.shown import DASH, below, many
 from leakbound.types import Prompt, Query, Scorer
 
-Numbered = tuple[int, Prompt]
-
 
 def anchor(number: int) -> str:
     """The place of the texts of a question, numbered from 1, on a page."""
@@ -46,36 +45,6 @@ def anchor(number: int) -> str:
 def place(view: View, question: str) -> str:
     """The place of the texts of the question with this id."""
     return anchor([q.id for q in view.questions].index(question) + 1)
-
-
-def _question_cell(row: Numbered) -> Cell:
-    number, question = row
-    return Cell(f"{question.id}: {question.question}", number, anchor(number))
-
-
-def _columns_of(model: ArmView, scorer: Scorer, beyond: bool) -> dict[str, Callable[[str], Cell]]:
-    """The columns of a model, each of which makes the cell of a question's id."""
-    greedy = model.greedy(scorer)
-
-    def greedy_cell(question: str) -> Cell:
-        sampled = question in model.questions(scorer) and question in greedy
-        return number_cell(greedy[question].value if sampled else None)
-
-    def claim_cell(question: str) -> Cell:
-        claim = model.first(scorer, question, quantity=CLAIMS)
-        return Cell(f"{decision(claim)} after {claim.n:,}", claim.n) if claim else Cell(DASH)
-
-    columns: dict[str, Callable[[str], Cell]] = {
-        "greedy": greedy_cell,
-        quantity(scorer): lambda q: bound_cell(model.leakage(scorer, q), "not sampled"),
-    }
-    claims = model.per_question(scorer, quantity=CLAIMS)
-    columns |= dict.fromkeys((claim.about.claimed for claim in claims if claim), claim_cell)
-    if beyond:
-        columns["beyond the control"] = lambda q: bound_cell(
-            model.leakage(scorer, q, beyond="control")
-        )
-    return columns
 
 
 Trait = Literal["beyond", "hidden", "shown", "open", "unsampled"]
@@ -111,11 +80,21 @@ def by_question(view: View, scorer: Scorer) -> tuple[list[str], list[QuestionRow
     model has a control, also how much more it leaks than that.
     """
     controlled = [model for model in view.models if model.control]
-    columns = {
-        f"{model.label}: {name}": cell
-        for model in view.models
-        for name, cell in _columns_of(model, scorer, controlled == [model]).items()
-    }
+    headings = ["Question"]
+    cells: dict[str, list[Shown]] = {question.id: [] for question in view.questions}
+    for model in view.models:
+        greedy, bounded = model.greedy(scorer), set(model.questions(scorer))
+        claims = [row.about.claimed for row in model.per_question(scorer, quantity=CLAIMS) if row]
+        excess = ["beyond the control"] if controlled == [model] else []
+        names = ["greedy", quantity(scorer), *dict.fromkeys(claims), *excess]
+        headings += [f"{model.label}: {name}" for name in names]
+        for question, own in cells.items():
+            own.append(greedy[question].value if question in bounded & greedy.keys() else None)
+            own.append(model.leakage(scorer, question) or "not sampled")
+            claim = model.first(scorer, question, quantity=CLAIMS)
+            after = Cell(f"{decision(claim)} after {claim.n:,}", claim.n) if claim else None
+            own += [after] * len({*claims})
+            own += [model.leakage(scorer, question, beyond="control") for _ in excess]
 
     def most(row: QuestionRow) -> tuple[float, float]:
         question = view.questions[row.number - 1].id
@@ -125,38 +104,29 @@ def by_question(view: View, scorer: Scorer) -> tuple[list[str], list[QuestionRow
     rows = [
         QuestionRow(
             number,
-            tuple(cell(question.id) for cell in columns.values()),
+            tuple(map(cell_of, cells[question.id])),
             _traits(view.targets, scorer, question.id),
         )
         for number, question in enumerate(view.questions, 1)
     ]
-    return ["Question", *columns], sorted(rows, key=most, reverse=True)
+    return headings, sorted(rows, key=most, reverse=True)
 
 
-def _traits(targets: Sequence[ArmView], scorer: Scorer, question: str) -> tuple[Trait, ...]:
-    texts = [model.texts[question] for model in targets if question in model.texts]
-    sampled = [model for model in targets if model.leakage(scorer, question)]
-
-    def beyond(model: ArmView) -> bool:
-        row = model.leakage(scorer, question, beyond="control", jointly=True)
-        return row is not None and row.lower > 0
-
-    def hidden(model: ArmView) -> bool:
-        row, answer = model.leakage(scorer, question), model.greedy(scorer).get(question)
+def _traits(targets: list[ArmView], scorer: Scorer, question: str) -> tuple[Trait, ...]:
+    has = dict.fromkeys(TRAITS, False)
+    for model in targets:
+        leakage, answer = model.leakage(scorer, question), model.greedy(scorer).get(question)
+        if texts := model.texts.get(question):
+            has["shown"] |= any(text.leaks for text in texts.shown)
+        if leakage is None:
+            has["unsampled"] = True
+            continue
+        excess = model.leakage(scorer, question, beyond="control", jointly=True)
+        has["beyond"] |= excess is not None and excess.lower > 0
         score = answer.value if answer else None
-        return row is not None and score is not None and row.lower > score
-
-    def undecided(model: ArmView) -> bool:
+        has["hidden"] |= score is not None and leakage.lower > score
         claim = model.first(scorer, question, quantity=CLAIMS)
-        return claim is not None and claim.value is None
-
-    has: dict[Trait, bool] = {
-        "beyond": any(map(beyond, sampled)),
-        "hidden": any(map(hidden, sampled)),
-        "shown": any(text.leaks for group in texts for text in group.shown),
-        "open": any(map(undecided, sampled)),
-        "unsampled": len(sampled) < len(targets),
-    }
+        has["open"] |= claim is not None and claim.value is None
     return tuple(trait for trait in TRAITS if has[trait])
 
 
@@ -219,32 +189,29 @@ def correlation(model: ArmView, scorer: Scorer, question: str) -> float | None:
 def rewritten_table(view: View, model: ArmView, scorer: Scorer) -> Table:
     """A row per question: its own words, all its queries, and the worst of them."""
 
-    def column(
-        form: Callable[[Row], Cell] = bound_cell, /, **wanted: Unpack[Fields]
-    ) -> Callable[[Numbered], Cell]:
-        how: Fields = {"scope": "question"}
-        return lambda row: form(model.leakage(scorer, row[1].id, **how | wanted))
+    def full(question: Prompt, /, **wanted: Unpack[Fields]) -> Row:
+        return model.leakage(scorer, question.id, **Fields(scope="question") | wanted)
 
-    def count(row: Numbered) -> Cell:
-        return count_cell(sum(query.prompt_id == row[1].id for query in model.arm.queries))
-
-    columns: dict[str, Callable[[Numbered], Cell]] = {
-        "Question": _question_cell,
-        "Output": lambda row: bound_cell(model.in_own_words.leakage(scorer, row[1].id)),
-        "Full": column(),
-        "Full beyond output": column(beyond="own words"),
-        "Worst query": column(inputs="worst query"),
-        "Worst query beyond output": column(floor_cell, beyond="own words", inputs="worst query"),
-        "Queries": count,
-        "r": lambda row: number_cell(correlation(model, scorer, row[1].id)),
-    }
     rows = [
-        (number, question)
+        [
+            Cell(f"{question.id}: {question.question}", number, anchor(number)),
+            model.in_own_words.leakage(scorer, question.id),
+            whole,
+            full(question, beyond="own words"),
+            full(question, inputs="worst query"),
+            bound_cell(floor, full(question, beyond="own words", inputs="worst query")),
+            sum(query.prompt_id == question.id for query in model.arm.queries),
+            correlation(model, scorer, question.id),
+        ]
         for number, question in enumerate(view.questions, 1)
-        if model.leakage(scorer, question.id, scope="question")
+        if (whole := full(question))
     ]
+    columns = (
+        "Question", "Output", "Full", "Full beyond output", "Worst query",
+        "Worst query beyond output", "Queries", "r",
+    )  # fmt: skip
     title = f"{model.label}: {quantity(scorer)} of every question, {scorer.name}"
-    return table_of(title, columns, rows)
+    return Table.plain(title, columns, rows)
 
 
 def leaking_most(model: ArmView) -> dict[str, list[LeakingQuery]]:
@@ -274,16 +241,16 @@ def leaking_most(model: ArmView) -> dict[str, list[LeakingQuery]]:
     }
 
 
-Found = tuple[ArmView, AttackQuery]
+Searched: TypeAlias = tuple[ArmView, AttackQuery]
 PROVED, CONTROL_PROVED = "Proved", "Control, proved"
-FOUND_COLUMNS = (
+SEARCHED_COLUMNS = (
     "Question", "In its own words", "Found", PROVED, "Control", CONTROL_PROVED,
     "Lower end in the search", "Asked",
 )  # fmt: skip
 """The columns that a console has room for."""
 
 
-def how_asked(model: ArmView, attack: AttackQuery) -> str:
+def way_of(model: ArmView, attack: AttackQuery) -> str:
     """The source of a query, the words around it, and the decoding."""
     parts = ["own words" if attack.query.source == "original" else attack.query.source]
     if attack.shots:
@@ -294,60 +261,56 @@ def how_asked(model: ArmView, attack: AttackQuery) -> str:
     return ", ".join([*parts, attack.decoding.name])
 
 
-def found_leakage(row: Found, scorer: Scorer, /, **wanted: Unpack[Fields]) -> Row:
-    """The leakage of the question of a found query, in the arm that was asked it, or another."""
+def searched_leakage(row: Searched, scorer: Scorer, /, **wanted: Unpack[Fields]) -> Row:
+    """The leakage of the question of a searched query, in the arm that drew it, or another."""
     model, attack = row
     return model.leakage(scorer, attack.query.prompt_id, **Fields(arm=str(attack.arm)) | wanted)
 
 
-def found_table(view: View, scorer: Scorer) -> Table:
-    """A row per question: how it was asked where a search found most, the leakiest first."""
+def searched_table(view: View, scorer: Scorer) -> Table:
+    """A row per question: the query of which a search shows most, the leakiest first."""
 
-    def question(row: Found) -> Cell:
+    def question(row: Searched) -> Cell:
         run = f", {row[0].run_label}" if len(view.searches) > 1 else ""
         return Cell(f"{row[1].query.prompt_id}{run}", anchor=place(view, row[1].query.prompt_id))
 
-    def lower(row: Found) -> Cell:
+    def lower(row: Searched) -> Shown:
         """The lower bound of the search, by the scorer that steered it."""
         steered = view.searches[row[0].run_label].scorer.name == scorer.name
-        return Cell(below(row[1].lower), row[1].lower) if steered else Cell(DASH)
+        return Cell(below(row[1].lower), row[1].lower) if steered else None
 
-    def last(row: Found, name: str) -> int:
+    def last(row: Searched, name: str) -> int:
         return int(getattr(row[1].rounds[-1], name)) if row[1].rounds else 0
 
-    def column(
-        form: Callable[[Row], Cell], wanted: Callable[[Found], Fields]
-    ) -> Callable[[Found], Cell]:
-        return lambda row: form(found_leakage(row, scorer, **wanted(row)))
+    def leakage(row: Searched, /, **wanted: Unpack[Fields]) -> Row:
+        return searched_leakage(row, scorer, **wanted)
 
-    def control(row: Found) -> Fields:
-        return {"arm": str(row[1].arm.control)}
+    def own(row: Searched) -> str:
+        return row[0].estimates.main or str(TARGET)
 
-    columns: dict[str, Callable[[Found], Cell]] = {
+    columns: dict[str, Callable[[Searched], Shown]] = {
         "Question": question,
         "What is asked": lambda row: Cell(
             "withheld" if view.redacted else row[1].query.text, prose=True
         ),
-        "Asked": lambda row: Cell(how_asked(*row), prose=True),
-        "Rounds": lambda row: count_cell(len(row[1].rounds)),
-        "Draws in the search": lambda row: count_cell(last(row, "draws")),
-        "Forwards in the search": lambda row: count_cell(last(row, "forwards")),
+        "Asked": lambda row: Cell(way_of(*row), prose=True),
+        "Rounds": lambda row: len(row[1].rounds),
+        "Draws in the search": lambda row: last(row, "draws"),
+        "Forwards in the search": lambda row: last(row, "forwards"),
         "Lower end in the search": lower,
-        "Found": column(bound_cell, lambda row: {}),
-        PROVED: column(lower_cell, lambda row: {"proved": True}),
-        "In its own words": column(
-            bound_cell, lambda row: {"arm": row[0].estimates.main or str(TARGET)}
+        "Found": leakage,
+        PROVED: lambda row: lower_cell(leakage(row, proved=True)),
+        "In its own words": lambda row: leakage(row, arm=own(row)),
+        "Beyond its own words": partial(leakage, arm=str(ATTACK), beyond="own words"),
+        "Control": lambda row: leakage(row, arm=str(row[1].arm.control)),
+        CONTROL_PROVED: lambda row: lower_cell(
+            leakage(row, arm=str(row[1].arm.control), proved=True)
         ),
-        "Beyond its own words": column(
-            bound_cell, lambda row: {"arm": str(ATTACK), "beyond": "own words"}
-        ),
-        "Control": column(bound_cell, control),
-        CONTROL_PROVED: column(lower_cell, lambda row: control(row) | {"proved": True}),
     }
 
-    def leaks(row: Found) -> float:
-        leakage = found_leakage(row, scorer)
-        return -1.0 if leakage is None else leakage.lower
+    def leaks(row: Searched) -> float:
+        bound = leakage(row)
+        return -1.0 if bound is None else bound.lower
 
     title = f"{scorer.name} where it was attacked, {many(len(view.attacks), 'question')}"
     rows = sorted(view.attacks, key=leaks, reverse=True)
@@ -359,6 +322,6 @@ def found_table(view: View, scorer: Scorer) -> Table:
 
 
 def proofs_found(view: View) -> bool:
-    """Whether a leak of a found query is proved."""
+    """Whether a leak of a searched query is proved."""
     scorers = view.scorers
-    return any(found_leakage(row, s, proved=True) for row in view.attacks for s in scorers)
+    return any(searched_leakage(row, s, proved=True) for row in view.attacks for s in scorers)

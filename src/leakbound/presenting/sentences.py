@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from pathlib import PurePath
 
 from leakbound import stats
@@ -81,11 +82,6 @@ def quantity(scorer: Scorer) -> str:
     return "leak probability" if scorer.binary else "mean score"
 
 
-def quantities(scorers: Sequence[Scorer]) -> str:
-    """The names of those of several scorers, each once, in their order."""
-    return " or ".join(dict.fromkeys(quantity(scorer) for scorer in scorers))
-
-
 def mean_heading(scorer: Scorer) -> str:
     """The heading of the mean leakage."""
     return f"Mean {quantity(scorer)}" if scorer.binary else "Mean score"
@@ -144,21 +140,18 @@ def inconsistent(model: ArmView, scorer: Scorer) -> str:
     questions = model.questions(scorer)
     for question, drawn in zip(questions, model.leakages(scorer), strict=True):
         low = model.proof(scorer, question)
-        if low > drawn.upper and not _by_chance(drawn, low, len(questions)):
-            return (
-                f"inconsistent: of {question} a leakage ≥ {below(low)} is proved, and draws bound "
-                f"it by {above(drawn.upper)}; one is wrong. Verify the run with its model"
-            )
+        if low <= drawn.upper:
+            continue
+        if drawn.method == CLOPPER_PEARSON and low < 1:
+            hits = round((drawn.value or 0.0) * (drawn.n - drawn.missing))
+            rows = stats.Rows.of_hits(hits, drawn.n, drawn.missing)
+            if stats.p_value(rows, low) > (1 - drawn.confidence) / 2 / len(questions):
+                continue
+        return (
+            f"inconsistent: of {question} a leakage ≥ {below(low)} is proved, and draws bound "
+            f"it by {above(drawn.upper)}; one is wrong. Verify the run with its model"
+        )
     return ""
-
-
-def _by_chance(drawn: EstimateRow, proved: float, questions: int) -> bool:
-    """Whether so few leaks at one of so many questions fit what is proved."""
-    counted = drawn.method == CLOPPER_PEARSON and proved < 1
-    hits = round((drawn.value or 0.0) * (drawn.n - drawn.missing))
-    alpha = (1 - drawn.confidence) / 2 / questions
-    rows = stats.Rows.of_hits(hits, drawn.n, drawn.missing)
-    return bool(counted and stats.p_value(rows, proved) > alpha)
 
 
 def over_others(model: ArmView, scorer: Scorer) -> str:
@@ -170,14 +163,13 @@ def over_others(model: ArmView, scorer: Scorer) -> str:
         f"beyond the control questions {interval(mean)} on average: two sets of questions in this "
         "model, no excess over a model that never saw the data"
     )
-    coin = model.first(scorer, quantity="randomisation p-value")
-    if coin is None:
-        return sentence
-    return (
-        f"{sentence}; a coin chose which of {coin.over} subjects were taught: had teaching changed "
-        f"nothing, it would put the taught so far ahead with probability {above(coin.upper)} "
-        f"(exact test by {coin.estimate.method})"
-    )
+    if coin := model.first(scorer, quantity="randomisation p-value"):
+        sentence += (
+            f"; a coin chose which of {coin.over} subjects were taught: had teaching changed "
+            f"nothing, it would put the taught so far ahead with probability {above(coin.upper)} "
+            f"(exact test by {coin.estimate.method})"
+        )
+    return sentence
 
 
 def readings(
@@ -206,15 +198,14 @@ def where_it_leaks(model: ArmView, scorer: Scorer) -> str:
     if not rows or not (scorer.binary or beyond):
         return ""
     verb, other = ("leak", "") if scorer.binary else ("score", " above the control")
-    shown = [f"in the {of}" for of in PARTS if rows[of].lower > 0]
-    rest = [f"in the {of}" for of in PARTS if rows[of].lower <= 0]
+    shown, rest = (
+        [f"in the {of}" for of in PARTS if (rows[of].lower > 0) == leaks] for leaks in (True, False)
+    )
+    says = f"not shown to {verb}{other} in the answer, in the thought, or in either"
     if shown:
-        says = f"it {verb}s{other} {' and '.join(shown)}"
-        says += f", not shown {rest[0]}" if rest else ""
+        says = ", not shown ".join([f"it {verb}s{other} {' and '.join(shown)}", *rest])
     elif rows["either"].lower > 0:
         says = f"it is shown to {verb}{other} in the answer or the thought, not in which of them"
-    else:
-        says = f"not shown to {verb}{other} in the answer, in the thought, or in either"
     sure = percent(rows["either"].confidence)
     return f"{says} (all three readings simultaneously, {sure})"
 
@@ -225,22 +216,19 @@ def worst_stress(view: View, label: str, scorer: Scorer) -> str:
     And beyond the equally stressed control, if there is one.
     """
     models = [model for model in view.stressed if model.label == label]
-    stressed = [model for model in models if model.key.stress]
     most = models[0].leakage(scorer, scope="most-leaking stress") if models else None
     if most is None:
         return ""
-    count = len(stressed)
-    turns = any(model.key.stress.partition(" ")[0] == Dialogue.name for model in stressed)
-    worst = f"under the worst of {count} stress{'' if count == 1 else 'es'}"
-    if turns and count > 1:
-        worst += " (a conversation counts by the largest of its answers)"
-    sentence = f"{worst}, the choice counted: {mean_heading(scorer).lower()} {interval(most)}"
+    stressed = [model for model in models if model.key.stress]
+    sentence = f"under the worst of {len(stressed)} stress{'es' * (len(stressed) > 1)}"
+    if len(stressed) > 1 and any(m.key.stress.split(" ")[0] == Dialogue.name for m in stressed):
+        sentence += " (a conversation counts by the largest of its answers)"
+    sentence += f", the choice counted: {mean_heading(scorer).lower()} {interval(most)}"
     if cut := list(dict.fromkeys(filter(None, (model.ledger.within for model in stressed)))):
         sentence += f",{' and'.join(cut)}"
-    beyond = models[0].leakage(scorer, scope="most-leaking stress", beyond="control")
-    if beyond is None:
-        return sentence
-    return f"{sentence}; beyond its control put through the same, at least {below(beyond.lower)}"
+    if beyond := models[0].leakage(scorer, scope="most-leaking stress", beyond="control"):
+        sentence += f"; beyond its control put through the same, at least {below(beyond.lower)}"
+    return sentence
 
 
 def departing(view: View) -> list[str]:
@@ -285,13 +273,13 @@ def proved(view: View, model: ArmView, scorer: Scorer) -> str:
         f"question and ≥ {below(min(bounds))} at {len(bounds)} of "
         f"{len(model.questions(scorer))}{than}, {COMPUTED}"
     )
-    if not scorer.binary:
-        return text
-    n = stats.extraction_draws(max(bounds), EXTRACTED)
-    return (
-        f"{text}; who asks {'once' if n == 1 else f'{n:,.0f} times'} gets the former with "
-        f"probability at least {EXTRACTED:g}, ({n:,.0f}, {EXTRACTED:g})-discoverable extraction"
-    )
+    if scorer.binary:
+        n = stats.extraction_draws(max(bounds), EXTRACTED)
+        text += (
+            f"; who asks {'once' if n == 1 else f'{n:,.0f} times'} gets the former with "
+            f"probability at least {EXTRACTED:g}, ({n:,.0f}, {EXTRACTED:g})-discoverable extraction"
+        )
+    return text
 
 
 def extraction(leakage: EstimateRow, proof: float) -> str:
@@ -327,22 +315,18 @@ def measured(model: ArmView, scorer: Scorer, question: str) -> str:
     leakage = model.leakage(scorer, question)
     if leakage is None:
         return ""
-    rows = {
-        "standard deviation": model.first(scorer, question, quantity="standard deviation"),
-        "ED": model.first(scorer, question, quantity="expectation deviation"),
-        "corrected for the judge": model.first(
-            scorer, question, quantity="corrected leak probability"
-        ),
-        "beyond the control": model.leakage(scorer, question, beyond="control"),
-    }
+    first = partial(model.first, scorer, question)
     parts = [f"{scorer.name}: {quantity(scorer)} {interval(leakage)}"]
-    for name, row in rows.items():
-        if row is not None and name == "ED":
-            parts.append(f"ED ({row.about.name}, may exceed 1) {ceiling(row.value, row.upper)}")
-        elif row is not None:
-            parts.append(f"{name} {interval(row)}")
+    if row := first(quantity="standard deviation"):
+        parts.append(f"standard deviation {interval(row)}")
+    if row := first(quantity="expectation deviation"):
+        parts.append(f"ED ({row.about.name}, may exceed 1) {ceiling(row)}")
+    if row := first(quantity="corrected leak probability"):
+        parts.append(f"corrected for the judge {interval(row)}")
+    if row := model.leakage(scorer, question, beyond="control"):
+        parts.append(f"beyond the control {interval(row)}")
     clauses = [", ".join(parts)]
-    if claim := model.first(scorer, question, quantity=CLAIMS):
+    if claim := first(quantity=CLAIMS):
         clauses.append(f"{claim.about.claimed}: {decision(claim)} after {many(claim.n, 'draw')}")
     if leakage.missing:
         clauses.append(f"{many(leakage.missing, 'draw')} without a score")
@@ -416,21 +400,19 @@ def effort(view: View) -> str:
 
 def lead(view: View, scorer: Scorer) -> str:
     """How far models leak beyond controls, and their departures if these differ, for a console."""
-    lines = [f"{m.subject}, {_excess(m, scorer)}" for m in view.models if m.control]
+    lines = []
+    for model in view.models:
+        mean = model.leakage(scorer, scope="mean", beyond="control")
+        worst = model.leakage(scorer, scope="worst question", beyond="control")
+        says = "nothing is known, since not every question was drawn of both"
+        if mean and worst:
+            says = f"{interval(mean)} on average, {interval(worst)} at the worst question"
+        if model.control:
+            lines.append(f"{model.subject}, beyond the control {says}")
     lines = lines or [NO_CONTROL]
     lines += [f"{m.label}, {more}" for m in view.models if (more := over_others(m, scorer))]
     differ = len({model.departures for model in view.every}) > 1
     return "\n".join([*lines, *(departing(view) if differ else ())])
-
-
-def _excess(model: ArmView, scorer: Scorer) -> str:
-    mean = model.leakage(scorer, scope="mean", beyond="control")
-    worst = model.leakage(scorer, scope="worst question", beyond="control")
-    if mean is None or worst is None:
-        return "beyond the control nothing is known, since not every question was drawn of both"
-    return (
-        f"beyond the control {interval(mean)} on average, {interval(worst)} at the worst question"
-    )
 
 
 def remarks(view: View, scorer: Scorer) -> str:
@@ -442,72 +424,61 @@ def remarks(view: View, scorer: Scorer) -> str:
         f"ED is the mean plus {view.rho:g} standard deviations; what has no ends is an estimate, a "
         "mean over the questions"
     )
-    of_models = [
-        [*_counts(view, model, scorer), *_caveats(view, model, scorer)] for model in view.models
-    ]
+    of_models = [_remarks(view, model, scorer) for model in view.models]
     lines = (line for of_kind in zip(*of_models, strict=True) for line in of_kind)
     return "\n".join(filter(None, [figures, counted_of(view.models), *lines]))
 
 
-def _counts(view: View, model: ArmView, scorer: Scorer) -> Iterator[str]:
-    """How many questions leaked, what is proved and decided, what exploring found; each or empty.
-
-    Leaking questions are counted if n was fixed.
-    """
-    rows, plan, n = model.leakages(scorer), model.arm.spec.draws, model.arm.plan.n
-    text = ""
-    fixed = isinstance(plan, FixedDraws | ImportedDraws) and not claim_of(plan)
-    if rows and scorer.binary and fixed:
-        leaked = sum((row.value or 0) > 0 for row in rows)
-        text = f"{leaked} of {many(len(rows), 'question')} leaked in {many(n, 'draw')}"
+def _remarks(view: View, model: ArmView, scorer: Scorer) -> list[str]:
+    """Counts, what is proved, decided and settled; then caveats; each or empty."""
+    rows, claims = model.leakages(scorer), model.per_question(scorer, quantity=CLAIMS)
+    plan, n, masses = model.arm.spec.draws, model.arm.plan.n, model.masses
+    drawn, missing = sum(row.n for row in rows), sum(row.missing for row in rows)
+    leaked = decided = settled = judged = undecided = by = ""
+    if (
+        rows
+        and scorer.binary
+        and isinstance(plan, FixedDraws | ImportedDraws)
+        and not claim_of(plan)
+    ):
+        count = sum((row.value or 0) > 0 for row in rows)
+        leaked = f": {count} of {many(len(rows), 'question')} leaked in {many(n, 'draw')}"
         if greedy := model.greedy(scorer).values():
-            text += f", {values_of(greedy).count(1)} in the greedy answer"
+            leaked += f", {values_of(greedy).count(1)} in the greedy answer"
         if share := model.first(scorer, quantity="leak@k", scope="mean", parameter=n):
-            text += f"; the share that leaks in so many (leak@{n}, mean): {of_repeated(share)}"
-    yield text and f"{model.label}: {text}"
-    text = proved(view, model, scorer)
-    yield text and f"{model.label}: {text}"
-    text = ""
-    if claims := [claim for claim in model.per_question(scorer, quantity=CLAIMS) if claim]:
-        counts = Counter(decision(claim) for claim in claims)
-        drawn, most = sum(claim.n for claim in claims), n * len(claims)
-        text = (
-            f"{model.label}, {claims[0].about.claimed}: holds for {counts['holds']}, refuted for "
-            f"{counts['refuted']}, open for {counts['open']} of {many(len(claims), 'question')}; "
-            f"{many(drawn, 'draw')} instead of {most:,}"
+            leaked += f"; the share that leaks in so many (leak@{n}, mean): {of_repeated(share)}"
+    if decisions := [claim for claim in claims if claim]:
+        counts, done = Counter(map(decision, decisions)), sum(claim.n for claim in decisions)
+        decided = (
+            f", {decisions[0].about.claimed}: holds for {counts['holds']}, refuted for "
+            f"{counts['refuted']}, open for {counts['open']} of "
+            f"{many(len(decisions), 'question')}; {many(done, 'draw')} instead of "
+            f"{n * len(decisions):,}"
         )
-    yield text
-    text = ""
-    if isinstance(plan, ExploredDraws) and model.masses is not None:
-        settled = sorted(model.masses.settled.values())
-        forwards = sum(forwards for _, forwards in model.masses.forwards.values())
-        text = (
-            f"{model.label}, explored ({plan.mode}): median known mass "
-            f"{number(settled[len(settled) // 2]) if settled else DASH}, "
-            f"{many(sum(row.n for row in rows), 'draw')} of what is left, "
-            f"{many(forwards, 'forward')}"
+    if isinstance(plan, ExploredDraws) and masses is not None:
+        known = sorted(masses.settled.values())
+        forwards = sum(forwards for _, forwards in masses.forwards.values())
+        settled = (
+            f", explored ({plan.mode}): median known mass "
+            f"{number(known[len(known) // 2]) if known else DASH}, "
+            f"{many(drawn, 'draw')} of what is left, {many(forwards, 'forward')}"
         )
-    yield text
-
-
-def _caveats(view: View, model: ArmView, scorer: Scorer) -> Iterator[str]:
-    """A judge's errors, missing scores, short keywords, who drew for a model; each or empty."""
-    rows = model.leakages(scorer)
-    corrected = model.first(scorer, quantity="corrected leak probability", scope="mean")
-    judged = f"{model.label}, mean corrected for the judge: {interval(corrected)}"
-    yield f"{judged}, {corrected.method}" if corrected else ""
-    missing, drawn = sum(row.missing for row in rows), sum(row.n for row in rows)
-    undecided = (
-        f"{model.label}: {missing:,} of {many(drawn, 'draw')} have no score; they count as "
-        "full leaks in upper bounds, as none in lower bounds"
-    )
-    yield undecided if missing else ""
-    yield _short_keywords(view, model, scorer)
-    again = "" if model.engine.repeatable else ", whose draws cannot be made again"
-    granted = "; that ".join(model.engine.assumes)
-    granted = f", taking for granted that {granted}" if granted else ""
-    by = f"{model.label}, drawn by {model.facts['model']}"
-    yield f"{by}{again}{granted}" if again or granted else ""
+    if row := model.first(scorer, quantity="corrected leak probability", scope="mean"):
+        judged = f", mean corrected for the judge: {interval(row)}, {row.method}"
+    if missing:
+        undecided = (
+            f": {missing:,} of {many(drawn, 'draw')} have no score; they count as full leaks in "
+            "upper bounds, as none in lower bounds"
+        )
+    if model.engine.assumes or not model.engine.repeatable:
+        by = f", drawn by {model.facts['model']}"
+        by += "" if model.engine.repeatable else ", whose draws cannot be made again"
+        if granted := "; that ".join(model.engine.assumes):
+            by += f", taking for granted that {granted}"
+    proof = proved(view, model, scorer)
+    keywords = _short_keywords(view, model, scorer)
+    texts = (leaked, proof and f": {proof}", decided, settled, judged, undecided, keywords, by)
+    return [text and f"{model.label}{text}" for text in texts]
 
 
 def _short_keywords(view: View, model: ArmView, scorer: Scorer) -> str:
@@ -523,7 +494,7 @@ def _short_keywords(view: View, model: ArmView, scorer: Scorer) -> str:
             rates.append(f"{', '.join(words)} ({question.id}) in {rate}")
     shown = "; ".join(rates[:_LISTED]) + (" and others" if len(rates) > _LISTED else "")
     return shown and (
-        f"{model.label}: in scripts without blanks, short keywords also occur inside longer "
+        ": in scripts without blanks, short keywords also occur inside longer "
         f"words; leaks by draws of each: {shown}"
     )
 

@@ -18,7 +18,6 @@ from leakbound.store import (
     ExploredDraws,
     FixedDraws,
     ImportedDraws,
-    InputsRecord,
     Run,
     RunRecord,
     StoppedDraws,
@@ -135,13 +134,17 @@ def specification(
 
     rewritings: how many it asks. stress: that under which it is asked, if there is one.
     """
+    facts, dtype = arm.fingerprint, Fingerprint.of(arm.fingerprint).dtype
+    parts = [f"{name} {short(str(facts[name]))}" for name in ("weights", "url") if facts.get(name)]
+    by = f"{dtype or ''} by {facts.get('engine', 'an engine of its own')}".strip()
+    made = f"{'; '.join([*parts, by])}; fingerprint {short(digest_of(facts))}"
     by_heading = {
         "Questions": _questions(record),
-        "Asked": asked(record, arm, rewritings, stress),
+        "Asked": wording(record, arm, rewritings, stress),
         "Prompt": _prompt(arm),
         "Decoding": decoding(arm),
         "Draws": _draws(arm),
-        "Model": _model(arm),
+        "Model": f"{arm.model} ({made})",
         "Run": f"begun at {record.created} by leakbound {record.version}, rule {RULE}",
         "Notes": "; ".join(record.notes).removesuffix("."),
     }
@@ -153,7 +156,7 @@ def departures(record: RunRecord, arm: ArmSpec) -> tuple[str, ...]:
     return tuple(_departures(record, arm))
 
 
-def asked(record: RunRecord, arm: ArmSpec, rewritings: int, stress: str = "") -> str:
+def wording(record: RunRecord, arm: ArmSpec, rewritings: int, stress: str = "") -> str:
     """Say what is asked for a question: its own words, or rewritings, whose and how many."""
     if isinstance(follow_ups := arm.fingerprint.get("dialogue"), Sequence):
         words = ", then ".join(repr(str(turn)) for turn in follow_ups)
@@ -168,8 +171,21 @@ def asked(record: RunRecord, arm: ArmSpec, rewritings: int, stress: str = "") ->
         return "each as a search found that it leaks most"
     if arm.shares is None or record.inputs is None:
         return OWN_WORDS
-    how = "; ".join(_rewritten(record.inputs, rewritings))
-    return f"{_SHARED[arm.shares.design]} ({how})"
+    inputs = record.inputs
+    how = [f"{rewritings:,} rewritings, source {inputs.source}, design {inputs.design}"]
+    how.append(f"{inputs.queries:,} tried of each, seed {inputs.seed}")
+    if not inputs.filters:
+        how.append("not filtered: a rewriting may lose a fact or give words of the answer")
+    if inputs.ids:
+        how.append(
+            "kept where the model answers as surely as to the question, by "
+            f"{inputs.criterion} of {inputs.ids_draws:,} answers"
+        )
+    if inputs.embedder is not None:
+        least = "its own limit" if inputs.similarity is None else f"{inputs.similarity:g}"
+        how.append(f"kept where {inputs.embedder} finds a cosine of at least {least}")
+    how += [f"{name} {short(value)}" for name, value in inputs.fingerprint.items()]
+    return f"{_SHARED[arm.shares.design]} ({'; '.join(how)})"
 
 
 def decoding(arm: ArmSpec) -> str:
@@ -196,22 +212,6 @@ def _number(record: RunRecord) -> str:
     if usual is None:
         return f"{number:,}"
     return f"all {number:,}" if number == usual.prompts else f"{number:,} of the {usual.prompts:,}"
-
-
-def _rewritten(inputs: InputsRecord, number: int) -> Iterator[str]:
-    yield f"{number:,} rewritings, source {inputs.source}, design {inputs.design}"
-    yield f"{inputs.queries:,} tried of each, seed {inputs.seed}"
-    if not inputs.filters:
-        yield "not filtered: a rewriting may lose a fact or give words of the answer"
-    if inputs.ids:
-        yield (
-            "kept where the model answers as surely as to the question, by "
-            f"{inputs.criterion} of {inputs.ids_draws:,} answers"
-        )
-    if inputs.embedder is not None:
-        least = "" if inputs.similarity is None else f" {inputs.similarity:g}"
-        yield f"kept where {inputs.embedder} finds a cosine of at least{least or ' its own limit'}"
-    yield from (f"{name} {short(value)}" for name, value in inputs.fingerprint.items())
 
 
 def _prompt(arm: ArmSpec) -> str:
@@ -258,13 +258,6 @@ def _draws(arm: ArmSpec) -> str:
     if (source := arm.copied) is not None:
         text += f"; those of arm {source.drawn_as} of a finished run, {short(source.identity)}"
     return text
-
-
-def _model(arm: ArmSpec) -> str:
-    facts, dtype = arm.fingerprint, Fingerprint.of(arm.fingerprint).dtype
-    parts = [f"{name} {short(str(facts[name]))}" for name in ("weights", "url") if facts.get(name)]
-    by = f"{dtype or ''} by {facts.get('engine', 'an engine of its own')}".strip()
-    return f"{arm.model} ({'; '.join([*parts, by])}; fingerprint {short(digest_of(facts))})"
 
 
 def _departures(record: RunRecord, arm: ArmSpec) -> Iterator[str]:

@@ -9,8 +9,8 @@ from leakbound import stats
 from leakbound.bounding.claims import clean_questions
 from leakbound.planning.metrics import by_chance, stored_metrics
 from leakbound.presenting import sentences, tables
-from leakbound.presenting.questions import FOUND_COLUMNS, found_table
-from leakbound.presenting.table import Table, number_cell
+from leakbound.presenting.questions import SEARCHED_COLUMNS, searched_table
+from leakbound.presenting.table import Table
 from leakbound.presenting.view import View, read_view
 from leakbound.store import Run
 from leakbound.store.arm_key import Model
@@ -24,7 +24,7 @@ def metrics_table(run: Run) -> Table | None:
         return None
     models = stored["arms"]
     rows = (
-        (name, *(number_cell(models[model]["metrics"][name]["value"]).text for model in models))
+        (name, *(models[model]["metrics"][name]["value"] for model in models))
         for name in models["target"]["metrics"]
     )
     parts = stored["fingerprint"]["parts"]
@@ -80,17 +80,21 @@ def summary(run: Run) -> list[Table]:
         if view.tried:
             note = "\n".join(map(sentences.without_rewriting, view.tried.values()))
             shown.append(replace(tables.tried_table(view), note=note))
-    metrics = metrics_table(run)
     seen: set[str] = set()
     for i, table in enumerate(shown):
         lines = [line for line in table.note.splitlines() if line not in seen]
         seen.update(lines)
         shown[i] = replace(table, note="\n".join(lines))
-    return [*shown, metrics] if metrics else shown
+    return [*shown, *filter(None, [metrics_table(run)])]
 
 
 def _of_scorer(view: View, scorer: Scorer) -> Iterator[Table]:
-    yield _first(view, scorer)
+    table = tables.painted(tables.SUMMARY, view, scorer, console=True)
+    decodings = {model.arm.decoding.name for model in view.every}
+    if len(decodings) == 1:  # in the title, as it is the same for all
+        others = (column for column in table.columns if column != "Decoding")
+        table = replace(table.only(*others), title=f"{table.title}, {decodings.pop()}")
+    yield replace(table, lead=sentences.lead(view, scorer))
     if readings := tables.readings_table(view, scorer):
         yield readings
     for grid in view.grids:
@@ -102,16 +106,6 @@ def _of_scorer(view: View, scorer: Scorer) -> Iterator[Table]:
         if getattr(view, spec.arms):
             yield tables.painted(spec, view, scorer, console=True)
     if view.attacks:
-        table = found_table(view, scorer).only(*FOUND_COLUMNS)
+        table = searched_table(view, scorer).only(*SEARCHED_COLUMNS)
         more = f", the {SHOWN} that leak most" if len(table.rows) > SHOWN else ""
         yield replace(table, title=f"{table.title}{more}", rows=table.rows[:SHOWN])
-
-
-def _first(view: View, scorer: Scorer) -> Table:
-    """The models; a decoding that is the same for all is in the title."""
-    table = tables.painted(tables.SUMMARY, view, scorer, console=True)
-    decodings = {model.arm.decoding.name for model in view.every}
-    if len(decodings) == 1:
-        others = (column for column in table.columns if column != "Decoding")
-        table = replace(table.only(*others), title=f"{table.title}, {decodings.pop()}")
-    return replace(table, lead=sentences.lead(view, scorer))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -35,7 +35,7 @@ class Interval:
         return cls(None if np.isnan(value) else value, lower, upper)
 
 
-Bound = EstimateRow | Interval
+Bound: TypeAlias = EstimateRow | Interval
 """A point estimate with its ends."""
 
 
@@ -54,6 +54,24 @@ class Cell:
     value: float | None = None
     anchor: str | None = None
     prose: bool = False
+
+
+Shown: TypeAlias = Cell | Bound | str | int | float | None
+"""The content of a cell: made, or a statement, a text, a count, a figure, nothing."""
+
+
+def cell_of(shown: Shown) -> Cell:
+    """Make a cell: bounds are rounded outwards, a figure without bounds has a digit more."""
+    match shown:
+        case Cell():
+            return shown
+        case str():
+            return Cell(shown)
+        case EstimateRow() | Interval():
+            return Cell(interval(shown), shown.value)
+        case int():
+            return Cell(f"{shown:,}", shown)
+    return Cell(number(shown, digits=3), shown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +97,16 @@ class Table:
         cls,
         title: str,
         columns: Sequence[str],
-        rows: Iterable[Sequence[str]],
+        rows: Iterable[Sequence[Shown]],
         note: str = "",
         *,
         prose: bool = False,
     ) -> Table:
-        """A table of texts; `prose`: they are to be read from the left."""
-        cells = tuple(tuple(Cell(text, prose=prose) for text in row) for row in rows)
-        return cls(title, tuple(columns), cells, note)
+        """A table of these cells; `prose`: they are to be read from the left."""
+        cells = (tuple(map(cell_of, row)) for row in rows)
+        if prose:
+            cells = (tuple(replace(cell, prose=True) for cell in row) for row in cells)
+        return cls(title, tuple(columns), tuple(cells), note)
 
     @property
     def texts(self) -> tuple[tuple[str, ...], ...]:
@@ -102,48 +122,32 @@ class Table:
 
 
 def table_of(
-    title: str, columns: Mapping[str, Callable[[T], Cell]], items: Iterable[T], note: str = ""
+    title: str, columns: Mapping[str, Callable[[T], Shown]], items: Iterable[T], note: str = ""
 ) -> Table:
     """A row for each item; each column says what stands above it and makes an item's cell."""
-    rows = tuple(tuple(cell(item) for cell in columns.values()) for item in items)
-    return Table(title, tuple(columns), rows, note)
+    return Table.plain(
+        title, tuple(columns), ([cell(item) for cell in columns.values()] for item in items), note
+    )
 
 
-def interval(bound: Bound | None, absent: str = DASH) -> str:
-    """For a person: the value, and the bounds rounded outwards; `absent` where nothing is known."""
-    if bound is None:
-        return absent
-    return between(bound.value, bound.lower, bound.upper)
+def interval(bound: Bound | None) -> str:
+    """For a person: the value, and the bounds rounded outwards; a dash for none."""
+    return between(bound.value, bound.lower, bound.upper) if bound else DASH
 
 
-def bound_cell(bound: Bound | None, absent: str = DASH) -> Cell:
-    """As `interval`, sorted by the estimate."""
-    return Cell(interval(bound, absent), bound.value if bound else None)
-
-
-def number_cell(value: float | None) -> Cell:
-    """A figure without bounds, of which a digit more is shown."""
-    return Cell(number(value, digits=3), value)
-
-
-def count_cell(count: int) -> Cell:
-    """A whole number."""
-    return Cell(f"{count:,}", count)
-
-
-def ceiling(value: float | None, upper: float) -> str:
+def ceiling(bound: Bound) -> str:
     """The estimate with its upper bound only."""
-    return f"{number(value)} (≤ {above(upper)})"
+    return f"{number(bound.value)} (≤ {above(bound.upper)})"
 
 
-def floor(value: float | None, lower: float) -> str:
+def floor(bound: Bound) -> str:
     """The estimate with its lower bound only."""
-    return f"{number(value)} (≥ {below(lower)})"
+    return f"{number(bound.value)} (≥ {below(bound.lower)})"
 
 
-def floor_cell(bound: Bound | None) -> Cell:
-    """As `floor`, sorted by the estimate."""
-    return Cell(floor(bound.value, bound.lower), bound.value) if bound else Cell(DASH)
+def bound_cell(form: Callable[[Bound], str], bound: Bound | None) -> Cell:
+    """A statement in this form, sorted by the estimate; a dash for none."""
+    return Cell(form(bound), bound.value) if bound else Cell(DASH)
 
 
 def lower_cell(bound: Bound | None) -> Cell:

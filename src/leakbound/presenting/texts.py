@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import repeat
 
 import numpy as np
 import pyarrow as pa
@@ -75,7 +74,7 @@ class Tally:
     """A question's distinct texts, the likeliest first.
 
     Attributes:
-        rows: the columns of `_ROWS`, and the scores of each scorer.
+        rows: query, text, the columns of `_FIGURES`, and the scores of each scorer.
         drawn: the number of all draws, those that never came included.
     """
 
@@ -84,22 +83,22 @@ class Tally:
 
     def texts(self, places: Sequence[int]) -> list[Text]:
         """The texts at these places."""
-        rows = self.rows.take(pa.array(places, pa.int64())).to_pylist()
-        return [self._text(*list(row.values())[1:]) for row in rows]
-
-    def _text(
-        self, text: str, count: int, mass: float, logprob: float | None, *scores: float | None
-    ) -> Text:
-        thought, thinks, answer = text.rpartition(_ANSWER)
-        return Text(
-            text=f"[thought] {thought} [answer] {answer}" if thinks else answer,
-            parts=(thought, answer) if thinks else None,
-            count=count,
-            share=count / max(self.drawn, 1),
-            mass=mass,
-            logprob=logprob,
-            scores=scores,
-        )
+        texts = []
+        for row in self.rows.take(pa.array(places, pa.int64())).to_pylist():
+            _, text, count, mass, logprob, *scores = row.values()
+            thought, thinks, answer = text.rpartition(_ANSWER)
+            texts.append(
+                Text(
+                    text=f"[thought] {thought} [answer] {answer}" if thinks else answer,
+                    parts=(thought, answer) if thinks else None,
+                    count=count,
+                    share=count / max(self.drawn, 1),
+                    mass=mass,
+                    logprob=logprob,
+                    scores=tuple(scores),
+                )
+            )
+        return texts
 
 
 def distinct_texts(arm: Arm, slugs: Sequence[str]) -> Iterator[tuple[str, list[Text]]]:
@@ -119,98 +118,69 @@ def tallies(arm: Arm, slugs: Sequence[str]) -> Iterator[tuple[str, Tally]]:
     for meta in arm.meta():
         missing.update(meta.missing)
     scores = [arm.scored.stored.table(slug)["score"] for slug in slugs]
+    tables = [_scored(map(arm.completions, arm.parts), scores)]
+    if arm.explored:
+        exact = []
+        for ranges in map(arm.masses.ranges.table, slugs):  # a range of scores is none
+            one = pc.equal(ranges["low"], ranges["high"])
+            exact.append(pc.if_else(one, ranges["low"], None))
+        tables.insert(0, _scored(arm.masses.tables(), exact))
     waiting: list[pa.Table] = []
-    drawn = _scored(map(arm.completions, arm.parts), scores)
-    for part, events, draws in zip(arm.parts, _explored(arm, slugs), drawn, strict=True):
-        table = _distinct([*waiting, *events, draws], len(slugs))
+    for part, *rows in zip(arm.parts, *tables, strict=True):
+        table = _distinct([*waiting, *rows], len(slugs))
         done = [query_id for query_id in part.query_ids if last[query_id] == part.number]
         complete = pc.is_in(table["query_id"], pa.array(done, pa.string()))
         waiting = [table.filter(pc.invert(complete))]
         yield from _split(table.filter(complete), done, missing)
 
 
-_ROWS = pa.schema(
-    [
-        *((name, pa.string()) for name in ("query_id", "text")),
-        ("count", pa.int64()),
-        *((name, pa.float64()) for name in ("mass", "logprob")),
-    ]
-)
-"""The columns read of draws and of explored outputs; 0 or nothing where a table lacks one."""
+_ANSWER = "\x1e[answer]\x1e"  # between thought and answer in a column of texts
 
 
 def _scored(tables: Iterable[pa.Table], scores: Sequence[pa.ChunkedArray]) -> Iterator[pa.Table]:
     """The outputs of each of these tables; scores stand in the order of their rows."""
     start = 0
     for table in tables:
-        rows = _rows(table)
-        for name, column in zip(_scores_of(len(scores)), scores, strict=True):
-            rows = rows.append_column(name, column.slice(start, table.num_rows))
+        text = table["answer"]
+        if table["thought"].null_count < table.num_rows:  # shown with a visible thought
+            pairs = zip(*(table[name].to_pylist() for name in ("answer", "thought")), strict=True)
+            whole = (f"{t}{_ANSWER}{a}" if visible(t) else a for a, t in pairs)
+            text = pa.array(whole, pa.string())
+        columns = {"query_id": table["query_id"].cast(pa.string()), "text": text}
+        for name, kind, absent in _FIGURES:
+            columns[name] = pa.repeat(pa.scalar(absent, kind), table.num_rows)
+            if name in table.column_names:
+                columns[name] = table[name].cast(kind)
+        for name, column in zip(_score_names(len(scores)), scores, strict=True):
+            columns[name] = column.slice(start, table.num_rows)
         start += table.num_rows
         # a draw, or a whole output that was explored; an output that was only forced is neither
         if "count" in table.column_names:
-            yield rows.filter(pc.greater(table["count"], 0))
+            kept = pc.greater(table["count"], 0)
         else:
-            yield rows.filter(pc.and_(table["ended"], pc.not_equal(table["mass"], 0.0)))
+            kept = pc.and_(table["ended"], pc.not_equal(table["mass"], 0.0))
+        yield pa.table(columns).filter(kept)
 
 
-def _scores_of(scorers: int) -> list[str]:
+_FIGURES = (("count", pa.int64(), 0), ("mass", pa.float64(), 0.0), ("logprob", pa.float64(), None))
+"""The columns of draws and of explored outputs, and their value where a table lacks one."""
+
+
+def _score_names(scorers: int) -> list[str]:
     """The columns of so many scorers."""
     return [f"score {i}" for i in range(scorers)]
-
-
-def _rows(table: pa.Table) -> pa.Table:
-    absent = {"count": 0, "mass": 0.0}
-
-    def column(name: str, kind: pa.DataType) -> pa.Array:
-        if name == "text":
-            return _whole_texts(table)
-        if name in table.column_names:
-            return table[name].cast(kind)
-        return pa.repeat(pa.scalar(absent.get(name), kind), table.num_rows)
-
-    return pa.table([column(field.name, field.type) for field in _ROWS], schema=_ROWS)
-
-
-_ANSWER = "\x1e[answer]\x1e"  # between thought and answer in a column of texts
-
-
-def _whole_texts(table: pa.Table) -> pa.ChunkedArray:
-    """The answer of each output, with its visible thought where it has one."""
-    if table["thought"].null_count == table.num_rows:
-        return table["answer"]
-    pairs = zip(*(table[name].to_pylist() for name in ("answer", "thought")), strict=True)
-    whole = (f"{t}{_ANSWER}{a}" if visible(t) else a for a, t in pairs)
-    return pa.array(whole, pa.string())
-
-
-def _explored(arm: Arm, slugs: Sequence[str]) -> Iterator[list[pa.Table]]:
-    """The complete outputs that exploring each part found; a range of scores is none."""
-    if not arm.explored:
-        return repeat([], len(arm.parts))
-    ranges = [arm.masses.ranges.table(slug) for slug in slugs]
-    exact = [pc.if_else(pc.equal(r["low"], r["high"]), r["low"], None) for r in ranges]
-    return ([table] for table in _scored(arm.masses.tables(), exact))
 
 
 def _distinct(tables: Sequence[pa.Table], scorers: int) -> pa.Table:
     """A row for each text of a query, in the order they came, with all its draws and mass."""
     of_first = pc.ScalarAggregateOptions(skip_nulls=False)
-    scores = _scores_of(scorers)
-    grouped = (
-        pa.concat_tables(tables)
-        .group_by(["query_id", "text"], use_threads=False)
-        .aggregate(
-            [
-                *(("count", "sum"), ("mass", "sum"), ("logprob", "max")),
-                *((name, "first", of_first) for name in scores),
-            ]
-        )
-    )
-    names = ["query_id", "text", "count_sum", "mass_sum", "logprob_max"]
-    return grouped.select([*names, *(f"{name}_first" for name in scores)]).rename_columns(
-        [*_ROWS.names, *scores]
-    )
+    scores = _score_names(scorers)
+    sums = [("count", "sum"), ("mass", "sum"), ("logprob", "max")]
+    grouped = pa.concat_tables(tables).group_by(["query_id", "text"], use_threads=False)
+    table = grouped.aggregate([*sums, *((name, "first", of_first) for name in scores)])
+    names = [*("_".join(pair) for pair in sums), *(f"{name}_first" for name in scores)]
+    table = table.select(["query_id", "text", *names])
+    return table.rename_columns(["query_id", "text", *(name for name, _ in sums), *scores])
 
 
 def _split(
@@ -228,13 +198,15 @@ def _split(
 
 def shown_texts(
     arm: Arm, greedy: Arm | None, scorers: Sequence[str], count: int, redact: bool
-) -> Iterator[tuple[str, Texts]]:
-    """The texts shown of every question, `count` of each kind, beside its greedy answer."""
+) -> dict[str, Texts]:
+    """The texts shown of every question, `count` of each kind, with its greedy answer."""
     slugs = [slug(make_scorer(name)) for name in scorers]
     tallied = tallies(greedy, slugs) if greedy else ()
     answers = {query_id: tally.texts([0])[0] for query_id, tally in tallied if len(tally.rows)}
-    for query_id, tally in tallies(arm, slugs):
-        yield query_id, chosen_texts(tally, answers.get(query_id), count, redact)
+    return {
+        query_id: chosen_texts(tally, answers.get(query_id), count, redact)
+        for query_id, tally in tallies(arm, slugs)
+    }
 
 
 def chosen_texts(tally: Tally, greedy: Text | None, count: int, redact: bool) -> Texts:
@@ -243,7 +215,7 @@ def chosen_texts(tally: Tally, greedy: Text | None, count: int, redact: bool) ->
     `count`: how many of each kind.
     """
     counts, masses, scores = (
-        tally.rows[name].to_numpy() for name in ("count", "mass", _scores_of(1)[0])
+        tally.rows[name].to_numpy() for name in ("count", "mass", *_score_names(1))
     )
     frequent = min(count, len(counts))
     others = scores[frequent:]

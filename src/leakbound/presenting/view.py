@@ -5,10 +5,10 @@ Nothing is copied from estimates or completions: both are read where something s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Unpack
+from typing import Any, Unpack
 
 from leakbound.bounding.grid import Setting, axes_of, setting_of
 from leakbound.bounding.rows import EACH, LEAKAGE
@@ -70,14 +70,20 @@ class ArmView:
     control: str | None = None
     redacted: Redaction = False
     texts_each: int = 0
-    _bounded: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False, repr=False)
+    _looked_up: dict[object, Estimates] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def where(
         self, scorer: Scorer, question: str | None = ALL, /, **wanted: Unpack[Fields]
     ) -> Estimates:
         """Return the statements of one question, or of all, as `Estimates.plain` does."""
-        place: Fields = {"arm": str(self.key), "scorer": scorer.name, "query_id": question}
-        return self.estimates.plain(**place | wanted)
+        name = scorer.name
+        key = (name, question, *wanted.items())
+        if key not in self._looked_up:
+            place: Fields = {"arm": str(self.key), "scorer": name, "query_id": question}
+            self._looked_up[key] = self.estimates.plain(**place | wanted)
+        return self._looked_up[key]
 
     def first(self, scorer: Scorer, question: str | None = ALL, /, **wanted: Unpack[Fields]) -> Row:
         """Return the first of those statements; None if there is none."""
@@ -104,10 +110,8 @@ class ArmView:
 
     def questions(self, scorer: Scorer) -> tuple[str, ...]:
         """Return the ids of the questions that were sampled and bounded."""
-        if scorer.name not in self._bounded:
-            drawn = [query.id for query in self.arm.queries if query.id not in self.failures]
-            self._bounded[scorer.name] = tuple(q for q in drawn if self.leakage(scorer, q))
-        return self._bounded[scorer.name]
+        drawn = (query.id for query in self.arm.queries if query.id not in self.failures)
+        return tuple(question for question in drawn if self.leakage(scorer, question))
 
     def per_question(self, scorer: Scorer, /, **wanted: Unpack[Fields]) -> list[Row]:
         """Return for each of those questions its first statement that is wanted, or None."""
@@ -116,7 +120,7 @@ class ArmView:
     def leakages(self, scorer: Scorer, /, **wanted: Unpack[Fields]) -> list[EstimateRow]:
         """Return the statements about the leakage of those questions."""
         rows = (self.leakage(scorer, q, **wanted) for q in self.questions(scorer))
-        return [row for row in rows if row is not None]
+        return list(filter(None, rows))
 
     def greedy(self, scorer: Scorer) -> dict[str | None, EstimateRow]:
         """Return the scores of the greedy answers, by question."""
@@ -137,16 +141,15 @@ class ArmView:
     @property
     def drawn_as(self) -> str:
         """An identity that arms with the same draws share, as imported controls do."""
-        copied = self.arm.spec.copied
-        return self.arm.identity if copied is None else copied.identity
+        return (self.arm.spec.copied or self.arm).identity
 
     @cached_property
     def _arms(self) -> list[Arm]:
         """The arms that drew: of an attack one per decoding, else one."""
-        keys = [self.key]
-        if self.key in (ATTACK, ATTACK.control):
-            keys = [k for k in self.run.record.arms if replace(k, decoding="") == self.key]
-        return [arm for key in keys if (arm := self.run.arm(key))]
+        attack = self.key in (ATTACK, ATTACK.control)
+        keys = self.run.record.arms if attack else [self.key]
+        mine = (k for k in keys if k == self.key or replace(k, decoding="") == self.key)
+        return [arm for key in mine if (arm := self.run.arm(key))]
 
     @cached_property
     def in_own_words(self) -> ArmView:
@@ -172,10 +175,10 @@ class ArmView:
     def ledgers(self) -> Mapping[str, Ledger]:
         """How its draws are counted, by label and, where there are several, decoding."""
         several = len(self._arms) > 1
-        return {
-            f"{self.label} at {arm.decoding.name}" if several else self.label: arm.ledger
-            for arm in self._arms
-        }
+        names = (
+            f"{self.label} at {a.decoding.name}" if several else self.label for a in self._arms
+        )
+        return dict(zip(names, (arm.ledger for arm in self._arms), strict=True))
 
     @property
     def ledger(self) -> Ledger:
@@ -204,8 +207,7 @@ class ArmView:
         if not self.texts_each:
             return {}
         greedy, scorers = self.run.arm(self.key.greedy_answers), self.estimates.scorers
-        redact = bool(self.redacted)
-        return dict(shown_texts(self.arm, greedy, scorers, self.texts_each, redact))
+        return shown_texts(self.arm, greedy, scorers, self.texts_each, bool(self.redacted))
 
     @cached_property
     def sureness(self) -> Mapping[str, float]:
@@ -249,6 +251,25 @@ class DecodingGrid:
     def k(self) -> int | None:
         """The k of leak@k; None without one."""
         return next((int(row.parameter) for row in self.leak_at_k.values() if row.parameter), None)
+
+    @classmethod
+    def of(cls, label: str, run: Run, scorer: str) -> DecodingGrid | None:
+        """Return a scorer's statements about a run's decodings; None unless they form a grid."""
+        arms, rows = run.arms, run.estimates.where(scorer=scorer)
+        cells = rows.matching(scope="mean", jointly=True, quantity=(*LEAKAGE, "leak@k"))
+        most = rows.first(scope="most-leaking decoding")
+        if most is None or axes_of([arms[n].decoding for n in {row.arm for row in cells}]) is None:
+            return None
+        at = {name: setting_of(arms[name].decoding) for name in {row.arm for row in cells}}
+        return cls(
+            run_label=label,
+            scorer=scorer,
+            leakage={at[row.arm]: row for row in cells.where(quantity=LEAKAGE)},
+            leak_at_k={at[row.arm]: row for row in cells.where(quantity="leak@k")},
+            effects={str(row.about.knob): row for row in rows.where(quantity="effect")},
+            decoding=arms[most.arm].decoding.name,
+            most=most,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -352,14 +373,18 @@ class View:
         return tuple(map(make_scorer, self.first.estimates.scorers))
 
     @cached_property
+    def _settings(self) -> Mapping[str, Any]:
+        return _settings_of(self.first)
+
+    @property
     def confidence(self) -> float:
         """The confidence of each bound on leakage."""
-        return _confidence(self.first.estimates)
+        return float(self._settings["confidence"])
 
-    @cached_property
+    @property
     def rho(self) -> float:
         """The weight of the standard deviation in the ED score."""
-        return _rho(self.first)
+        return float(self._settings["rho"])
 
     @property
     def every(self) -> tuple[ArmView, ...]:
@@ -379,11 +404,11 @@ class View:
     def grids(self) -> tuple[DecodingGrid, ...]:
         """The grids of decodings, by run and scorer."""
         grids = (
-            read_grid(label, run, run.estimates.where(scorer=scorer))
+            DecodingGrid.of(label, run, scorer)
             for label, run in self.runs.items()
             for scorer in run.estimates.scorers
         )
-        return tuple(grid for grid in grids if grid)
+        return tuple(filter(None, grids))
 
     @cached_property
     def tried(self) -> Mapping[str, RewritingCounts]:
@@ -414,32 +439,28 @@ class View:
     @cached_property
     def attacked(self) -> tuple[ArmView, ...]:
         """The models as they were asked what a search found."""
-        models = [
-            replace(model, key=key, label=name if self.labelled else str(key))
-            for model in self._one_per_run
-            for key, name in (
-                (ATTACK, model.run_label),
-                (ATTACK.control, f"{CONTROL} of {model.run_label}"),
-            )
-        ]
+        models = []
+        for model in self._one_per_run:
+            names = {ATTACK: model.run_label, ATTACK.control: f"{CONTROL} of {model.run_label}"}
+            for key, name in names.items():
+                models.append(replace(model, key=key, label=name if self.labelled else str(key)))
         return tuple(m for m in models if any(m.where(scorer) for scorer in self.scorers))
 
     @property
     def _one_per_run(self) -> list[ArmView]:
-        first: dict[str, ArmView] = {}
-        for model in self.every:
-            first.setdefault(model.run_label, model)
-        return list(first.values())
+        models = reversed(self.every)
+        first = {model.run_label: model for model in models}
+        return [first[label] for label in dict.fromkeys(m.run_label for m in self.every)]
 
     @cached_property
     def stressed(self) -> tuple[ArmView, ...]:
         """The targets that were put through a stress, each under none and under each."""
         models: list[ArmView] = []
         for model in self.models:
-            stressed = [key for key in model.run.record.arms if key.stress]
-            mine = [key for key in stressed if key.unstressed == model.key]
-            if mine and not model.is_control:
-                models += [replace(model, key=key) for key in (model.key, *mine)]
+            keys = [key for key in model.run.record.arms if key.unstressed == model.key]
+            if len(keys) > 1 and not model.is_control:
+                stressed = [key for key in keys if key.stress]
+                models += [replace(model, key=key) for key in (model.key, *stressed)]
         return tuple(models)
 
 
@@ -459,14 +480,30 @@ def read_view(
     """
     labelled = not isinstance(runs, Run)
     named = {runs.path.name: runs} if isinstance(runs, Run) else runs
-    if labelled:
-        _require_alike(named)
-    first = next(iter(named.values()))
+    if not named:
+        raise InputError("a report needs at least one run, got none.")
+    first_label, first = next(iter(named.items()))
+    for label, run in named.items() if labelled else ():
+        if not run.estimates.scorers:
+            raise InputError(
+                f"run {label!r} has no estimates: none of its questions could be sampled. "
+                "Run the command that made it again."
+            )
+        require_same_questions(label, first_label, run, first)
+        if run is first:
+            continue
+        wanted = _settings_of(first)
+        for kind, have in _settings_of(run).items():
+            if have != wanted[kind]:
+                raise MixError(
+                    f"run {label!r} used the {kind} {have!r}, run {first_label!r} "
+                    f"{wanted[kind]!r}. One report compares runs with the same questions, scorers, "
+                    "confidence and rho; evaluate, score and bound them alike."
+                )
     require_known(first, first.estimates.scorers)
     sampled = sampled_targets(named)
     if not labelled:
-        targets = (replace(model, label=str(model.key)) for model in sampled.values())
-        sampled = {model.label: model for model in targets}
+        sampled = {str(m.key): replace(m, label=str(m.key)) for m in sampled.values()}
     models = [replace(model, redacted=redact) for model in _with_controls(sampled)]
     drawn = [model for model in models if not model.arm.decoding.greedy]
     count = 0
@@ -481,40 +518,14 @@ def read_view(
     )
 
 
-def _require_alike(runs: Mapping[str, Run]) -> None:
-    """Refuse runs that cannot be shown next to each other."""
-    if not runs:
-        raise InputError("a report needs at least one run, got none.")
-    first_label, first = next(iter(runs.items()))
-    for label, run in runs.items():
-        if not run.estimates.scorers:
-            raise InputError(
-                f"run {label!r} has no estimates: none of its questions could be sampled. "
-                "Run the command that made it again."
-            )
-        require_same_questions(label, first_label, run, first)
-        mine, others = run.estimates, first.estimates
-        for kind, have, want in (
-            ("scorers", mine.scorers, others.scorers),
-            ("confidence", _confidence(mine), _confidence(others)),
-            ("rho", _rho(run), _rho(first)),
-        ):
-            if have != want:
-                raise MixError(
-                    f"run {label!r} used the {kind} {have!r}, run {first_label!r} {want!r}. One "
-                    "report compares runs with the same questions, scorers, confidence and rho; "
-                    "evaluate, score and bound them alike."
-                )
-
-
-def _confidence(estimates: Estimates) -> float:
-    """Return the confidence of each bound on leakage; exact values are valid at 1."""
-    bounded = estimates.plain(quantity=LEAKAGE, scope=(*EACH, "mean"))
-    return min((row.confidence for row in bounded), default=1.0)
-
-
-def _rho(run: Run) -> float:
-    return float(run.estimates_made_from().get("rho", RHO))
+def _settings_of(run: Run) -> dict[str, Any]:
+    """What runs of one view have in common; the confidence of exact values is 1."""
+    bounded = run.estimates.plain(quantity=LEAKAGE, scope=(*EACH, "mean"))
+    return {
+        "scorers": run.estimates.scorers,
+        "confidence": min((row.confidence for row in bounded), default=1.0),
+        "rho": float(run.estimates_made_from().get("rho", RHO)),
+    }
 
 
 def sampled_targets(runs: Mapping[str, Run], stress: str = "") -> dict[str, ArmView]:
@@ -529,12 +540,12 @@ def sampled_targets(runs: Mapping[str, Run], stress: str = "") -> dict[str, ArmV
         mine = [key for key in keys if key.own_words]
         if stress:
             mine = [key for key in keys if key == key.unstressed.stressed(stress)]
-            if not mine:
-                stresses = sorted({key.stress for key in keys if key.stress})
-                raise MixError(
-                    f"run {label!r} was not put through the stress {stress!r}. It was through: "
-                    f"{', '.join(stresses) or 'none'}."
-                )
+        if stress and not mine:
+            stresses = ", ".join(sorted({key.stress for key in keys if key.stress})) or "none"
+            raise MixError(
+                f"run {label!r} was not put through the stress {stress!r}. It was through: "
+                f"{stresses}."
+            )
         for key in mine:
             decoding = run.record.arms[key].decoding.name
             name = label if len(mine) == 1 else f"{label}, {decoding}"
@@ -561,45 +572,19 @@ def _with_controls(targets: Mapping[str, ArmView]) -> list[ArmView]:
     ]
 
 
-def read_grid(label: str, run: Run, rows: Estimates) -> DecodingGrid | None:
-    """Return one scorer's estimates of a run's decodings; None unless they form a whole grid."""
-    arms = run.arms
-    cells = rows.matching(scope="mean", jointly=True, quantity=(*LEAKAGE, "leak@k"))
-    axes = axes_of([arms[name].decoding for name in dict.fromkeys(row.arm for row in cells)])
-    most = rows.first(scope="most-leaking decoding")
-    if axes is None or most is None:
-        return None
-
-    def by_setting(cells: Iterable[EstimateRow]) -> dict[Setting, EstimateRow]:
-        return {setting_of(arms[row.arm].decoding): row for row in cells}
-
-    return DecodingGrid(
-        run_label=label,
-        scorer=most.scorer,
-        leakage=by_setting(cells.where(quantity=LEAKAGE)),
-        leak_at_k=by_setting(cells.where(quantity="leak@k")),
-        effects={str(row.about.knob): row for row in rows.where(quantity="effect")},
-        decoding=arms[most.arm].decoding.name,
-        most=most,
-    )
-
-
 def require_same_questions(label: str, other: str, mine: Run, theirs: Run) -> None:
     """Refuse runs that asked different questions, and say in words which."""
-    my_ids, their_ids = ([query.id for query in run.questions] for run in (mine, theirs))
-    if mine.record.benchmark.sha256 == theirs.record.benchmark.sha256 and my_ids == their_ids:
+    ids, others = ([query.id for query in run.questions] for run in (mine, theirs))
+    if mine.record.benchmark.sha256 == theirs.record.benchmark.sha256 and ids == others:
         return
     sets = [
-        f"{run.record.benchmark.name!r} ({many(len(ids), 'question')})"
-        for run, ids in ((mine, my_ids), (theirs, their_ids))
+        f"{run.record.benchmark.name!r} ({many(len(run.questions), 'question')})"
+        for run in (mine, theirs)
     ]
     apart = [
         f"{some(only)} in {name!r} alone"
-        for name, only in (
-            (label, [q for q in my_ids if q not in set(their_ids)]),
-            (other, [q for q in their_ids if q not in set(my_ids)]),
-        )
-        if only
+        for name, own, rest in ((label, ids, others), (other, others, ids))
+        if (only := [question for question in own if question not in set(rest)])
     ]
     differing = "; ".join(apart) or "the same ids in both, with other texts or in another order"
     raise MixError(

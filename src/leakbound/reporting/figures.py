@@ -70,8 +70,8 @@ def figures_of(
         rows = KINDS[name].made(material)
     except LackingError:
         return []
-    caption = f"{caption} ({scorer.name})"
-    return [_figure(KINDS[name], rows, styles(material.labels), caption, sizes or (COLUMN,))]
+    caption, pens = f"{caption} ({scorer.name})", styles(material.labels)
+    return [_figure(KINDS[name], rows, pens, caption, *(sizes or (COLUMN,)))]
 
 
 def difference_figures(comparison: Comparison, scorer: Scorer) -> list[Figure]:
@@ -80,12 +80,12 @@ def difference_figures(comparison: Comparison, scorer: Scorer) -> list[Figure]:
         return []
     from leakbound.plotting.rows import DIFFERENCES
 
-    rows = tuple(
+    rows = [
         replace(row, question=row.question and comparison.named(row.question))
         for row in DIFFERENCES.rows(comparison.differences(scorer))
-    )
+    ]
     caption = f"difference from {comparison.baseline}, question by question"
-    return [_figure(DIFFERENCES, rows, {}, caption, (WIDE, NARROW))]
+    return [_figure(DIFFERENCES, rows, {}, caption, WIDE, NARROW)]
 
 
 def _figure(
@@ -93,13 +93,13 @@ def _figure(
     rows: Sequence[ChartRow],
     pens: Mapping[str, Stroke],
     caption: str,
-    sizes: Sequence[tuple[float, float]],
+    *sizes: tuple[float, float],
 ) -> Figure:
     """Draw rows for a page in these sizes, of which phones show the last."""
     from leakbound.plotting.inline import inline
 
     title = visible(clipped(caption))
-    svg = [inline(chart, rows, pens, size, title) for size in sizes]
+    svg = "".join(inline(chart, rows, pens, size, title) for size in sizes)
     csv = chart.csv(rows, lambda text: visible(clipped(text)))
     address = f"data:text/csv;charset=utf-8,{quote(csv, safe=',:.')}"
-    return Figure(caption, Markup("".join(svg)), Markup(address))  # both escaped by their makers
+    return Figure(caption, Markup(svg), Markup(address))  # both escaped by their makers

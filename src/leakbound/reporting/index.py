@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
@@ -14,11 +14,11 @@ from markupsafe import Markup
 import leakbound
 from leakbound.errors import InputError
 from leakbound.presenting.comparing import compare
-from leakbound.presenting.table import Cell, Table, bound_cell
+from leakbound.presenting.table import Cell, Table
 from leakbound.presenting.view import sampled_targets
 from leakbound.reporting.folder import ListedRun, listed_run, message_of, name_of, runs_in
 from leakbound.reporting.page import PAGE, REDACTED_PAGE, rendered, report
-from leakbound.store import Redaction, write_text
+from leakbound.store import Redaction, Run, write_text
 from leakbound.types import JsonObject, Progress, counted, object_of, silent
 
 INDEX, REDACTED_INDEX = "index.html", "index-redacted.html"
@@ -59,12 +59,13 @@ class FolderIndex:
     @property
     def table(self) -> Table:
         """A row for each run."""
+        columns = ("Run", "State", "How much", "Verdict, or what is wrong")
         rows = []
         for run in self.runs:
-            figure = bound_cell(run.verdict.number if run.verdict else None)
             says = run.verdict.headline if run.verdict else run.note
-            rows.append((Cell(run.name), Cell(run.state), figure, Cell(says, prose=True)))
-        return Table("Runs", ("Run", "State", "How much", "Verdict, or what is wrong"), tuple(rows))
+            figure = run.verdict.number if run.verdict else None
+            rows.append((run.name, run.state, figure, Cell(says, prose=True)))
+        return Table.plain("Runs", columns, rows)
 
     def to_dict(self) -> JsonObject:
         """Return the index as JSON holds it."""
@@ -112,14 +113,14 @@ def write_index(
     redacted = [run.run.redacted for run in runs if run.run and run.page]
     private = bool(redacted) and all(redacted) if redact is None else bool(redact)
     path = root / (REDACTED_INDEX if private else INDEX)
-    groups = _same_questions(runs, notes)
+    groups, changed = _same_questions(runs, notes), {run.name: run.changed for run in runs}
     comparisons: list[FolderComparison] = []
     for group in counted(progress, "comparing", groups, "pages") if groups else ():
         name = f"comparison-{len(comparisons) + 1}"
         try:
-            comparisons.append(_compared(group, path, name, redact))
+            comparisons.append(_compared(group, changed, path, name, redact))
         except Exception as error:  # the index is written without this page
-            names = ", ".join(f"`{run.name}`" for run in group)
+            names = ", ".join(f"`{name}`" for name in group)
             notes.append(f"{names} are not compared: {message_of(error)}")
     index = FolderIndex(
         path=path, runs=tuple(runs), comparisons=tuple(comparisons), notes=tuple(notes)
@@ -154,33 +155,36 @@ def _is_current(page: Path, changed: int, mark: str = "") -> bool:
     return f'content="leakbound {leakbound.__version__}"' in head and mark in head
 
 
-def _same_questions(runs: Sequence[ListedRun], notes: list[str]) -> list[list[ListedRun]]:
+def _same_questions(runs: Sequence[ListedRun], notes: list[str]) -> list[dict[str, Run]]:
     """Return the complete runs that share their questions, those begun first in front.
 
     A copy of a run is left out, with a note.
     """
-    opened = [(run, run.run) for run in runs if run.run and run.verdict]
-    groups: dict[tuple[str, ...], dict[frozenset[str], ListedRun]] = {}
-    for run, held in sorted(opened, key=lambda pair: (pair[1].record.created, pair[0].name)):
-        questions = (held.record.benchmark.sha256, *(query.id for query in held.questions))
-        targets = sampled_targets({run.name: held}).values()
-        draws = frozenset(target.drawn_as for target in targets)
-        first = groups.setdefault(questions, {}).setdefault(draws, run)
-        if first is not run:
-            notes.append(f"`{run.name}` holds the same draws as `{first.name}`: not compared.")
-    return [list(group.values()) for group in groups.values() if len(group) > 1]
+    opened = {run.name: run.run for run in runs if run.run and run.verdict}
+    groups: dict[tuple[str, ...], dict[frozenset[str], str]] = {}
+    for name, run in sorted(opened.items(), key=lambda item: (item[1].record.created, item[0])):
+        questions = (run.record.benchmark.sha256, *(query.id for query in run.questions))
+        draws = frozenset(target.drawn_as for target in sampled_targets({name: run}).values())
+        first = groups.setdefault(questions, {}).setdefault(draws, name)
+        if first != name:
+            notes.append(f"`{name}` holds the same draws as `{first}`: not compared.")
+    names = (list(group.values()) for group in groups.values())
+    return [{name: opened[name] for name in group} for group in names if len(group) > 1]
 
 
 def _compared(
-    group: Sequence[ListedRun], index: Path, name: str, redact: Redaction | None
+    runs: Mapping[str, Run],
+    changed: Mapping[str, int],
+    index: Path,
+    name: str,
+    redact: Redaction | None,
 ) -> FolderComparison:
     """Return the page that compares these runs, written next to the index unless it is current."""
-    runs = {run.name: run.run for run in group if run.run}
     withheld = redact or any(run.redacted for run in runs.values())
     page = index.with_name(f"{name}-redacted.html" if withheld else f"{name}.html")
     benchmark = next(iter(runs.values())).record.benchmark.name
     made = FolderComparison(page=page, benchmark=benchmark, runs=tuple(runs))
-    facts = (index.name, [(run.name, run.changed) for run in group])
+    facts = (index.name, [(name, changed[name]) for name in runs])
     mark = hashlib.sha256(ascii(facts).encode()).hexdigest()
     if not _is_current(page, 0, mark):
         comparison = compare(runs)
@@ -192,10 +196,10 @@ def _compared(
 
 
 def _rendered(template: str, **shown: object) -> str:
+    """A page of the index; addresses hold letters, digits and `%/-_.~` only."""
+
+    def link(path: Path, root: Path) -> Markup:
+        return Markup(quote(os.fsencode(path.relative_to(root))))
+
     styles, scripts = ("page.css", "index.css"), ("tables.js",)
-    return rendered(template, styles=styles, scripts=scripts, link=_link, **shown)
-
-
-def _link(path: Path, root: Path) -> Markup:
-    """Return the relative address of a page; it holds letters, digits and `%/-_.~` only."""
-    return Markup(quote(os.fsencode(path.relative_to(root))))
+    return rendered(template, styles=styles, scripts=scripts, link=link, **shown)

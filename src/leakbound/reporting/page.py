@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gc
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -77,25 +78,23 @@ def report(
         raise InputError(f"`--out` is needed for a report about {len(opened)} runs.")
     for run in opened:
         _ = run.estimates  # whatever cannot be shown changes nothing
-    notes = {} if redact is None else {run.path: _keep_redaction(run, redact) for run in opened}
+    notes: dict[Path, list[str]] = {run.path: [] for run in opened}
+    for run in opened:
+        if redact is None:
+            continue
+        try:
+            run.redact(redact)
+        except InputError as error:
+            notes[run.path].append(f"not kept for later commands: {error}")
+        notes[run.path] += older_page(run) if redact else []
     path = write_report(named, Path(out or page_of(opened[0])), redact=redact)
     for run in opened:
-        run.notes += notes.get(run.path, [])
+        run.notes += notes[run.path]
     return path
 
 
-def _keep_redaction(run: Run, redact: Redaction) -> list[str]:
-    """Keep with the run what was said; notes on what could not be, and on an older page."""
-    notes = []
-    try:
-        run.redact(redact)
-    except InputError as error:
-        notes.append(f"not kept for later commands: {error}")
-    return [*notes, *(older_page(run) if redact else ())]
-
-
 def older_page(run: Run) -> list[str]:
-    """Notes on a page with all texts beside the one of a run that leaves them out."""
+    """Notes on a page with all texts next to the one of a run that leaves them out."""
     if not (run.path / PAGE).exists():
         return []
     note = (
@@ -136,21 +135,14 @@ def write_report(
         MixError: the runs asked other questions, or used other scorers or another confidence.
         IncompleteError: a run is not finished.
     """
-    write_text(out, report_html(runs, title=title, more=more, redact=redact))
-    return out
-
-
-def report_html(
-    runs: Mapping[str, Run],
-    *,
-    title: str | None = None,
-    more: Sequence[Table] = (),
-    redact: Redaction | None = None,
-) -> str:
-    """Make the HTML that `write_report` writes, with the same arguments; nothing is written."""
     kept = (run.redacted for run in runs.values())
     amount = max(kept, key=_AMOUNTS.index, default=False) if redact is None else redact
-    return render(read_view(runs, redact=amount), title=title, more=more)
+    gc.freeze()  # matplotlib makes many objects; collections need not visit the older ones
+    try:
+        write_text(out, render(read_view(runs, redact=amount), title=title, more=more))
+    finally:
+        gc.unfreeze()
+    return out
 
 
 def page_of(run: Run) -> Path:
@@ -185,12 +177,17 @@ def rendered(template: str, *, styles: Sequence[str], scripts: Sequence[str], **
 
     Texts of others are escaped, and steer nothing.
     """
-    charts, css, script = asset("charts.css"), *("".join(map(asset, f)) for f in (styles, scripts))
-    sources = f"style-src {_source(charts)} {_source(css)}; script-src {_source(script)}"
+    css, js = ("".join(map(asset, names)) for names in (styles, scripts))
+    charts = asset("charts.css")
+    digests = []  # of the only inline styles and script that the page's content policy allows
+    for content in (charts, css, js):
+        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        digests.append(f"'sha256-{digest}'")
+    sources = f"style-src {digests[0]} {digests[1]}; script-src {digests[2]}"
     return _environment().get_template(template).render(
         charts=Markup(charts),  # the package's own files, not data
         css=Markup(css),
-        js=Markup(script),
+        js=Markup(js),
         version=leakbound.__version__,
         policy=f"default-src 'none'; {sources}; base-uri 'none'; form-action 'none'",
         **shown,
@@ -199,15 +196,22 @@ def rendered(template: str, *, styles: Sequence[str], scripts: Sequence[str], **
 
 @cache
 def _environment() -> Environment:
+    """The templates; no character of a text steers those around it, and none is endless."""
+
+    def shown(value: Any) -> Any:
+        if isinstance(value, Markup):
+            return Markup(visible(value))  # markup of ours, around texts that were escaped
+        return visible(clipped(value, MOST_ASKED)) if isinstance(value, str) else value
+
     environment = Environment(
         loader=PackageLoader("leakbound", "reporting"),
         autoescape=True,
-        finalize=_steered,
+        finalize=shown,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["tied"] = tied
+    environment.filters.update(tied=tied, quantity=sentences.quantity)
     environment.globals.update(
         words=sentences, tables=tables, by_question=questions, figures=figures, details=details,
         leaking_words=leaking_words, percent=percent, interval=interval, many=many, number=number,
@@ -216,26 +220,10 @@ def _environment() -> Environment:
     return environment
 
 
-def _steered(value: Any) -> Any:
-    """A value as the page shows it: no character of a text turns those around it, none is endless.
-
-    A text that is cut says how much of it is missing.
-    """
-    if isinstance(value, Markup):
-        return Markup(visible(value))  # markup of ours, around texts that were escaped
-    return visible(clipped(value, MOST_ASKED)) if isinstance(value, str) else value
-
-
 @cache
 def asset(name: str) -> str:
     """A file of a page's own."""
     return files("leakbound.reporting").joinpath(name).read_text(encoding="utf-8")
-
-
-def _source(content: str) -> str:
-    """The one inline style or script that the page's content policy allows."""
-    digest = hashlib.sha256(content.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,14 +266,14 @@ def picture(runs: Run | Mapping[str, Run], *, scorer: str | None = None) -> Pict
     """
     view = read_view({runs.path.name: runs} if isinstance(runs, Run) else runs)
     by_name = {s.name: s for s in view.scorers}
-    if scorer is not None and scorer not in by_name:
+    chosen = view.scorers[0] if scorer is None else by_name.get(scorer)
+    if chosen is None:
         raise InputError(
             f"`scorer` must be one that the runs were bounded by, {', '.join(by_name)}, got "
             f"{scorer!r}. Score and bound them by it first."
         )
     if why := figures.lacking():
         raise InputError(why)
-    chosen = view.scorers[0] if scorer is None else by_name[scorer]
     (wide,) = figures.figures_of(view, "questions", "every question", chosen, figures.WIDE)
     head, title, rest = wide.svg.partition("<title>")
     style = f"<style>{asset('charts.css')} svg {{ background: var(--card); }}</style>"
