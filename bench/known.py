@@ -30,7 +30,7 @@ import numpy as np
 
 from leakbound import Study, evaluate
 from leakbound.benchmarks import Benchmark, load_benchmark
-from leakbound.bounding.beside import other_run
+from leakbound.bounding.control_questions import other_run
 from leakbound.presenting.comparing import compare_methods
 from leakbound.presenting.verdict import Verdict
 from leakbound.scorers import make_scorer

@@ -94,7 +94,7 @@ def stop_early(rng: np.random.Generator, cap: int) -> tuple[np.ndarray, np.ndarr
         size = min(size, cap)
         hits += active * rng.binomial(size - n.max(), P)
         n[active] = size
-        made = bound(Rows.of_hits(hits, n), method="any-time", confidence=0.98, side="both")
+        made = bound(Stopped(Rows.of_hits(hits, n), cap), confidence=0.98)
         active &= (size < cap) & (made.upper > 0.05) & (made.lower < 0.05)
         size *= 2
     return hits, n
@@ -111,7 +111,7 @@ def uneven(data: DataSet, **how: Any) -> Estimate:
 
 
 def stopped_mean(data: DataSet, **how: Any) -> Estimate:
-    made = partial(bound, Rows.of_hits(*data.stopped), method="any-time")
+    made = partial(bound, Stopped(Rows.of_hits(*data.stopped), data.n))
     return mean_over_stopped_questions(made, len(P), **how)
 
 
@@ -284,15 +284,13 @@ def worst(data: Queries, **how: Any) -> Estimate:
 
 
 TAIL = beta(*LEAK).sf
-OF_A_POOL: dict[str, tuple[Quantity, str | None, Callable[[float], Any]]] = {
-    # name: (quantity, method, the truth where a leak has probability p)
-    "leakage, binary": (LEAKAGE, None, lambda p: p),
-    "leakage": (LEAKAGE, None, lambda p: p * beta(*LEAK).mean()),
-    "tail": (tail(X), None, lambda p: p * TAIL(X)),
-    "tail, DKW": (tail(X), "paper", lambda p: p * TAIL(X)),
+OF_A_POOL: dict[str, tuple[Quantity, Callable[[float], Any]]] = {
+    # name: (quantity, the truth where a leak has probability p)
+    "leakage, binary": (LEAKAGE, lambda p: p),
+    "leakage": (LEAKAGE, lambda p: p * beta(*LEAK).mean()),
+    "tail": (tail(X), lambda p: p * TAIL(X)),
     "leak@k": (
         leak_at(K),
-        None,
         lambda p: np.mean(1 - (1 - p * TAIL(COARSE)[:, None]) ** K, axis=0),
     ),
 }
@@ -307,11 +305,11 @@ SIMULATED: dict[tuple[str, str], tuple[str, ...]] = {
 
 
 def of_pool(name: str, design: str, target: str) -> Statement:
-    quantity, method, truth = OF_A_POOL[name]
+    quantity, truth = OF_A_POOL[name]
     over_inputs, binary = truth(LEAKING[0] / sum(LEAKING)), "binary" in name
 
     def call(data: Queries, **how: Any) -> Estimate:
-        return bound(data.pool(design, target, binary=binary), quantity, method=method, **how)
+        return bound(data.pool(design, target, binary=binary), quantity, **how)
 
     if target == "queries":
         return call, lambda data: truth(data.p.mean())

@@ -73,9 +73,6 @@ def _entry(estimate: stats.Estimate, at: tuple[int, ...]) -> stats.Estimate:
     return replace(estimate, **picked)
 
 
-EACH_CONFIDENCE = 0.999  # of bounds of which some may fail, where n gives no default
-
-
 @dataclass(frozen=True, slots=True)
 class Stated:
     """A quantity that is stated wherever `stats.THEOREMS` bounds it.
