@@ -9,7 +9,7 @@ from pathlib import PurePath
 from leakbound import stats
 from leakbound.bounding.grid import KNOBS
 from leakbound.bounding.readings import READ
-from leakbound.bounding.rows import CLAIMS
+from leakbound.bounding.rows import CLAIMS, SPREAD
 from leakbound.presenting.specification import described
 from leakbound.presenting.table import ceiling, interval
 from leakbound.presenting.texts import Text, Texts
@@ -327,9 +327,9 @@ def measured(model: ArmView, scorer: Scorer, question: str) -> str:
     leakage = model.leakage(scorer, question)
     if leakage is None:
         return ""
+    spread = (row.quantity.reading for row in SPREAD)
     rows = {
-        "standard deviation": model.first(scorer, question, quantity="standard deviation"),
-        "ED": model.first(scorer, question, quantity="expectation deviation"),
+        **{name: model.first(scorer, question, quantity=name) for name in spread},
         "corrected for the judge": model.first(
             scorer, question, quantity="corrected leak probability"
         ),
@@ -337,7 +337,7 @@ def measured(model: ArmView, scorer: Scorer, question: str) -> str:
     }
     parts = [f"{scorer.name}: {quantity(scorer)} {interval(leakage)}"]
     for name, row in rows.items():
-        if row is not None and name == "ED":
+        if row is not None and name == "expectation deviation":
             parts.append(f"ED ({row.about.name}, may exceed 1) {ceiling(row.value, row.upper)}")
         elif row is not None:
             parts.append(f"{name} {interval(row)}")

@@ -14,7 +14,6 @@ from leakbound.stats.about import About, parameter_of
 from leakbound.stats.estimate import Array, Counts
 from leakbound.stats.whole import numbers, whole
 
-Reading = Literal["leakage", "tail", "leak@k", "standard deviation", "expectation deviation"]
 Over = Literal["each", "mean", "worst", "every", "count"]
 
 
@@ -22,7 +21,8 @@ Over = Literal["each", "mean", "worst", "every", "count"]
 class Quantity:
     """A reading of the score X of a completion, and the questions that a statement is about.
 
-    Made by `LEAKAGE`, `SD`, `tail`, `leak_at` and `ed`, and by the methods below.
+    Made by `LEAKAGE`, `SD`, `tail`, `leak_at` and `ed`, by the methods below, or from a reading of
+    `THEOREMS` that takes no parameter: `Quantity("standard deviation")`.
 
     Attributes:
         reading: "leakage" is Pr[X = 1] of a binary scorer and E[X] of any other; "tail" Pr[X > x];
@@ -35,7 +35,7 @@ class Quantity:
         level: of a count, the x above which a question counts; or several, [K].
     """
 
-    reading: Reading = "leakage"
+    reading: str = "leakage"
     at: float | tuple[float, ...] | None = None
     over: Over = "each"
     weights: npt.ArrayLike | None = None

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from leakbound.errors import InputError
 from leakbound.stats import order
+from leakbound.stats.about import OTHERS
 from leakbound.stats.clusters import cluster_leak_at_k, cluster_mean, cluster_tail
 from leakbound.stats.deviation import STD, over_interval, score
 from leakbound.stats.deviation_over_questions import deviation_over_questions
@@ -38,7 +39,7 @@ from leakbound.stats.mean_over_questions import largest_over_questions, mean_ove
 from leakbound.stats.order import Seed
 from leakbound.stats.pool import Pool, cluster_leak_among_k, unlike_leakage, unlike_mean
 from leakbound.stats.proportion import PROPORTION
-from leakbound.stats.quantity import LEAKAGE, Quantity, Reading
+from leakbound.stats.quantity import LEAKAGE, Quantity
 from leakbound.stats.questions import confidence_of_each, leaking_questions, worst_question
 from leakbound.stats.stopping import mean_of_stopped, stopped_leak_at_k, stopped_leakage
 from leakbound.stats.tail import tail_bound
@@ -65,7 +66,7 @@ class Theorem:
     """
 
     kind: Kind
-    reading: Reading
+    reading: str
     binary: bool | None
     prove: Proof
     paper: bool = False
@@ -128,6 +129,10 @@ THEOREMS: tuple[Theorem, ...] = (
     Theorem("pair", "leakage", None, mean_difference, **_ON_MEAN),
 )
 """By which theorem `bound` bounds each reading, from each kind of evidence."""
+QUANTITIES = tuple(
+    dict.fromkeys((*OTHERS, *(row.reading for row in THEOREMS if row.reading != "leakage")))
+)
+"""The name of every quantity that an estimate may be about."""
 
 
 def bound(
