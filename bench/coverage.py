@@ -125,6 +125,7 @@ def theirs(name: str, alpha: float, *points: np.ndarray) -> Call:
 
 TRUTHS: dict[str, tuple[Quantity, Callable[[Law], Any]]] = {
     "leakage": (LEAKAGE, lambda law: law.mean),
+    "median": (Quantity("median"), lambda law: law.median),
     "tail": (tail(X), lambda law: law.tail(X)),
     "leak@k": (leak_at(K), lambda law: law.leak_at(K)),
     "standard deviation": (SD, lambda law: law.std),

@@ -272,6 +272,9 @@ def quantity(
             return mean
         case "claim on leak probability", _, float(limit):
             return float(mean <= limit)
+        case "median", _, _:
+            order = np.argsort(scores)
+            return float(scores[order][np.searchsorted(np.cumsum(p[order]), 0.5 - 1e-12)])
         case "standard deviation", _, _:
             return std
         case "expectation deviation", _, float(rho):

@@ -38,7 +38,6 @@ from leakbound.stats import (
     leak_at,
     leaking_questions,
     mean_leak_at_k_of_counts,
-    mean_over_stopped_questions,
     tail,
     worst_question,
     worst_watched,
@@ -108,11 +107,6 @@ def uneven(data: DataSet, **how: Any) -> Estimate:
     """The weighted mean, from numbers of draws that differ."""
     counted = np.arange(data.n) < np.ceil(UNEVEN * data.n)[:, None]
     return bound(Rows.of(data.scores, counted), LEAKAGE.mean(WEIGHTS), seed=data.seed, **how)
-
-
-def stopped_mean(data: DataSet, **how: Any) -> Estimate:
-    made = partial(bound, Stopped(Rows.of_hits(*data.stopped), data.n))
-    return mean_over_stopped_questions(made, len(P), **how)
 
 
 def two_models(data: DataSet) -> tuple[Callable[..., Estimate], Callable[..., Estimate]]:
@@ -191,7 +185,6 @@ OF_QUESTIONS: dict[str, Statement] = {  # by the theorem, or by the function of 
         lambda d, **how: bound(Rows.of_hits(d.hits, d.n), LEAKAGE.mean(), **how),
         P.mean(),
     ),
-    "mean_over_stopped_questions": (stopped_mean, P.mean()),
     "stopped: mean of leakage": (
         lambda d, **how: bound(Stopped(Rows.of_hits(*d.stopped), d.n), LEAKAGE.mean(), **how),
         P.mean(),
@@ -328,6 +321,7 @@ OF_POOLS: dict[str, Statement] = {
 }
 ELSEWHERE = {  # the tests that show the coverage of the other theorems and statements
     "median_over_seeds": "tests/stats/test_seeds.py",
+    "mean_over_stopped_questions": "the theorem about stopped draws calls it",
     "corrected_bound": "tests/stats/test_proportion_spread.py",
     "gaps_over_questions": "tests/stats/test_compared_models.py: lower bounds of each excess",
     "excess": "tests/stats/test_excess.py: arithmetic of two estimates",

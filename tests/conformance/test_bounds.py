@@ -43,6 +43,7 @@ CONTROL = np.round(np.random.default_rng(9).beta(1, 6, (QUESTIONS, DRAWS)), 2)
 MASS = Mass(np.array([0.3, 0.2]), np.array([0.0, 1.0]), np.array([0.0, 1.0]), 0.4)
 READINGS = {
     "leakage": LEAKAGE,
+    "median": Quantity("median"),
     "tail": tail(0.3),
     "leak@k": leak_at(3),
     "standard deviation": SD,

@@ -46,6 +46,10 @@ class Law:
         return float(self.points.mean())
 
     @property
+    def median(self) -> float:
+        return float(np.median(self.points))
+
+    @property
     def std(self) -> float:
         return float(self.points.std())
 
@@ -65,6 +69,7 @@ LAWS = {
 }
 TRUTHS: dict[str, tuple[Quantity, Callable[[Law], np.ndarray | float]]] = {
     "leakage": (LEAKAGE, lambda law: law.mean),
+    "median": (Quantity("median"), lambda law: law.median),
     "tail": (tail(X), lambda law: law.tail(X)),
     "leak@k": (leak_at(K), lambda law: law.leak_at(K)),
     "standard deviation": (SD, lambda law: law.std),

@@ -36,6 +36,7 @@ from leakbound.stats.mass import (
 )
 from leakbound.stats.mean import MEAN
 from leakbound.stats.mean_over_questions import largest_over_questions, mean_over_questions
+from leakbound.stats.median import MEDIAN
 from leakbound.stats.order import Seed
 from leakbound.stats.pool import Pool, cluster_leak_among_k, unlike_leakage, unlike_mean
 from leakbound.stats.proportion import PROPORTION
@@ -93,6 +94,7 @@ _ON_MEAN: dict[str, Any] = {"over": "mean"}
 _OF_DRAWS = (
     Theorem("draws", "leakage", True, PROPORTION),
     Theorem("draws", "leakage", False, MEAN, paper=True),
+    Theorem("draws", "median", False, MEDIAN),
     Theorem("draws", "tail", None, tail_bound, paper=True),
     Theorem("draws", "leak@k", True, leak_among_k),
     Theorem("draws", "leak@k", False, largest_of_k, paper=True),
