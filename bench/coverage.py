@@ -29,7 +29,7 @@ from functools import partial
 from inspect import isfunction
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 from leakbound.stats import LEAKAGE, SD, Quantity, Stopped, Theorem, ed, leak_at, tail
 
@@ -51,7 +51,6 @@ from leakbound.stats import (
     corrected_bound,
     parse_claim,
 )
-from leakbound.stats.leak_at_k import BLOCKS
 from runner import FALSE_ALARM, keep, markdown, most_misses, options, too_often
 from statements import (
     AS_IF,
@@ -82,7 +81,7 @@ Call = Callable[[np.ndarray, str, int], np.ndarray]
 Bounded = dict[str, tuple[Call, Callable[[Law], Any]]]
 
 
-def called(row: Theorem, quantity: Quantity, method: str | None = None) -> Call:
+def called(row: Theorem, quantity: Quantity, method: Literal["paper"] | None = None) -> Call:
     """A theorem of one question's draws; a cap is n."""
 
     def call(scores: np.ndarray, side: str, seed: int) -> np.ndarray:
@@ -126,6 +125,7 @@ def theirs(name: str, alpha: float, *points: np.ndarray) -> Call:
 
 TRUTHS: dict[str, tuple[Quantity, Callable[[Law], Any]]] = {
     "leakage": (LEAKAGE, lambda law: law.mean),
+    "median": (Quantity("median"), lambda law: law.median),
     "tail": (tail(X), lambda law: law.tail(X)),
     "leak@k": (leak_at(K), lambda law: law.leak_at(K)),
     "standard deviation": (SD, lambda law: law.std),
@@ -146,10 +146,10 @@ def of_one_question() -> Bounded:
         quantity, truth = TRUTHS[row.reading]
         for binary in (True, False) if row.binary is None else (row.binary,):
             own, of = replace(row, binary=binary), partial(true_of, truth, binary)
-            for method in [m for m in row.methods if m != BLOCKS] or (None,):
+            for method in (None, "paper") if row.paper else (None,):
                 title = ", ".join(filter(None, (own.name, method)))
                 found[title] = called(own, quantity, method), of
-    blocks = next(row for row in LISTED if BLOCKS in row.methods)
+    blocks = next(row for row in LISTED if row.name == "draws: leak@k, graded")
     for k in (2, 8, 32):  # one k has its own bounds
         truth = partial(Law.leak_at, k=np.array([k]))
         found[f"leak@{k}, that k"] = called(blocks, leak_at(k)), truth

@@ -30,7 +30,7 @@ import numpy as np
 
 from leakbound import Study, evaluate
 from leakbound.benchmarks import Benchmark, load_benchmark
-from leakbound.bounding.beside import other_run
+from leakbound.bounding.control_questions import other_run
 from leakbound.presenting.comparing import compare_methods
 from leakbound.presenting.verdict import Verdict
 from leakbound.scorers import make_scorer
@@ -272,6 +272,9 @@ def quantity(
             return mean
         case "claim on leak probability", _, float(limit):
             return float(mean <= limit)
+        case "median", _, _:
+            order = np.argsort(scores)
+            return float(scores[order][np.searchsorted(np.cumsum(p[order]), 0.5 - 1e-12)])
         case "standard deviation", _, _:
             return std
         case "expectation deviation", _, float(rho):

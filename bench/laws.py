@@ -32,6 +32,12 @@ class Law:
         sd = np.sqrt(self.p * (1 - self.p))
         return Law(self.draw, self.p, sd, lambda x: np.full(np.shape(x), self.p))
 
+    @property
+    def median(self) -> float:
+        """The least x with Pr[X > x] <= 1/2, on a grid."""
+        grid = np.append(0.0, GRID)
+        return float(grid[np.argmax(self.tail(grid) <= 0.5)])
+
     def leak_at(self, k: int | np.ndarray) -> np.ndarray:
         return np.mean(1 - (1 - self.tail(GRID)[:, None]) ** k, axis=0)
 

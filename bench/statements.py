@@ -38,7 +38,6 @@ from leakbound.stats import (
     leak_at,
     leaking_questions,
     mean_leak_at_k_of_counts,
-    mean_over_stopped_questions,
     tail,
     worst_question,
     worst_watched,
@@ -94,7 +93,7 @@ def stop_early(rng: np.random.Generator, cap: int) -> tuple[np.ndarray, np.ndarr
         size = min(size, cap)
         hits += active * rng.binomial(size - n.max(), P)
         n[active] = size
-        made = bound(Rows.of_hits(hits, n), method="any-time", confidence=0.98, side="both")
+        made = bound(Stopped(Rows.of_hits(hits, n), cap), confidence=0.98)
         active &= (size < cap) & (made.upper > 0.05) & (made.lower < 0.05)
         size *= 2
     return hits, n
@@ -108,11 +107,6 @@ def uneven(data: DataSet, **how: Any) -> Estimate:
     """The weighted mean, from numbers of draws that differ."""
     counted = np.arange(data.n) < np.ceil(UNEVEN * data.n)[:, None]
     return bound(Rows.of(data.scores, counted), LEAKAGE.mean(WEIGHTS), seed=data.seed, **how)
-
-
-def stopped_mean(data: DataSet, **how: Any) -> Estimate:
-    made = partial(bound, Rows.of_hits(*data.stopped), method="any-time")
-    return mean_over_stopped_questions(made, len(P), **how)
 
 
 def two_models(data: DataSet) -> tuple[Callable[..., Estimate], Callable[..., Estimate]]:
@@ -191,7 +185,6 @@ OF_QUESTIONS: dict[str, Statement] = {  # by the theorem, or by the function of 
         lambda d, **how: bound(Rows.of_hits(d.hits, d.n), LEAKAGE.mean(), **how),
         P.mean(),
     ),
-    "mean_over_stopped_questions": (stopped_mean, P.mean()),
     "stopped: mean of leakage": (
         lambda d, **how: bound(Stopped(Rows.of_hits(*d.stopped), d.n), LEAKAGE.mean(), **how),
         P.mean(),
@@ -284,15 +277,13 @@ def worst(data: Queries, **how: Any) -> Estimate:
 
 
 TAIL = beta(*LEAK).sf
-OF_A_POOL: dict[str, tuple[Quantity, str | None, Callable[[float], Any]]] = {
-    # name: (quantity, method, the truth where a leak has probability p)
-    "leakage, binary": (LEAKAGE, None, lambda p: p),
-    "leakage": (LEAKAGE, None, lambda p: p * beta(*LEAK).mean()),
-    "tail": (tail(X), None, lambda p: p * TAIL(X)),
-    "tail, DKW": (tail(X), "paper", lambda p: p * TAIL(X)),
+OF_A_POOL: dict[str, tuple[Quantity, Callable[[float], Any]]] = {
+    # name: (quantity, the truth where a leak has probability p)
+    "leakage, binary": (LEAKAGE, lambda p: p),
+    "leakage": (LEAKAGE, lambda p: p * beta(*LEAK).mean()),
+    "tail": (tail(X), lambda p: p * TAIL(X)),
     "leak@k": (
         leak_at(K),
-        None,
         lambda p: np.mean(1 - (1 - p * TAIL(COARSE)[:, None]) ** K, axis=0),
     ),
 }
@@ -307,11 +298,11 @@ SIMULATED: dict[tuple[str, str], tuple[str, ...]] = {
 
 
 def of_pool(name: str, design: str, target: str) -> Statement:
-    quantity, method, truth = OF_A_POOL[name]
+    quantity, truth = OF_A_POOL[name]
     over_inputs, binary = truth(LEAKING[0] / sum(LEAKING)), "binary" in name
 
     def call(data: Queries, **how: Any) -> Estimate:
-        return bound(data.pool(design, target, binary=binary), quantity, method=method, **how)
+        return bound(data.pool(design, target, binary=binary), quantity, **how)
 
     if target == "queries":
         return call, lambda data: truth(data.p.mean())
@@ -330,6 +321,7 @@ OF_POOLS: dict[str, Statement] = {
 }
 ELSEWHERE = {  # the tests that show the coverage of the other theorems and statements
     "median_over_seeds": "tests/stats/test_seeds.py",
+    "mean_over_stopped_questions": "the theorem about stopped draws calls it",
     "corrected_bound": "tests/stats/test_proportion_spread.py",
     "gaps_over_questions": "tests/stats/test_compared_models.py: lower bounds of each excess",
     "excess": "tests/stats/test_excess.py: arithmetic of two estimates",

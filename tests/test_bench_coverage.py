@@ -55,7 +55,7 @@ def test_no_listed_bound_is_left_out_and_a_new_one_needs_a_row(
 
 
 @pytest.mark.parametrize(
-    "listed", ["draws: mean of leakage", "clusters: leakage", "draws: leakage, graded, betting"]
+    "listed", ["draws: mean of leakage", "clusters: leakage", "draws: leakage, graded"]
 )
 def test_a_bound_that_is_too_narrow_is_an_alarm(
     listed: str,
@@ -124,6 +124,7 @@ def test_quantities_are_those_of_all_answers(shipped: ModuleType) -> None:
     p = [chance for _, chance in law]
     pairs = product(range(3), repeat=2)
     assert of("mean leakage") == pytest.approx(0.35)
+    assert of("median") == 0
     assert of("standard deviation") == pytest.approx(np.sqrt(0.2 + 0.075 - 0.35**2))
     assert of("expectation deviation", None, 2.0) == pytest.approx(
         0.35 + 2 * of("standard deviation")

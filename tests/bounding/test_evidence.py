@@ -266,8 +266,8 @@ def test_no_race_is_run_twice_and_none_ends_otherwise(monkeypatch: pytest.Monkey
     scores = np.random.default_rng(0).uniform(size=(3, 40))
     how: dict[str, Any] = {"confidence": 0.98, "side": "upper", "seed": [1, 2, 3]}
     races: list[float] = []
-    raced = betting._raced
-    monkeypatch.setattr(betting, "_raced", lambda *given: races.append(given[3]) or raced(*given))
+    raced = betting.raced
+    monkeypatch.setattr(betting, "raced", lambda *given: races.append(given[3]) or raced(*given))
     alone = (
         bound(Rows.of(scores), **how),
         bound(Rows.of(scores), ed(), **how | {"confidence": 0.96}),

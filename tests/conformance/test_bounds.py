@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -33,7 +33,6 @@ from leakbound.stats import (
     leak_at,
     tail,
 )
-from leakbound.stats.leak_at_k import BLOCKS
 from leakbound.stats.pool import LAWS
 
 QUESTIONS, DRAWS, CAP = 6, 40, 55
@@ -44,6 +43,7 @@ CONTROL = np.round(np.random.default_rng(9).beta(1, 6, (QUESTIONS, DRAWS)), 2)
 MASS = Mass(np.array([0.3, 0.2]), np.array([0.0, 1.0]), np.array([0.0, 1.0]), 0.4)
 READINGS = {
     "leakage": LEAKAGE,
+    "median": Quantity("median"),
     "tail": tail(0.3),
     "leak@k": leak_at(3),
     "standard deviation": SD,
@@ -58,7 +58,7 @@ class Case:
     kind: str
     quantity: Quantity
     binary: bool = False
-    method: str | None = None
+    method: Literal["paper"] | None = None
     design: tuple[Any, Any] = ("", "")
 
     def __str__(self) -> str:
@@ -122,8 +122,7 @@ def cases() -> Iterator[Case]:
         quantity = READINGS[row.reading]
         quantity = quantity.mean() if row.over == "mean" else quantity
         designs = [design for design, law in LAWS.items() if law == row.kind] or [("", "")]
-        # an i.i.d. pool is read as draws, by the same methods
-        methods = [m for m in row.methods if row.kind != "iid pool"] or [None]
+        methods = (None, "paper") if row.paper and row.kind == "draws" else (None,)
         for binary in (False, True) if row.binary is None else (row.binary,):
             for design in designs:
                 for method in methods:
@@ -134,9 +133,9 @@ def cases() -> Iterator[Case]:
     ):  # fmt: skip
         yield Case("draws", extra)
     for over in (LEAKAGE.worst(), LEAKAGE.every(), LEAKAGE.above(0.3)):
-        yield Case("draws", over, method="portfolio")
+        yield Case("draws", over, method="paper")
         yield Case("draws", over, binary=True)
-    yield Case("stopped", LEAKAGE.above(0.3, each_confidence=0.999))
+    yield Case("stopped", LEAKAGE.above(0.3))
 
 
 CASES = {str(case): case for case in cases()}
@@ -183,8 +182,6 @@ def test_ends_enclose_the_value_and_the_other_end_is_trivial(name: str) -> None:
 @of_one
 def test_one_question_of_any_law_stays_in_range(name: str, law: Any) -> None:
     case = CASES[name]
-    if case.method == BLOCKS and len(law) < 3:
-        return  # there is no block of k draws
     least, most = case.range
     made = case.made(law)
     assert isinstance(np.ravel(made.upper)[0], float)
@@ -265,7 +262,7 @@ def test_missing_draws_count_against_the_claim(name: str) -> None:
     assert (ends(missing)[1] >= ends(plain)[1] - 1e-12).all() or case.kind == "stopped"
     widest = case.certain or case.quantity.over in ("worst", "count") or ends(plain)[1].max() == 1
     assert widest or ends(missing)[1].sum() > ends(plain)[1].sum()
-    if case.spread or case.method == BLOCKS or case.kind == "pair":  # in another order
+    if case.spread or case.kind == "pair":  # in another order
         lower, whole = (
             np.mean([ends(case.made(missing=gone, seed=seed))[0] for seed in range(6)])
             for gone in (15, 0)
@@ -312,7 +309,7 @@ def test_a_seed_is_kept_where_the_order_matters(name: str) -> None:
 def test_a_bound_says_when_sampling_may_stop(name: str) -> None:
     case = CASES[name]
     stopping = {"stopped": f"stopped at a look, at most {CAP} draws"}.get(case.kind, "fixed n")
-    assert case.made().stopping == ("any time" if case.method == "any-time" else stopping)
+    assert case.made().stopping == stopping
 
 
 @every_case

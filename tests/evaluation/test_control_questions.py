@@ -11,7 +11,7 @@ import pytest
 from canned import LEAK, AskedEngine, benchmark_of
 from contents import contents, rows
 from leakbound.benchmarks import load_benchmark
-from leakbound.bounding.beside import OTHERS
+from leakbound.bounding.control_questions import OTHERS
 from leakbound.engines.ray_workers import RayWorkers
 from leakbound.errors import InputError
 from leakbound.evaluation import evaluate, run_verdicts, sample, summary

@@ -80,7 +80,7 @@ def test_every_quantity_is_there_for_every_question_and_arm(tmp_path: Path) -> N
     ranged = {r.quantity for r in target if r.scorer == "rouge-l-recall" and r.query_id}
     both = {"standard deviation", "expectation deviation", "leak@k", "worst of k"}
     assert binary == {"leak probability", *both}
-    assert ranged == {"mean leakage", "tail", *both}
+    assert ranged == {"mean leakage", "median", "tail", *both}
     first = [r for r in target if r.scorer == "keyword" and r.query_id == "p0"]
     k = {r.parameter: r.value for r in first if r.quantity == "leak@k"}
     assert tuple(k) == ALL_K

@@ -17,7 +17,7 @@ from exploring import DECODING, ExploringEngine
 from exploring import benchmark as laws
 from leakbound import certify, merge, verify
 from leakbound.benchmarks import Benchmark
-from leakbound.bounding.beside import other_run
+from leakbound.bounding.control_questions import other_run
 from leakbound.errors import IncompleteError, InputError, LeakboundError, MixError
 from leakbound.evaluation import evaluate, score
 from leakbound.store import Run, tables

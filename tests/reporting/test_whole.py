@@ -206,7 +206,8 @@ def _rounded(value: float | None, lower: float, upper: float) -> tuple[str, str,
     return texts[0], texts[1], texts[2]
 
 
-BY_QUESTION = ("leak@k", "worst of k", "standard deviation", "expectation deviation", "tail")
+SPREAD = ("median", "standard deviation", "expectation deviation")
+BY_QUESTION = ("leak@k", "worst of k", "tail", *SPREAD)
 """Of a question in all its queries, or as a search asked it: one figure a question is shown."""
 
 
@@ -234,8 +235,7 @@ class Kind:
         secondary = about.proved or about.beyond == "control" or about.quantity in BY_QUESTION
         if asked and not self.of_all and secondary:
             return True  # of single questions the leakage, its proof and its gap are shown
-        spread = about.quantity in ("standard deviation", "expectation deviation")
-        if "attack" in self.arm and spread:
+        if "attack" in self.arm and about.quantity in SPREAD:
             return True  # how far scores spread is not shown of what a search found
         # of the control as it was asked, its leakage is shown beside the target's
         return self.arm.startswith("control") and asked and not self.of_all

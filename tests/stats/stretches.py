@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,13 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import binom
 
+from leakbound.stats import LEAKAGE, Estimate, Rows, Side
 from leakbound.stats.betting import Style
+from leakbound.stats.estimand import Method, Terms
+from leakbound.stats.mean import MEAN, mirrored
+from leakbound.stats.portfolio import bets, mean_upper
+from leakbound.stats.proportion import PROPORTION
+from leakbound.stats.stopping import EARLY_MEAN, EARLY_TALLY
 
 Grown = Callable[[float, float], float]
 """(end, v) -> the largest logarithm of the wealth against v by the bets made for the end."""
@@ -97,3 +104,26 @@ def spread_order(scores: np.ndarray) -> np.ndarray:
 
 def label(case: dict[str, Any]) -> str:
     return "-".join(str(case[key]) for key in ("set", "n", "s", "alpha", "k", "rho") if key in case)
+
+
+def made_by(
+    method: Method, rows: Rows, *, confidence: float = 0.99, side: Side = "both"
+) -> Estimate:
+    """The leakage, by a method that is a part of some theorem."""
+    estimand = PROPORTION if rows.binary else MEAN
+    return replace(estimand, usual=method)(rows, LEAKAGE, Terms(confidence, side))
+
+
+def early(rows: Rows, **how: Any) -> Estimate:
+    """By the bounds that are valid at any look."""
+    return made_by(EARLY_TALLY if rows.binary else EARLY_MEAN, rows, **how)
+
+
+def pooled(scores: Any, counts: Any = None, **how: Any) -> Estimate:
+    """By the portfolio mixture over all scores as one row."""
+    rows = Rows.of(np.ravel(scores), None if counts is None else np.ravel(counts))
+
+    def upper(rows: Rows, alpha: float) -> Any:
+        return mean_upper(rows, alpha, bets(rows.size, alpha))
+
+    return made_by(Method("portfolio mixture", upper, mirrored(upper)), rows, **how)

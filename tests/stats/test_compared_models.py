@@ -23,7 +23,9 @@ from leakbound.stats import (
     excess_of_mean_and_worst,
     extraction_draws,
     gaps_over_questions,
+    leak_at,
     proof_of_leak,
+    tail,
     worst_question,
 )
 
@@ -163,15 +165,20 @@ def test_questions_are_not_supposed_to_be_independent(monkeypatch: pytest.Monkey
 
 
 def test_proof_of_leak() -> None:
-    proof = proof_of_leak([0.1, 0.2], [1.0, 0.5], 3, x=0.5)
-    assert proof.texts == 2
-    assert proof.probability.lower == pytest.approx(0.1)
-    assert proof_of_leak([0.1, 0.2], [1.0, 0.5]).probability.lower == pytest.approx(0.3)
-    assert proof.mean.lower == pytest.approx(0.2)
-    assert proof.leak_at_k.lower == pytest.approx(0.5 * (1 - 0.7**3) + 0.5 * (1 - 0.9**3))
-    for made in (proof.probability, proof.mean, proof.leak_at_k):
+    known = {
+        tail(0.5): 0.1,
+        tail(0.0): 0.3,
+        LEAKAGE: 0.2,
+        leak_at(3): 0.5 * (1 - 0.7**3) + 0.5 * (1 - 0.9**3),
+    }
+    for quantity, lower in known.items():
+        made = proof_of_leak([0.1, 0.2], [1.0, 0.5], quantity)
+        assert made.lower == pytest.approx(lower)
         assert (made.upper, made.confidence, made.side) == (1, 1.0, "lower")
+        assert made.about.proved
         assert np.isnan(made.value)
+    leaks = proof_of_leak([0.1, 0.2], [1.0, 1.0], binary=True)
+    assert (leaks.estimand, leaks.lower) == ("proved leak probability", pytest.approx(0.3))
 
 
 def chance_of(p: float, n: int) -> Fraction:
@@ -218,8 +225,8 @@ def test_rare_leaks_rows_and_none() -> None:
 def test_leak_at_that_k_is_at_least_the_chance() -> None:
     """What is proved of leak@k for every k is (n, p)-discoverable extraction with n = k."""
     n = int(extraction_draws(3e-4, 0.5))
-    proof = proof_of_leak([1e-4, 2e-4], [1.0, 1.0], [n, n - 2])
-    assert proof.leak_at_k.lower[0] >= 0.5 > proof.leak_at_k.lower[1]
+    proof = proof_of_leak([1e-4, 2e-4], [1.0, 1.0], leak_at([n, n - 2]))
+    assert proof.lower[0] >= 0.5 > proof.lower[1]
 
 
 @pytest.mark.parametrize(

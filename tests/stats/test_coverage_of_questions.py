@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from scipy.stats import binom
+from stretches import pooled as pool_of
 
 from leakbound.stats import (
     LEAKAGE,
@@ -96,9 +97,7 @@ def unequal(binary: bool) -> Case:
         return bound(Rows.of(scores, counted, binary=binary), LEAKAGE.mean(), **how)
 
     def pooled(scores: Draws, truth: float) -> bool:
-        pool = bound(
-            Rows.of(scores[counted]), method="portfolio", confidence=1 - ALPHA, side="upper"
-        )
+        pool = pool_of(scores[counted], confidence=1 - ALPHA, side="upper")
         return bool(pool.upper < truth)
 
     def draw(g: Generator) -> Draws:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stretches import EXTRAS, GOLDEN, SCORES, label, spread_order
+from stretches import EXTRAS, GOLDEN, SCORES, early, label, spread_order
 
 from leakbound.stats import (
     LEAKAGE,
@@ -26,7 +26,7 @@ from leakbound.stats import (
     samples_for,
     tail,
 )
-from leakbound.stats.betting import mean_upper, rejected, std_upper
+from leakbound.stats.betting import USUAL, mean_upper, raced, std_upper
 from leakbound.stats.mean_over_questions import POOLED
 from leakbound.stats.portfolio import Portfolio
 from leakbound.stats.portfolio import mean_upper as portfolio_upper
@@ -146,10 +146,10 @@ def test_berk_jones(case: dict[str, Any]) -> None:
 @cases(EXTRAS["berk_jones_mean"])
 def test_mean_and_leak_at_k_over_berk_jones(case: dict[str, Any]) -> None:
     scores, kwargs = SCORES[case["set"]], {"confidence": confidence(case), "side": "upper"}
-    mean = bound(Rows.of(scores), method="berk-jones", **kwargs)
+    mean = bound(Rows.of(scores), leak_at([1]), **kwargs)
     assert mean.upper == exactly(case["mean_upper"], case["tol"])
     for made in (
-        bound(Rows.of(scores), leak_at(8), method="berk-jones", **kwargs).upper,
+        bound(Rows.of(scores), leak_at([8]), **kwargs).upper,
         bound(Rows.of(scores), leak_at([2, 8]), **kwargs).upper[1],
     ):
         assert made == exactly(case["leak8_upper"], case["tol"])
@@ -165,10 +165,10 @@ def test_portfolio_mixture(case: dict[str, Any]) -> None:
 
 @cases(EXTRAS["jeffreys_truncated_confidence_sequence"])
 def test_any_time_proportion(case: dict[str, Any]) -> None:
-    s, n, how = case["s"], case["n"], {"confidence": confidence(case), "method": "any-time"}
+    s, n, how = case["s"], case["n"], {"confidence": confidence(case)}
     upper = exactly(case["anytime_upper"], 1e-9)
-    assert bound(Rows.of_hits(s, n), side="upper", **how).upper == upper
-    mirror = bound(Rows.of_hits(n - s, n), side="lower", **how)
+    assert early(Rows.of_hits(s, n), side="upper", **how).upper == upper
+    mirror = early(Rows.of_hits(n - s, n), side="lower", **how)
     assert 1 - mirror.lower == upper
 
 
@@ -243,7 +243,7 @@ def test_betting_mean(case: dict[str, Any]) -> None:
     """The reference bets for every candidate of its grid: as ends, ours are the same."""
     draws, grid = spread_order(SCORES[case["set"]]), case["grid"]
     alpha, upper = float(case["alpha"]), float(case["upper"])
-    fallen = rejected(draws, np.ones_like(draws), np.arange(grid - 1, 0, -1) / grid, alpha)
+    fallen, _ = raced(draws, np.ones_like(draws), np.arange(grid - 1, 0, -1) / grid, alpha, USUAL)
     assert 1 - fallen[0] / grid == pytest.approx(upper, abs=1e-9)
     wide = 0.03 * abs(upper - draws.mean()) + 1 / grid
     assert mean_upper(draws, alpha)[0] == pytest.approx(upper, abs=wide)

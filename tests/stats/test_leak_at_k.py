@@ -7,8 +7,18 @@ import pytest
 from scipy.stats import binom
 from stretches import SCORES, lone_mean_upper
 
-from leakbound.errors import InputError
-from leakbound.stats import Estimate, Mass, Masses, Rows, Stopped, bound, leak_at, leak_at_k
+from leakbound.stats import (
+    Estimate,
+    Mass,
+    Masses,
+    Rows,
+    Stopped,
+    bound,
+    leak_at,
+    leak_at_k,
+)
+from leakbound.stats.leak_at_k import blocks_of, maximum_method
+from leakbound.stats.tail import BERK_JONES
 
 BLOCKS, BAND = "betting on block maxima", "Berk-Jones"
 SHUFFLE = 0x5B0F
@@ -25,19 +35,15 @@ def lone_blocks(scores: np.ndarray, k: int, seed: int) -> list[list[float]]:
 )
 def test_block_maxima_are_bet_on_as_defined(name: str, k: int) -> None:
     """The lower end on the mirror image of each maximum."""
-    how = {"confidence": 0.95, "method": "block-maxima", "seed": 7}
-    scores = SCORES[name]
+    scores, blocks = SCORES[name], blocks_of(k)
+    rows = Rows.of(scores).ordered(7)
     low, high = lone_mean_upper([max(block) for block in lone_blocks(scores, k, 7)], 0.05)
-    assert (
-        low - 1e-9 <= bound(Rows.of(scores), leak_at(k), side="upper", **how).upper <= high + 1e-9
-    )
+    assert low - 1e-9 <= blocks.upper(rows, 0.05)[0] <= high + 1e-9
     mirrored = [min(block) for block in lone_blocks(1 - scores, k, 7)]
     low, high = lone_mean_upper(mirrored, 0.05)
-    below = bound(Rows.of(scores), leak_at(k), side="lower", **how).lower
-    assert low - 1e-9 <= 1 - below <= high + 1e-9
-    at_one = bound(Rows.of(scores), leak_at(1), side="both", **how)
-    mean = bound(Rows.of(scores), side="both", confidence=0.95, seed=7)
-    assert (at_one.lower, at_one.upper) == pytest.approx((mean.lower, mean.upper), abs=1e-9)
+    assert low - 1e-9 <= 1 - blocks.lower(rows, 0.05)[0] <= high + 1e-9
+    mean = bound(rows, side="upper", confidence=0.95, seed=7)
+    assert blocks_of(1).upper(rows, 0.05)[0] == pytest.approx(mean.upper, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -60,10 +66,11 @@ def test_the_default_follows_from_n_and_k_alone(n: int, k: int, upper: str, lowe
             made = bound(Rows.of(scores), leak_at(k), side=side, seed=3)
             assert made.method == method
             assert made.seed == (3 if BLOCKS in method else None)
+            rows, half = Rows.of(scores).ordered(3), 0.005 if side == "both" else 0.01
             for end, chosen in (("upper", upper), ("lower", lower)):
-                own = "block-maxima" if chosen == BLOCKS else "berk-jones"
-                how = {"side": side, "seed": 3, "method": own}
-                assert getattr(made, end) == getattr(bound(Rows.of(scores), leak_at(k), **how), end)
+                by = blocks_of(k) if chosen == BLOCKS else maximum_method(BERK_JONES, np.array(k))
+                if side in (end, "both"):
+                    assert getattr(made, end) == pytest.approx(getattr(by, end)(rows, half)[0])
     assert bound(Rows.of(np.zeros(n)), leak_at([k])).method == BAND  # for every k at once
 
 
@@ -151,15 +158,6 @@ def test_one_k_is_narrower_than_all(k: int, at_least: float, at_most: float) -> 
         return float(np.mean(np.asarray(made.upper) - made.lower))
 
     assert at_least < width(one) / width(every) < at_most
-
-
-def test_what_block_maxima_cannot_do_is_refused() -> None:
-    with pytest.raises(InputError, match=r"one `k` fixed beforehand, got a row of 2"):
-        bound(Rows.of(np.zeros(20)), leak_at([2, 4]), method="block-maxima")
-    with pytest.raises(InputError, match=r"at most n, got k = 21 for n = 20"):
-        bound(Rows.of(np.zeros(20)), leak_at(21), method="block-maxima")
-    with pytest.raises(InputError, match=r"must be one of 'berk-jones', 'paper', 'block-maxima'"):
-        bound(Rows.of(np.zeros(20)), leak_at(2), method="blocks")
 
 
 def test_ends_never_cross() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from stretches import pooled
 
 from leakbound.errors import InputError
 from leakbound.stats import (
@@ -40,9 +41,9 @@ FEW = SCORES[:, :7]  # too few rounds to learn from
 
 
 def test_few_draws_of_each_question_are_one_pool() -> None:
-    pooled = bound(Rows.of(FEW.ravel()), method="portfolio")
+    pool = pooled(FEW)
     over = bound(Rows.of(FEW), LEAKAGE.mean())
-    assert (over.lower, over.upper) == pytest.approx((pooled.lower, pooled.upper), abs=1e-12)
+    assert (over.lower, over.upper) == pytest.approx((pool.lower, pool.upper), abs=1e-12)
     assert (over.n, over.method, over.seed) == (42, "portfolio mixture", None)
     assert over.upper < bound(Rows.of(FEW)).upper.mean()
 
@@ -75,9 +76,9 @@ def test_a_pool_of_unequal_numbers_is_weighted() -> None:
     assert uneven.value == pytest.approx(each.mean())
     assert uneven.lower < each.mean() < uneven.upper
     plain = bound(Rows.of(scores, counts), LEAKAGE.mean(counts.sum(axis=1)))
-    pooled = bound(Rows.of(scores.ravel(), counts.ravel()), method="portfolio")
-    assert (plain.lower, plain.upper) == pytest.approx((pooled.lower, pooled.upper), abs=1e-12)
-    assert plain.method == pooled.method
+    pool = pooled(scores, counts)
+    assert (plain.lower, plain.upper) == pytest.approx((pool.lower, pool.upper), abs=1e-12)
+    assert plain.method == pool.method
 
 
 def test_weights_pick_the_questions_that_count() -> None:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.stats import binom
-from stretches import lone_mean_upper, lone_std_upper
+from stretches import lone_mean_upper, lone_std_upper, pooled
 
 from leakbound.stats import SD, Rows, betting, bound, leak_at_k, worst_of_k
-from leakbound.stats.betting import mean_upper, rejected, std_upper
+from leakbound.stats.betting import USUAL, mean_upper, raced, std_upper
 from leakbound.stats.tail import berk_jones, dkw
 
 
@@ -70,14 +70,14 @@ def test_last_draw_counts() -> None:
     """One draw of 0: the bet of .9 wins at most ln(1 + .9 m/(1 - m)) on its only draw."""
     alpha = 0.05
     for ends, fall in (([0.999, 0.9, 0.5], 1), ([0.999, 0.99], 2)):
-        count = rejected(np.zeros((1, 1)), np.ones((1, 1)), np.array(ends), alpha)
+        count = raced(np.zeros((1, 1)), np.ones((1, 1)), np.array(ends), alpha, USUAL)[0]
         assert count == sum(1 + 0.9 * m / (1 - m) > 1 / alpha for m in ends) == fall
 
 
 def test_a_stand_ends_the_scan_although_lower_ends_would_fall() -> None:
     ends = np.array([0.9, 0.2, 0.8])
     draws = np.full((1, 30), 0.3)
-    assert rejected(draws, np.ones((1, 30)), ends, 0.1) == 1
+    assert raced(draws, np.ones((1, 30)), ends, 0.1, USUAL)[0] == 1
 
 
 @pytest.mark.parametrize("k", [1, 2, 4, 5, 7])
@@ -142,7 +142,7 @@ def test_berk_jones_at_large_n_beats_dkw_at_the_end() -> None:
 
 def test_portfolio_at_a_single_bet_is_the_root_of_the_wealth() -> None:
     scores = np.array([0.2, 0.5, 0.1, 0.0, 0.3] * 8)
-    upper = bound(Rows.of(scores), method="portfolio", confidence=0.95, side="upper").upper
+    upper = pooled(scores, confidence=0.95, side="upper").upper
     lowest = 0.9 * math.sqrt(2 * math.log(20) / 40)
     bets = np.append(np.geomspace(lowest, 0.95, 12), 1)
     weights = np.append(np.full(12, 0.0625), 0.25)

@@ -71,7 +71,7 @@ def test_how_many_questions_leak_holds_over_bets() -> None:
         counts = np.stack([n - hits, hits], axis=1)
 
         drawn = Rows.of(np.tile(COINS, (questions, 1)), counts)
-        made = bound(drawn, LEAKAGE.above(x, each_confidence=0.95), side="upper", seed=trial)
+        made = bound(drawn, LEAKAGE.above(x), side="upper", seed=trial)
         missed += made.upper < questions
     assert missed <= allowed(8, 0.01)
 
@@ -136,7 +136,7 @@ def test_float32_points_and_ranges_are_the_decimals_that_they_print_as() -> None
     low = np.array([0.1], dtype=np.float32)
     mass = Mass(np.array([0.5]), low, low)
     assert bound(Masses.of(mass), tail(0.1), side="lower").lower == 0
-    assert proof_of_leak([0.5], low, x=0.1).probability.lower == 0
+    assert proof_of_leak([0.5], low, tail(0.1)).lower == 0
 
 
 def test_draws_are_taken_one_by_one_in_an_order_of_their_own() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -10,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import binom
+from stretches import early
 
 from leakbound.errors import InputError
 from leakbound.stats import (
     LEAKAGE,
     SD,
-    Estimate,
     Rows,
+    Stopped,
     bound,
     clean_questions,
     ed,
@@ -88,24 +88,14 @@ def test_questions_are_counted_at_most_once_and_never_below_none() -> None:
 
 
 @pytest.mark.parametrize(("n", "each"), [(50, "99 %"), (400, "99.75 %"), (1_024, "99.9 %")])
-def test_each_question_gets_one_over_n_unless_told(n: int, each: str) -> None:
-    estimate = partial(bound, Rows.of_hits([0, 1], [n, 2 * n]))
-    made = leaking_questions(estimate, 2, 0.1)
+def test_each_question_of_a_count_gets_one_over_n(n: int, each: str) -> None:
+    rows = Rows.of_hits([0, 1], [n, 2 * n])
+    made = bound(rows, LEAKAGE.above(0.1))
     assert f"at {each} each" in made.method
-    assert (
-        made.upper
-        == leaking_questions(estimate, 2, 0.1, each_confidence=float(each[:-2]) / 100).upper
-    )
-
-
-def test_a_default_that_follows_from_n_is_refused_where_n_follows_from_scores() -> None:
-    def stopped(**how: object) -> Estimate:
-        """As if a rule had ended the sampling."""
-        return replace(TALLY(**how), stopping="any time")
-
-    with pytest.raises(InputError, match="each_confidence"):
-        leaking_questions(stopped, 4, 0.1)
-    assert leaking_questions(stopped, 4, 0.1, each_confidence=0.999).stopping == "any time"
+    own = leaking_questions(partial(bound, rows), 2, 0.1, each_confidence=float(each[:-2]) / 100)
+    assert made.upper == own.upper
+    stopped = bound(Stopped(rows, 2 * n), LEAKAGE.above(0.1))  # n follows from the scores
+    assert "at 99.9 % each" in stopped.method
 
 
 def test_leaking_questions_are_counted_for_every_x_at_once() -> None:
@@ -282,7 +272,7 @@ def test_the_mean_p_value_is_dual_to_the_any_time_bound_and_rarely_small() -> No
     scores = rng.beta(1, 4, (300, 60))
     p = p_value(Rows.of(scores), 0.2)
     for alpha in (0.3, 0.05):
-        upper = bound(Rows.of(scores), confidence=1 - alpha, method="any-time", side="upper").upper
+        upper = early(Rows.of(scores), confidence=1 - alpha, side="upper").upper
         np.testing.assert_array_equal(p <= alpha, upper <= 0.2)
         assert (p <= alpha).sum() <= binom.ppf(1 - 1e-4, 300, alpha)
     assert (p_value(Rows.of(scores), 0.4) <= 0.05).mean() > 0.9

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 from scipy.stats import binom
+from stretches import early
 
 from leakbound.errors import InputError
 from leakbound.stats import (
@@ -67,15 +68,15 @@ def test_both_halves_of_alpha_are_charged(side: str) -> None:
     kwargs = {"side": side, "confidence": 0.9}
     share = {"side": side, "confidence": 0.95}
     stopped = bound(Stopped(Rows.of_hits([3, 3, 0, 100], [60, 100, 100, 100]), 100), **kwargs)
-    early = bound(Rows.of_hits([3, 3, 0, 100], [60, 100, 100, 100]), method="any-time", **share)
+    anytime = early(Rows.of_hits([3, 3, 0, 100], [60, 100, 100, 100]), **share)
     fixed = bound(Rows.of_hits([3, 3, 0, 100], [60, 100, 100, 100]), **share)
-    upper = [early.upper[0], *np.minimum(early.upper, fixed.upper)[1:]]
-    lower = [early.lower[0], *np.maximum(early.lower, fixed.lower)[1:]]
+    upper = [anytime.upper[0], *np.minimum(anytime.upper, fixed.upper)[1:]]
+    lower = [anytime.lower[0], *np.maximum(anytime.lower, fixed.lower)[1:]]
     assert stopped.upper.tolist() == pytest.approx(upper, abs=1e-12)
     assert stopped.lower.tolist() == pytest.approx(lower, abs=1e-12)
     assert (stopped.stopping, stopped.confidence) == ("stopped at a look, at most 100 draws", 0.9)
     if side == "upper":
-        assert fixed.upper[1] < early.upper[1]
+        assert fixed.upper[1] < anytime.upper[1]
 
 
 @pytest.mark.parametrize("side", ["upper", "lower", "both"])
@@ -85,12 +86,12 @@ def test_a_mean_is_charged_likewise(side: str) -> None:
     scores = np.stack([scores, scores])
     share = {"side": side, "confidence": 0.95}
     stopped = bound(Stopped(Rows.of(scores, counts), 80), side=side, confidence=0.9, seed=5)
-    early = bound(Rows.of(scores, counts), method="any-time", **share)
+    anytime = early(Rows.of(scores, counts), **share)
     fixed = bound(Rows.of(scores, counts), seed=5, **share)
-    assert stopped.upper[0] == early.upper[0]
-    assert stopped.upper[1] == min(early.upper[1], fixed.upper[1])
-    assert stopped.lower[0] == pytest.approx(early.lower[0], abs=1e-12)
-    assert stopped.lower[1] == pytest.approx(max(early.lower[1], fixed.lower[1]), abs=1e-12)
+    assert stopped.upper[0] == anytime.upper[0]
+    assert stopped.upper[1] == min(anytime.upper[1], fixed.upper[1])
+    assert stopped.lower[0] == pytest.approx(anytime.lower[0], abs=1e-12)
+    assert stopped.lower[1] == pytest.approx(max(anytime.lower[1], fixed.lower[1]), abs=1e-12)
     assert (stopped.seed, stopped.stopping) == (5, "stopped at a look, at most 80 draws")
 
 
@@ -297,7 +298,7 @@ def test_mean_over_questions_whose_bounds_fail_often() -> None:
 def test_the_mean_after_stopping_spends_what_the_number_of_questions_says(questions: int) -> None:
     """Its alpha' lets b bounds fail, b and alpha' such that more do with probability <= alpha."""
     rows = [0] * questions
-    estimate = partial(bound, Rows.of_hits(rows, 314), method="any-time")
+    estimate = partial(early, Rows.of_hits(rows, 314))
     made = mean_over_stopped_questions(estimate, questions, side="upper")
     each, fails = re.search(r"at ([\d.]+) % each, at most (\d+) fail", made.method).groups()
     share = 1 - float(each) / 100
@@ -309,5 +310,5 @@ def test_the_mean_after_stopping_spends_what_the_number_of_questions_says(questi
 
 def test_few_clean_questions_have_a_small_mean_after_stopping() -> None:
     """24 of them: at most .034 on both sides together, where .0693 was stated beside .0224."""
-    made = partial(bound, Rows.of_hits([0] * 24, 314), method="any-time")
+    made = partial(early, Rows.of_hits([0] * 24, 314))
     assert mean_over_stopped_questions(made, 24).upper < 0.036

@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.stats import binom
+from stretches import early
 
 from leakbound.errors import InputError
 from leakbound.stats import Estimate, Rows, Stopped, bound, every_question, worst_watched
@@ -80,11 +81,9 @@ def misses_when_peeking(
     return int(excluded[place].reshape(draws.shape).any(axis=1).sum())
 
 
-def of_hits(method: str) -> Callable[..., Estimate]:
+def of_hits(made: Callable[..., Estimate]) -> Callable[..., Estimate]:
     """The leak probability from scores of 0 and 1."""
-    return lambda scores, counts, **how: bound(
-        Rows.of_hits(counts[:, 1], counts.sum(axis=1)), method=method, **how
-    )
+    return lambda scores, counts, **how: made(Rows.of_hits(counts[:, 1], counts.sum(axis=1)), **how)
 
 
 @pytest.mark.parametrize("side", ["upper", "lower"])
@@ -92,8 +91,8 @@ def of_hits(method: str) -> Callable[..., Estimate]:
 @pytest.mark.thorough
 def test_peeking_after_every_draw_is_free_for_any_time_bounds_only(p: float, side: str) -> None:
     draws = (np.random.default_rng(1).random((400, 200)) < p) * 1.0
-    assert misses_when_peeking(draws, p, of_hits("any-time"), side) <= ALLOWED
-    assert misses_when_peeking(draws, p, of_hits("clopper-pearson"), side) > ALLOWED
+    assert misses_when_peeking(draws, p, of_hits(early), side) <= ALLOWED
+    assert misses_when_peeking(draws, p, of_hits(bound), side) > ALLOWED
 
 
 @pytest.mark.parametrize("side", ["upper", "lower"])
@@ -101,7 +100,7 @@ def test_peeking_at_a_mean(side: str) -> None:
     draws = np.random.default_rng(2).choice([0.0, 0.5, 1.0], (400, 50), p=[0.7, 0.2, 0.1])
 
     def mean(scores: np.ndarray, counts: np.ndarray, **how: object) -> Estimate:
-        return bound(Rows.of(scores, counts), method="any-time", **how)
+        return early(Rows.of(scores, counts), **how)
 
     assert misses_when_peeking(draws, 0.2, mean, side) <= ALLOWED
 
@@ -137,7 +136,7 @@ FAR = [
 
 @pytest.mark.parametrize(("hits", "n", "side", "value"), FAR)
 def test_bounds_in_the_far_tails(hits: int, n: int, side: str, value: float) -> None:
-    made = bound(Rows.of_hits(hits, n), method="any-time", side=side, confidence=0.995)
+    made = early(Rows.of_hits(hits, n), side=side, confidence=0.995)
     assert getattr(made, side) == pytest.approx(value, rel=1e-8, abs=0)
 
 
@@ -145,7 +144,7 @@ def test_bounds_in_the_far_tails(hits: int, n: int, side: str, value: float) -> 
 def test_bounds_are_sound_for_any_count(n: int) -> None:
     hits = np.unique(np.geomspace(1, n, 40).astype(int))
     hits = np.unique(np.concatenate([[0], hits, n - hits]))
-    made = bound(Rows.of_hits(hits, n), method="any-time")
+    made = early(Rows.of_hits(hits, n))
     fixed = bound(Rows.of_hits(hits, n))
     assert np.isfinite(made.lower).all()
     assert np.isfinite(made.upper).all()
@@ -219,8 +218,7 @@ BOUND = partial(bound, Stopped(Rows.of_hits(HITS, N), 128))
 def test_every_side_of_every_question_has_its_share_of_alpha() -> None:
     """To the last digit those of the any-time bound at half of alpha/(2N), N all that are asked."""
     found = every_question(BOUND, 10, confidence=0.9, independent=False)
-    how = {"confidence": 1 - 0.1 / 10 / 2, "method": "any-time"}
-    by_hand = bound(Rows.of_hits(HITS, N), side="both", **how)
+    by_hand = early(Rows.of_hits(HITS, N), confidence=1 - 0.1 / 10 / 2)
     np.testing.assert_allclose(found.lower, by_hand.lower, rtol=0, atol=1e-12)
     np.testing.assert_allclose(found.upper, by_hand.upper, rtol=0, atol=1e-12)
     assert (found.confidence, found.about.jointly, found.side) == (0.9, True, "both")

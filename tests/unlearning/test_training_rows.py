@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy
 import leakbound
 from cli.commands import done
 from leakbound.benchmarks import Benchmark, load_benchmark
-from leakbound.bounding.beside import OTHERS
+from leakbound.bounding.control_questions import OTHERS
 from leakbound.engines.loading import load_model
 from leakbound.engines.prompting import Prompting
 from leakbound.errors import InputError

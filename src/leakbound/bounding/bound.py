@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from leakbound import stats
-from leakbound.bounding.beside import beside_rows, other_run
 from leakbound.bounding.claims import claim_estimate
 from leakbound.bounding.comparisons import attack_rows, excess_rows, gap_rows
+from leakbound.bounding.control_questions import control_question_rows, other_run
 from leakbound.bounding.evidence import ArmEvidence, RunEvidence
 from leakbound.bounding.grid import grid_rows
 from leakbound.bounding.proof import proved
@@ -115,7 +115,7 @@ def _rows(run: RunEvidence, judged: Calibration | None, confidence: float) -> It
     """The estimates of one scorer, arm by arm, and what compares the arms."""
     for evidence in run.arms.values():
         yield from _arm_rows(evidence, judged, confidence)
-    every = (excess_rows, gap_rows, grid_rows, attack_rows, stress_rows, beside_rows)
+    every = (excess_rows, gap_rows, grid_rows, attack_rows, stress_rows, control_question_rows)
     for compared in every:
         yield from compared(run, confidence)
     parts = scored_parts({name: arm.arm for name, arm in run.arms.items()}, run.scorer)

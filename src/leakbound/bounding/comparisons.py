@@ -58,86 +58,54 @@ def share_nothing(target: Sequence[Arm], control: Sequence[Arm]) -> bool:
     return None not in keys[0] | keys[1] and not keys[0] & keys[1]
 
 
-def excess_over(
-    target: Drawn,
-    control: Drawn,
-    apart: bool,
-    quantity: stats.Quantity = stats.LEAKAGE,
-    *,
-    beyond: Beyond = "control",
-) -> stats.BoundFunction:
-    """The bound of an excess, of each question or of their mean; `apart`: the draws share nothing.
-
-    By differences where n was fixed and large enough, for draws of the same questions.
-    """
-    mine, other, ids = target.rows, control.rows, target.scores.query_ids
-    same = apart and ids and ids == control.scores.query_ids
-    if same and mine and other and min(mine.n.min(), other.n.min()) >= stats.FEWEST_PAIRS:
-        return partial(_difference, target, stats.Pair(mine, other), quantity, beyond)
-    bounds = (partial(draws.bound, quantity) for draws in (target, control))
-    return partial(stats.excess_of, *bounds, beyond=beyond)
-
-
-def _difference(
-    target: Drawn,
-    pair: stats.Pair,
-    quantity: stats.Quantity,
-    beyond: Beyond,
-    *,
-    confidence: float,
-    side: stats.Side,
-) -> stats.Estimate:
-    """The bound of the pair, saying how the questions were put and beyond what it is."""
-    made = stats.bound(pair, quantity, confidence=confidence, side=side, seed=target.keys)
-    return replace(made, about=replace(made.about, inputs=target.inputs, beyond=beyond))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BeyondControl:
-    """A target beside its control: how far it leaks beyond that.
+class Excess:
+    """How much more the draws of one arm leak than those of another, of the same questions.
 
-    apart: whether the draws of the two share nothing.
+    apart: whether the draws of the two share no random numbers.
     """
 
-    target: Drawn
-    control: Drawn
+    more: Drawn
+    base: Drawn
     apart: bool
+    beyond: Beyond = "control"
 
     @classmethod
-    def of(cls, target: ArmEvidence, control: ArmEvidence) -> BeyondControl:
-        """An arm and what is known of it, beside its control."""
-        apart = share_nothing([target.arm], [control.arm])
-        return cls(target=target.known, control=control.known, apart=apart)
+    def of(cls, more: ArmEvidence, base: ArmEvidence, beyond: Beyond = "control") -> Excess:
+        """The evidence of two arms."""
+        apart = share_nothing([more.arm], [base.arm])
+        return cls(more=more.known, base=base.known, apart=apart, beyond=beyond)
+
+    def bound(
+        self, quantity: stats.Quantity, *, confidence: float, side: stats.Side
+    ) -> stats.Estimate:
+        """The excess at each question, or of the mean: from a `Pair` if n is fixed and large."""
+        mine, other, ids = self.more.rows, self.base.rows, self.more.scores.query_ids
+        same = self.apart and ids and ids == self.base.scores.query_ids
+        if same and mine and other and min(mine.n.min(), other.n.min()) >= stats.FEWEST_PAIRS:
+            made = stats.bound(
+                stats.Pair(mine, other), quantity,
+                confidence=confidence, side=side, seed=self.more.keys,
+            )  # fmt: skip
+            about = replace(made.about, inputs=self.more.inputs, beyond=self.beyond)
+            return replace(made, about=about)
+        bounds = (partial(draws.bound, quantity) for draws in (self.more, self.base))
+        return stats.excess_of(*bounds, beyond=self.beyond, confidence=confidence, side=side)
 
     def each(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """The excess at each question, by itself."""
-        excess = excess_over(self.target, self.control, self.apart)
-        return excess(confidence=confidence, side=side)
-
-    @property
-    def _questions(self) -> int:
-        return len(self.target.scores.query_ids)
-
-    def together(self, confidence: float) -> stats.Estimate:
-        """How far at least each question exceeds the control's, all at once (Bonferroni).
-
-        For whoever picks questions by it: of N that equal the control's, none is picked with
-        probability `confidence`, where bounds that hold one by one pick some.
-        """
-        return stats.every_question(
-            self.each, self._questions, confidence=confidence, side="lower", independent=False
-        )
-
-    def over_questions(self, confidence: float) -> stats.ExcessOverQuestions:
-        """How far the target's mean exceeds its control's, and at the question where most."""
-        return stats.excess_of_mean_and_worst(
-            self.mean, self.each, self._questions, confidence=confidence
-        )
+        """The excess at each question, individually."""
+        return self.bound(stats.LEAKAGE, confidence=confidence, side=side)
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """On average over the questions."""
-        excess = excess_over(self.target, self.control, self.apart, stats.LEAKAGE.mean())
-        return excess(confidence=confidence, side=side)
+        """The excess of the mean over the questions."""
+        return self.bound(stats.LEAKAGE.mean(), confidence=confidence, side=side)
+
+    def over_questions(self, confidence: float) -> stats.ExcessOverQuestions:
+        """The mean excess, and that of the question where it is largest."""
+        questions = len(self.more.scores.query_ids)
+        return stats.excess_of_mean_and_worst(
+            self.mean, self.each, questions, confidence=confidence
+        )
 
 
 def excess_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
@@ -154,12 +122,15 @@ def excess_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
         query_ids = target.query_ids
         if query_ids != control.query_ids or not query_ids:
             continue
-        beyond = BeyondControl.of(target, control)
-        excess = beyond.each(confidence=confidence, side="both")
-        together = beyond.together(confidence)
-        yield from rows_of(name, run.scorer.name, query_ids, excess, together)
+        excess = Excess.of(target, control)
+        each = excess.each(confidence=confidence, side="both")
+        # For users who pick questions by it: of N that equal the control's, none is picked.
+        together = stats.every_question(
+            excess.each, len(query_ids), confidence=confidence, side="lower", independent=False
+        )
+        yield from rows_of(name, run.scorer.name, query_ids, each, together)
         if target.whole:
-            over = beyond.over_questions(confidence)
+            over = excess.over_questions(confidence)
             yield from rows_of(name, run.scorer.name, ALL, over.mean, over.worst)
 
 
@@ -210,8 +181,7 @@ def attack_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
             yield from rows_of(str(key), scorer, ALL, *as_found.together(confidence))
     if target and control:
         apart = share_nothing(*([arm.arm for arm in mine] for mine in arms.values()))
-        beyond = BeyondControl(target=target, control=control, apart=apart)
-        over = beyond.over_questions(confidence)
+        over = Excess(more=target, base=control, apart=apart).over_questions(confidence)
         yield from rows_of(str(ATTACK), scorer, ALL, over.mean, over.worst)
     own = run.of(TARGET)
     if target and own and own.query_ids == (ids := target.scores.query_ids):
@@ -245,19 +215,15 @@ def difference_rows(
     The mean if all `questions` have completions, and every question's. Raises MixError if two arms
     have completions of other questions.
     """
-    base = ArmEvidence(baseline, scorer).known
+    base = ArmEvidence(baseline, scorer)
     for label, arm in arms.items():
-        mine = ArmEvidence(arm, scorer).known
-        query_ids = mine.scores.query_ids
-        _require_same(label, query_ids, base.scores.query_ids)
-        apart = share_nothing([arm], [baseline])
-        mean, entries = (
-            excess_over(mine, base, apart, quantity, beyond="baseline")
-            for quantity in (stats.LEAKAGE.mean(), stats.LEAKAGE)
-        )
+        mine = ArmEvidence(arm, scorer)
+        query_ids = mine.query_ids
+        _require_same(label, query_ids, base.query_ids)
+        excess = Excess.of(mine, base, "baseline")
         bounds = stats.difference_over_questions(
-            mean if len(query_ids) == questions else None,
-            entries,
+            excess.mean if len(query_ids) == questions else None,
+            excess.each,
             len(query_ids),
             models=len(arms),
             confidence=confidence,
@@ -285,7 +251,7 @@ def standing_rows(
     )  # fmt: skip
     other = None if control is None else ArmEvidence(control, scorer)
     if other is not None and other.query_ids == target.query_ids:
-        over = BeyondControl.of(target, other).over_questions(confidence)
+        over = Excess.of(target, other).over_questions(confidence)
         yield from rows_of(label, scorer.name, ALL, over.mean, over.worst)
 
 
@@ -299,7 +265,7 @@ def mean_of(arm: Arm, control: Arm | None, scorer: Scorer) -> stats.BoundFunctio
         return target.known.mean
     other = ArmEvidence(control, scorer)
     _require_same(arm.place, target.query_ids, other.query_ids)
-    return BeyondControl.of(target, other).mean
+    return Excess.of(target, other).mean
 
 
 def median_of(bounds: Sequence[stats.BoundFunction], confidence: float) -> stats.Estimate:

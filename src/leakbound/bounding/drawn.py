@@ -26,7 +26,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from leakbound import stats
 from leakbound.bounding.rows import (
-    EACH_CONFIDENCE,
     FEWEST_BLOCKS,
     LEAK_X,
     LEAKAGE,
@@ -137,11 +136,9 @@ class Drawn:
         what leak@k rests on: with fewer than `FEWEST_BLOCKS` of them, which questions, n and k
         settle before anything is drawn, nothing is said.
         """
-        varies = isinstance(self.evidence, stats.Stopped | stats.Masses)
-        counted = stats.LEAKAGE.above(LEAK_X, EACH_CONFIDENCE if varies else None)
         yield self.worst(confidence=confidence)
         yield self.mean(confidence=confidence, side="both")
-        yield self.bound(counted, confidence=confidence, side="both")
+        yield self.bound(stats.LEAKAGE.above(LEAK_X), confidence=confidence, side="both")
         yield from self._stated(MEAN_SPREAD, confidence)
         n = int(self.scores.n.min())
         sizes = sorted({min(TOGETHER_K, n), *([n] if self.binary else [])})

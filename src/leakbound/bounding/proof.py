@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from leakbound import stats
-from leakbound.bounding.rows import ALL_K
+from leakbound.bounding.rows import AT_K
 from leakbound.scoring.antichain import antichains
 from leakbound.store import Arm
 from leakbound.types import Scorer
@@ -26,9 +26,9 @@ def proved(arm: Arm, scorer: Scorer) -> Iterator[tuple[str, stats.Estimate]]:
     for query_id, texts in antichains(arm, scorer).items():
         mass, scores, _ = np.array(list(texts.values())).T
         # a law's masses add up to 1; what rounding adds beyond that is taken off
-        proof = stats.proof_of_leak(mass / max(1.0, math.fsum(mass)), scores, ALL_K)
-        yield query_id, proof.probability if scorer.binary else proof.mean
-        yield query_id, proof.leak_at_k
+        mass = mass / max(1.0, math.fsum(mass))
+        yield query_id, stats.proof_of_leak(mass, scores, binary=scorer.binary)
+        yield query_id, stats.proof_of_leak(mass, scores, AT_K.quantity)
 
 
 def proved_tail(arm: Arm, scorer: Scorer, x: float) -> dict[str, float]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from leakbound import stats
-from leakbound.bounding.comparisons import BeyondControl
+from leakbound.bounding.comparisons import Excess
 from leakbound.bounding.evidence import ArmEvidence, RunEvidence
 from leakbound.bounding.rows import LEAKAGE, rows_of
 from leakbound.scorers import Of
@@ -72,5 +72,5 @@ def _of_all(
     yield draws.mean(confidence=share, side="both")
     yield draws.worst(confidence=share)
     if control is not None and control.query_ids == arm.query_ids:
-        over = BeyondControl.of(arm, control).over_questions(share)
+        over = Excess.of(arm, control).over_questions(share)
         yield from (over.mean, over.worst)

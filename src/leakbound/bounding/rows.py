@@ -73,9 +73,6 @@ def _entry(estimate: stats.Estimate, at: tuple[int, ...]) -> stats.Estimate:
     return replace(estimate, **picked)
 
 
-EACH_CONFIDENCE = 0.999  # of bounds of which some may fail, where n gives no default
-
-
 @dataclass(frozen=True, slots=True)
 class Stated:
     """A quantity that is stated wherever `stats.THEOREMS` bounds it.
@@ -92,6 +89,8 @@ class Stated:
 
 AT_K = Stated(stats.leak_at(ALL_K))
 OF_QUESTION = (Stated(stats.LEAKAGE), Stated(stats.tail(CURVE_X), False), AT_K)
-SPREAD = (Stated(stats.SD), Stated(stats.ed(), side="upper"))
+SPREAD = (
+    Stated(stats.Quantity("median"), False), Stated(stats.SD), Stated(stats.ed(), side="upper"),
+)  # fmt: skip
 MEAN_SPREAD = (Stated(stats.SD.mean(), False), Stated(stats.ed().mean(), False, "upper"))
 """All that is stated of one question, and of the mean over all."""

@@ -19,11 +19,7 @@ from dataclasses import replace
 from functools import partial
 
 from leakbound import stats
-from leakbound.bounding.comparisons import (
-    BeyondControl,
-    excess_over,
-    share_nothing,
-)
+from leakbound.bounding.comparisons import Excess
 from leakbound.bounding.evidence import ArmEvidence, RunEvidence
 from leakbound.bounding.rows import LEAKAGE, rows_of, stacked
 from leakbound.store import ALL, Arm, EstimateRow
@@ -58,16 +54,14 @@ def _added(
     arm: ArmEvidence, base: ArmEvidence, stresses: int, confidence: float
 ) -> stats.ModelDifference:
     """The mean and each question's leakage beyond the unstressed arm's."""
-    turns, apart = turns_of(arm.arm), share_nothing([arm.arm], [base.arm])
-
-    def added(quantity: stats.Quantity, repeated: stats.Quantity) -> stats.BoundFunction:
-        if turns == 1:
-            return excess_over(arm.known, base.known, apart, quantity, beyond="unstressed")
-        bounds = partial(arm.known.bound, quantity), partial(_repeated, base, repeated)
-        return partial(stats.excess_of, *bounds, beyond="unstressed")
-
-    at_k = stats.leak_at(turns)
-    mean, entries = added(stats.LEAKAGE.mean(), at_k.mean()), added(stats.LEAKAGE, at_k)
+    turns, excess = turns_of(arm.arm), Excess.of(arm, base, "unstressed")
+    mean, entries = excess.mean, excess.each
+    if turns > 1:
+        at_k = stats.leak_at(turns)
+        mean, entries = (
+            partial(stats.excess_of, more, partial(_repeated, base, repeated), beyond="unstressed")
+            for more, repeated in ((arm.known.mean, at_k.mean()), (arm.known.leakage, at_k))
+        )
     return stats.difference_over_questions(
         mean, entries, len(arm.query_ids), models=stresses, confidence=confidence
     )
@@ -94,7 +88,7 @@ def _excess(run: RunEvidence, stressed: Sequence[ArmEvidence]) -> list[stats.Bou
     for arm in stressed:
         control = run.of(arm.arm.key.control)
         if control is not None and control is not arm and control.query_ids == arm.query_ids:
-            bounds.append(BeyondControl.of(arm, control).mean)
+            bounds.append(Excess.of(arm, control).mean)
     return bounds
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Unpack
 
 from leakbound.benchmarks import Benchmark, load_benchmark
-from leakbound.bounding.beside import OTHERS
 from leakbound.bounding.bound import bound_run
+from leakbound.bounding.control_questions import OTHERS
 from leakbound.drawing.explore import PROVING, require_explorable
 from leakbound.drawing.prove import arms_to_prove, prove_arms
 from leakbound.drawing.stressed import spelt_out

@@ -10,7 +10,7 @@ from pathlib import PurePath
 from leakbound import stats
 from leakbound.bounding.grid import KNOBS
 from leakbound.bounding.readings import READ
-from leakbound.bounding.rows import CLAIMS
+from leakbound.bounding.rows import CLAIMS, SPREAD
 from leakbound.presenting.specification import described
 from leakbound.presenting.table import ceiling, interval
 from leakbound.presenting.texts import Text, Texts
@@ -316,15 +316,18 @@ def measured(model: ArmView, scorer: Scorer, question: str) -> str:
     if leakage is None:
         return ""
     first = partial(model.first, scorer, question)
+    spread = (row.quantity.reading for row in SPREAD)
+    rows = {
+        **{name: first(quantity=name) for name in spread},
+        "corrected for the judge": first(quantity="corrected leak probability"),
+        "beyond the control": model.leakage(scorer, question, beyond="control"),
+    }
     parts = [f"{scorer.name}: {quantity(scorer)} {interval(leakage)}"]
-    if row := first(quantity="standard deviation"):
-        parts.append(f"standard deviation {interval(row)}")
-    if row := first(quantity="expectation deviation"):
-        parts.append(f"ED ({row.about.name}, may exceed 1) {ceiling(row)}")
-    if row := first(quantity="corrected leak probability"):
-        parts.append(f"corrected for the judge {interval(row)}")
-    if row := model.leakage(scorer, question, beyond="control"):
-        parts.append(f"beyond the control {interval(row)}")
+    for name, row in rows.items():
+        if row is not None and name == "expectation deviation":
+            parts.append(f"ED ({row.about.name}, may exceed 1) {ceiling(row)}")
+        elif row is not None:
+            parts.append(f"{name} {interval(row)}")
     clauses = [", ".join(parts)]
     if claim := first(quantity=CLAIMS):
         clauses.append(f"{claim.about.claimed}: {decision(claim)} after {many(claim.n, 'draw')}")

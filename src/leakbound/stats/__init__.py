@@ -57,7 +57,6 @@ from leakbound.stats.planning import samples_for as samples_for
 from leakbound.stats.pool import Design as Design
 from leakbound.stats.pool import Pool as Pool
 from leakbound.stats.pool import Target as Target
-from leakbound.stats.proof import LeakProof as LeakProof
 from leakbound.stats.proof import proof_of_leak as proof_of_leak
 from leakbound.stats.quantity import LEAKAGE as LEAKAGE
 from leakbound.stats.quantity import SD as SD
@@ -68,6 +67,7 @@ from leakbound.stats.quantity import tail as tail
 from leakbound.stats.questions import leaking_questions as leaking_questions
 from leakbound.stats.questions import stack as stack
 from leakbound.stats.questions import worst_question as worst_question
+from leakbound.stats.questions import worst_watched as worst_watched
 from leakbound.stats.randomisation import randomisation_test as randomisation_test
 from leakbound.stats.seeds import median_over_seeds as median_over_seeds
 from leakbound.stats.stopping import Claim as Claim
@@ -81,7 +81,6 @@ from leakbound.stats.theorems import bound as bound
 from leakbound.stats.theorems import has_bound as has_bound
 from leakbound.stats.two_way import TwoWay as TwoWay
 from leakbound.stats.two_way import two_way as two_way
-from leakbound.stats.watching import worst_watched as worst_watched
 
 
 def __dir__() -> list[str]:

@@ -37,8 +37,10 @@ from hashlib import sha256
 from typing import TypeVar, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from leakbound.stats.estimate import Array, Counts
+from leakbound.stats.whole import halved
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,50 +147,27 @@ def least_rejected(
 
     `draws` and their upper limits `ceilings` are (Q, n), `ends` descend.
     """
-    fallen, bets = _raced_once(draws, ceilings, ends, alpha, style)
+    race = draws, ceilings, ends, alpha, style
+    fallen, bets = once(lambda: raced(*race), *race)
     high = np.append(top, ends)[fallen]
     open_ = np.flatnonzero(fallen < len(ends))
     bets, met = bets[:, open_], draws[open_].T
 
-    def grown(mean: Array) -> Array:
-        return np.asarray(np.log1p(bets * (mean - met)).cumsum(axis=0).max(axis=0))
+    def won(mean: Array) -> npt.NDArray[np.bool_]:
+        wealth = np.log1p(bets * (mean - met)).cumsum(axis=0).max(axis=0)
+        return np.asarray(wealth >= math.log(1 / alpha) - SLACK)
 
-    high[open_] = halved(ends[fallen[open_]], high[open_], grown, alpha)
+    high[open_] = halved(won, high[open_], ends[fallen[open_]], HALVINGS)[0]
     return high
 
 
-def halved(low: Array, high: Array, grown: Callable[[Array], Array], alpha: float) -> Array:
-    """Where wealths, `grown` to these logarithms, reach 1/alpha: from above, in [low, high]."""
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        won = grown(middle) >= math.log(1 / alpha) - SLACK
-        low, high = np.where(won, low, middle), np.where(won, middle, high)
-    return high
-
-
-def rejected(
-    draws: Array, ceilings: Array, ends: Array, alpha: float, style: Style = USUAL
-) -> Counts:
-    """How many ends each row rejects, from the first on, before one stands: (Q,).
-
-    `draws` and their upper limits `ceilings` are (Q, n), `ends` descend.
-    """
-    return _raced_once(draws, ceilings, ends, alpha, style)[0]
-
-
-def _raced_once(
-    draws: Array, ceilings: Array, ends: Array, alpha: float, style: Style
-) -> tuple[Counts, Array]:
-    race = draws, ceilings, ends, alpha, style
-    return once(lambda: _raced(*race), *race)
-
-
-def _raced(
+def raced(
     draws: Array, ceilings: Array, ends: Array, alpha: float, style: Style
 ) -> tuple[Counts, Array]:
     """How many ends each row rejects, and the bets (n, Q) made for the first one that stands.
 
-    First those down to a little below where the bound may be are tested, then a few more at a time.
+    `draws` and their upper limits `ceilings` are (Q, n), `ends` descend. First those down to a
+    little below where the bound may be are tested, then a few more at a time.
     """
     count = np.zeros(len(draws), np.int64)
     bets = np.zeros(draws.shape[::-1])

@@ -16,12 +16,9 @@ which is 1 at t, Markov's inequality gives
 
     P(D(G) >= t) <= E psi(D(H)) = int_{t-1}^inf P(D(H) > s) ds.                             (1)
 
-(After Panchenko 2003, who compares tails so.) For Massart's D(H) = 2n sup_x (H - F)+^2 the tail
-is at most e^-s where e^-s <= 1/2, so t = 1 + ln(1/alpha) will do: F is nowhere more than
-sqrt((1 + ln(1/alpha))/(2n)) below G; without the 1 it is the i.i.d. band. For Berk and Jones'
-D(H) = n sup_x KL(max(H, F) || F) the tail is known exactly, and (1) is summed.
-
-Both hold for F above G too, by symmetry, and for all x at once.
+(After Panchenko 2003, who compares tails so.) For Berk and Jones' D(H) = n sup_x KL(max(H, F) || F)
+the tail is known exactly, and (1) is summed. The band is valid for F above G too, by symmetry, and
+for all x simultaneously.
 """
 
 from __future__ import annotations
@@ -43,7 +40,7 @@ from leakbound.stats.leak_at_k import supported
 from leakbound.stats.mean import MEAN
 from leakbound.stats.order import Keys
 from leakbound.stats.quantity import Quantity
-from leakbound.stats.tail import coverage, require_solvable
+from leakbound.stats.tail import BERK_JONES, coverage, require_solvable
 from leakbound.stats.whole import halved
 
 HALVINGS = 60  # of the interval in which a divergence is inverted
@@ -56,7 +53,7 @@ def cluster_mean(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     A missing draw counts as 1 above and 0 below. `value` is the mean over the queries of the mean
     of their scored draws, queries without any left out.
     """
-    bet = MEAN.methods["betting"]
+    bet = MEAN.usual
     keys = Keys.read(terms.seed, 1)
     below, above = (replace(Rows.of(_means(rows, missing=score)), keys=keys) for score in (0, 1))
     return bounded(
@@ -98,12 +95,6 @@ def cluster_leak_at_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     return replace(made, value=plain(supported(made.value, k, len(rows.n))))
 
 
-def dkw(share: Array, n: int, alpha: float) -> Array:
-    """max(G - sqrt((1 + ln(1/alpha))/(2n)), 0); an alpha above 1/2 counts as 1/2."""
-    epsilon = math.sqrt((1 + math.log(1 / min(alpha, 0.5))) / (2 * n))
-    return np.maximum(share - epsilon, 0)
-
-
 def berk_jones(share: Array, n: int, alpha: float) -> Array:
     """The least F in [0, G] with n KL(G || F) <= t, t from (1), rounded down.
 
@@ -111,17 +102,6 @@ def berk_jones(share: Array, n: int, alpha: float) -> Array:
     """
     require_solvable(alpha)
     return _within(share, n, critical(n, alpha))
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterBand:
-    """A named band: F >= `floor(G, n, alpha)` for all x at once, G of any shape."""
-
-    name: str
-    floor: Callable[[Array, int, float], Array]
-
-
-BANDS = {"berk-jones": ClusterBand("Berk-Jones", berk_jones), "paper": ClusterBand("DKW", dkw)}
 
 
 @lru_cache(maxsize=256)
@@ -160,8 +140,7 @@ class _Falling:
     of: Callable[[Array], Array]
 
     def bound(self, rows: Rows, terms: Terms) -> Estimate:
-        """Both ends from the band named; a missing draw is 1 above and 0 below."""
-        band = BANDS[terms.method or "berk-jones"]
+        """Both ends from the band; a missing draw is 1 above and 0 below."""
         queries, seen, n = len(rows.n), rows.seen_at(self.x), rows.n[:, None]
         least = (seen / n).mean(axis=0)
         above = ((n - rows.missing[:, None] - seen) / n).mean(axis=0)
@@ -171,11 +150,11 @@ class _Falling:
             self.about,
             rows,
             self.of(_over_scored(rows, shares)),
-            lambda alpha: self.of(1 - band.floor(above, queries, alpha)),
-            lambda alpha: self.of(band.floor(least, queries, alpha)),
+            lambda alpha: self.of(1 - berk_jones(above, queries, alpha)),
+            lambda alpha: self.of(berk_jones(least, queries, alpha)),
             terms,
             together=True,
-            method=f"{band.name} over {queries} queries",
+            method=f"{BERK_JONES.name} over {queries} queries",
         )
 
 

@@ -4,8 +4,8 @@ The latter is mean + rho * standard deviation, the mean and the deviation each a
 
 Departs from Scholten et al. (2025), Metric 4: as printed it drops the atom at X = 0 and is no
 upper bound (on a fair coin it lies below the truth in every run). `"paper"` is the tightest bound
-over the same band (Romano and Wolf 2000), narrower than its corrected form; `"betting"` (default)
-bets on squares, in the order that the seed keys. All are for i.i.d. scores in [0, 1], n fixed in
+over the same band (Romano and Wolf 2000), narrower than its corrected form; the default bets on
+squares, in the order that the seed keys. All are for i.i.d. scores in [0, 1], n fixed in
 advance; missing draws count against the claim.
 
 *Of a scorer of 0 and 1* with leak probability p they are sqrt(p (1 - p)) and f(p) = p +
@@ -70,8 +70,8 @@ def expectation_deviation(rows: Rows, rho: float = 2.0) -> float | Array:
 def score(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound E[X] + rho * sd(X): the mean and the deviation each at half of alpha.
 
-    For i.i.d. scores in [0, 1], n fixed in advance. By method both parts are by "betting" (default)
-    or "paper" (over the DKW band). Missing draws count against the claim.
+    For i.i.d. scores in [0, 1], n fixed in advance. Both parts are by betting, or "paper" over the
+    DKW band. Missing draws count against the claim.
     """
     return score_of(quantity)(rows, quantity, terms)
 
@@ -204,15 +204,13 @@ STD = Estimand(
     about=SD.about(),
     value=sample_std,
     span=(0.0, LARGEST_STD),
-    methods={
-        "betting": Method(
-            "betting on squares",
-            lambda rows, alpha: betting.std_upper(rows.shuffled(missing=np.nan), alpha),
-            _betting_lower,
-            shuffles=True,
-        ),
-        "paper": Method("Romano-Wolf over DKW", band_upper, band_lower),
-    },
+    usual=Method(
+        "betting on squares",
+        lambda rows, alpha: betting.std_upper(rows.shuffled(missing=np.nan), alpha),
+        _betting_lower,
+        shuffles=True,
+    ),
+    paper=Method("Romano-Wolf over DKW", band_upper, band_lower),
 )
 
 
@@ -222,13 +220,14 @@ def score_of(quantity: Quantity) -> Estimand:
     return Estimand(
         about=quantity.about(),
         value=partial(_score, rho=rho),
-        methods={key: _sum(key, rho) for key in ("betting", "paper")},
+        usual=_sum(False, rho),
+        paper=_sum(True, rho),
         span=(0.0, (1 + math.hypot(1, rho)) / 2),  # reached by a coin
     )
 
 
-def _sum(key: str, rho: float) -> Method:
-    mean, std = MEAN.methods[key], STD.methods[key]
+def _sum(paper: bool, rho: float) -> Method:
+    mean, std = MEAN.method(paper), STD.method(paper)
 
     def upper(rows: Rows, alpha: float) -> Array:
         return mean.upper(rows, alpha / 2) + rho * std.upper(rows, alpha / 2)

@@ -1,8 +1,8 @@
-"""`Estimand`: a quantity with its methods; one row of a table makes a new bound."""
+"""`Estimand`: a quantity with the method that bounds it, and with that of the papers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -22,16 +22,14 @@ End = Callable[[float], Array]
 
 UNIT = (0.0, 1.0)
 FIXED_N = "fixed n"
-ANY_TIME = "any time"
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
     """An upper and a lower bound of one name.
 
-    `shuffles`: whether they meet the draws in the order that the rows' keys give. `stopping` says
-    when sampling may have ended for the bounds to hold. `any_n`: whether they take rows of unlike
-    n at once.
+    `shuffles`: whether they meet the draws in the order of the rows' keys. `any_n`: whether they
+    take rows of different n in one call. `stopping`: when sampling may have ended.
     """
 
     name: str
@@ -50,30 +48,30 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How a bound is made: confidence, side, method by name, and the seed of the draws' order."""
+    """How a bound is made: confidence, side, by the papers' form, and the seed of the order."""
 
     confidence: float = 0.99
     side: Side = "both"
-    method: str | None = None
+    paper: bool = False
     seed: Seed = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimand:
-    """A quantity, the range it cannot leave, and its methods by name, the default first.
+    """A quantity, the range it cannot leave, its method and the papers' form, if it has one.
 
     `value` maps scored rows of one n to the point estimate. Called as a theorem, see `THEOREMS`.
     """
 
     about: About
     value: Callable[[Rows], Array]
-    methods: Mapping[str, Method]
+    usual: Method
+    paper: Method | None = None
     span: tuple[float, float] = UNIT
 
     def __call__(self, rows: Rows, _: Quantity, terms: Terms) -> Estimate:
         """Bound the quantity for every question; with two sides each gets half of alpha."""
-        name = next(iter(self.methods)) if terms.method is None else terms.method
-        chosen = self.methods[name]
+        chosen = self.method(terms.paper)
         if chosen.shuffles:
             rows = rows.ordered(terms.seed)
         return bounded(
@@ -88,6 +86,10 @@ class Estimand:
             seed=rows.seed,
             stopping=chosen.stopping,
         )
+
+    def method(self, paper: bool) -> Method:
+        """The method; the papers' form where it is wanted and there is one."""
+        return self.paper if paper and self.paper is not None else self.usual
 
 
 def bounded(

@@ -185,11 +185,6 @@ class Rows:
         """1 - X for X: a lower bound is the mirror of an upper one."""
         return replace(self, values=1 - self.values[:, ::-1], counts=self.counts[:, ::-1])
 
-    def pooled(self) -> Rows:
-        """All questions as one."""
-        values, counts = self.values.ravel(), self.counts.ravel()
-        return Rows.of(values, counts, self.missing.sum(), binary=self.binary)
-
     def ordered(self, seed: Seed) -> Rows:
         """The same draws with the keys of their order: see `leakbound.stats.order`."""
         return replace(self, keys=Keys.read(seed, len(self.n)))

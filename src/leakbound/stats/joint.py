@@ -73,7 +73,7 @@ def every_question(
     Args:
         bound: a bound of the quantity with its scores filled in, one entry a question.
         questions: how many there are, N: as many as `bound` has entries. Unless `independent`, it
-            may have fewer: some are not drawn yet, see `watching`.
+            may have fewer: some are not drawn yet, see `questions`.
         confidence: with which probability all entries hold at once, in (0, 1).
         side: "upper", "lower", or "both", each of which then spends half of alpha.
         independent: whether the draws of different questions are; each is then given

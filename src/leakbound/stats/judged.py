@@ -28,18 +28,11 @@ import numpy as np
 
 from leakbound.errors import InputError
 from leakbound.stats.estimand import Terms
-from leakbound.stats.estimate import (
-    OPPOSITE,
-    Array,
-    BoundFunction,
-    Estimate,
-    Side,
-    plain,
-    share_of,
-)
+from leakbound.stats.estimate import Array, BoundFunction, Estimate, Side, plain, share_of
 from leakbound.stats.evidence import Rows
 from leakbound.stats.proportion import PROPORTION
 from leakbound.stats.quantity import LEAKAGE
+from leakbound.stats.questions import ends_at
 
 Tally = tuple[int, int]
 """(hits, n): of n labelled items, how many the judge calls a leak."""
@@ -77,63 +70,46 @@ def corrected_bound(
         InputError: a label that no item has, a bound on anything but a leak probability, or a
             confidence or side that is none.
     """
-    level = 1 - share_of(confidence, side) / _BOUNDS
-    sides: tuple[Side, ...] = ("lower", "upper") if side == "both" else (side,)
-    bounds = {end: bound(confidence=level, side=end) for end in sides}
-    first = bounds[sides[0]]
-    if first.about.quantity != "leak probability":
+    rate = share_of(confidence, side) / _BOUNDS
+    called = ends_at(bound, None, side, upper=rate, lower=rate)
+    if called.about.quantity != "leak probability":
         raise InputError(
-            f"only a leak probability can be corrected for the judge, got {first.estimand!r}. Put "
+            f"only a leak probability can be corrected for the judge, got {called.estimand!r}. Put "
             "a threshold on the scorer, or use a rubric of two values."
         )
-
-    def solved(end: Side, trivial: float) -> float | Array:
-        if end not in bounds:
-            return _solve(first.value, 0.0, 0.0, trivial)
-        leaks = _rate("positives", positives, level, OPPOSITE[end])
-        others = _rate("negatives", negatives, level, OPPOSITE[end])
-        return _solve(getattr(bounds[end], end), leaks, others, trivial)
-
-    ends = solved("lower", 0.0), solved("upper", 1.0)
-    true, false = (hits / n for hits, n in (positives, negatives))
+    true = _interval("positives", positives, rate)
+    false = _interval("negatives", negatives, rate)
+    leaks, others = (f"{hits} of {n}" for hits, n in (positives, negatives))
+    words = f"corrected for a judge that calls {leaks} leaks and {others} others a leak"
+    if true.lower <= false.upper:
+        words += ", too few to tell the two apart"
     return replace(
-        first,
-        about=replace(first.about, quantity="corrected leak probability"),
-        value=_solve(first.value, true, false, math.nan),
-        lower=ends[0],
-        upper=ends[1],
+        called,
+        about=replace(called.about, quantity="corrected leak probability"),
+        value=_solve(called.value, true.value, false.value, math.nan),
+        lower=_solve(called.lower, true.upper, false.upper, 0.0),
+        upper=_solve(called.upper, true.lower, false.lower, 1.0),
         confidence=confidence,
         side=side,
-        method=f"{first.method}, {_described(positives, negatives, level)}",
+        method=f"{called.method}, {words}",
     )
 
 
-def _rate(name: str, tally: Tally, confidence: float, side: Side) -> float:
-    """An end of the chance that the judge calls such an item a leak."""
+def _interval(name: str, tally: Tally, rate: float) -> Estimate:
+    """The chance that the judge calls such an item a leak; each end fails at this rate."""
     hits, n = tally
     if not 0 <= hits <= n or n < 1:
         raise InputError(
             f"`{name}` must be (hits, n) with 0 <= hits <= n and n >= 1, got {tally}. Both kinds "
             "of items are needed: some that leak and some that do not, as people label them."
         )
-    made = PROPORTION(Rows.of_hits(hits, n), LEAKAGE, Terms(confidence, side))
-    return float(getattr(made, side))
+    return PROPORTION(Rows.of_hits(hits, n), LEAKAGE, Terms(1 - 2 * rate))
 
 
-def _solve(rate: float | Array, true: float, false: float, otherwise: float) -> float | Array:
+def _solve(
+    rate: float | Array, true: float | Array, false: float | Array, otherwise: float
+) -> float | Array:
     """The p with p·true + (1 - p)·false = rate, cut to [0, 1]; `otherwise` unless true > false."""
     if true <= false:
         return plain(np.full(np.shape(rate), otherwise))
     return plain(np.clip((np.asarray(rate) - false) / (true - false), 0.0, 1.0))
-
-
-def _described(positives: Tally, negatives: Tally, level: float) -> str:
-    called, leaks = positives
-    miscalled, others = negatives
-    words = (
-        f"corrected for a judge that calls {called} of {leaks} leaks and {miscalled} of {others} "
-        "others a leak"
-    )
-    least = _rate("positives", positives, level, "lower")
-    most = _rate("negatives", negatives, level, "upper")
-    return words if least > most else f"{words}, too few to tell the two apart"

@@ -14,8 +14,7 @@ every k at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -24,16 +23,14 @@ import numpy.typing as npt
 from leakbound.errors import InputError
 from leakbound.stats import betting
 from leakbound.stats.about import parameter_of
-from leakbound.stats.estimand import Estimand, Method, Rule, Terms
+from leakbound.stats.estimand import Estimand, Method, Terms
 from leakbound.stats.estimate import Array, Counts, Estimate, Side, plain
 from leakbound.stats.evidence import Rows
 from leakbound.stats.order import Seed
 from leakbound.stats.proportion import PROPORTION
 from leakbound.stats.quantity import Quantity, whole_sizes
-from leakbound.stats.tail import BANDS, Band
+from leakbound.stats.tail import BERK_JONES, DKW, Band
 
-BLOCKS = "block-maxima"
-BAND = "berk-jones"
 FEWEST_GROUPS = 4  # n/k from which leak@k has a point estimate
 ABOVE, BELOW = 4, 16  # least n/k, and least n/k^2, from which blocks are narrower on the whole
 
@@ -41,22 +38,20 @@ ABOVE, BELOW = 4, 16  # least n/k, and least n/k^2, from which blocks are narrow
 def largest_of_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound leak@k for i.i.d. draws, n fixed in advance; any k >= 1, also beyond n.
 
-    The default for several k is "berk-jones". For one k it follows from n and k only, for each
-    end of each row: block maxima from n = 4k on above and from n = 16k^2 on below, else
-    "berk-jones". Measured over ten distributions, blocks are narrower from there on, on the whole.
-    "block-maxima" takes one k <= n; "berk-jones" and "paper" (the DKW band) are valid for every k
-    simultaneously. `value` is the unbiased estimate, NaN where k exceeds a quarter of the scored
-    draws. It uses every subset of k draws, not the blocks only, and may lie outside a narrow
-    interval.
+    Several k are bounded by the Berk-Jones band, or "paper" by the DKW band; both are valid for
+    every k simultaneously. For one k the method follows from n and k only, for each end of each
+    row: block maxima from n = 4k on above and from n = 16k^2 on below, else the band. Measured over
+    ten distributions, blocks are narrower from there on, on the whole. `value` is the unbiased
+    estimate, NaN where k exceeds a quarter of the scored draws. It uses every subset of k draws,
+    not the blocks only, and may lie outside a narrow interval.
     """
     sizes = quantity.sizes
-    methods = {key: maximum_method(band, sizes) for key, band in BANDS.items()}
-    if terms.method == BLOCKS:
-        _require_blocks(sizes, rows.n)
-    if sizes.ndim == 0:
-        methods = _of_one_k(int(sizes), rows.n, terms.side, methods)
+    band = maximum_method(BERK_JONES, sizes)
     estimand = Estimand(
-        about=quantity.about(), value=partial(_unbiased_or_nan, k=sizes), methods=methods
+        about=quantity.about(),
+        value=partial(_unbiased_or_nan, k=sizes),
+        usual=band if sizes.ndim else _of_one_k(int(sizes), rows.n, terms.side, band),
+        paper=maximum_method(DKW, sizes),
     )
     return estimand(rows, quantity, terms)
 
@@ -64,7 +59,7 @@ def largest_of_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
 def leak_among_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound the chance 1 - (1 - p)^k of a leak among k i.i.d. draws, for every k simultaneously.
 
-    It carries over the bound of p, by the same methods. `value` is the unbiased estimate, NaN where
+    It carries over the bound of p. `value` is the unbiased estimate, NaN where
     k exceeds a quarter of the scored draws.
     """
     sizes, scored = quantity.sizes, rows.scored().n
@@ -184,8 +179,7 @@ def maximum_method(band: Band, k: Counts) -> Method:
         seen = rows.seen + rows.missing[:, None]
         return integral(rows, seen, -np.expm1(np.multiply.outer(k, log_cdf)))
 
-    rules: tuple[Rule, Rule] = (upper, lower)
-    return Method(band.name, *rules)
+    return Method(band.name, upper, lower)
 
 
 def block_maxima(draws: Array, k: int) -> Array:
@@ -194,7 +188,7 @@ def block_maxima(draws: Array, k: int) -> Array:
     return np.asarray(whole_blocks.reshape(len(draws), -1, k).max(axis=2))
 
 
-def _blocks(k: int) -> Method:
+def blocks_of(k: int) -> Method:
     """The bounds of leak@k by betting on the maxima of blocks, i.i.d. with that mean."""
 
     def upper(rows: Rows, alpha: float) -> Array:
@@ -207,52 +201,28 @@ def _blocks(k: int) -> Method:
     return Method("betting on block maxima", upper, lower, shuffles=True)
 
 
-def _require_blocks(k: Counts, n: Counts) -> None:
-    """Refuse block maxima for several k, and where there is no block of k draws."""
-    if k.ndim:
-        raise InputError(
-            f"method {BLOCKS!r} holds for one `k` fixed beforehand, got a row of {k.size}. Give "
-            "one number, and each its share of alpha; or leave `method` out."
-        )
-    if n.min() < k:
-        raise InputError(
-            f"method {BLOCKS!r} needs a `k` of at most n, got k = {k} for n = {n.min()}. Draw "
-            "more, or leave `method` out."
-        )
+def _of_one_k(k: int, n: Counts, side: Side, band: Method) -> Method:
+    """By blocks or by the band, of rows with these n, and the ends of `side`."""
+    blocks = blocks_of(k)
 
+    def of(n: int, least: int) -> Method:
+        return blocks if n >= least else band
 
-def _of_one_k(k: int, n: Counts, side: Side, bands: Mapping[str, Method]) -> dict[str, Method]:
-    """The methods for one k, the default first: of rows with these n, and the ends of `side`."""
-    blocks = _blocks(k)
-    above, below = _ByN(ABOVE * k, blocks, bands[BAND]), _ByN(BELOW * k**2, blocks, bands[BAND])
-    high, low = above.name(n), below.name(n)
+    def named(least: int) -> str:
+        names = (of(int(size), least).name for size in (n.min(), n.max()))
+        return " or ".join(dict.fromkeys(names))
+
+    above, below = ABOVE * k, BELOW * k**2
+    high, low = named(above), named(below)
     name = low if side == "lower" else high
     if side == "both" and low != high:
         name = f"{high} above, {low} below"
-    default = Method(
+    return Method(
         name,
-        lambda rows, alpha: above.of(rows.size).upper(rows, alpha),
-        lambda rows, alpha: below.of(rows.size).lower(rows, alpha),
+        lambda rows, alpha: of(rows.size, above).upper(rows, alpha),
+        lambda rows, alpha: of(rows.size, below).lower(rows, alpha),
         shuffles=blocks.name in name,
     )
-    return {"default": default, BLOCKS: blocks, **bands}
-
-
-@dataclass(frozen=True, slots=True)
-class _ByN:
-    """One method from so many draws on, else another."""
-
-    least: int
-    many: Method
-    few: Method
-
-    def of(self, n: int) -> Method:
-        """The method for rows of this n."""
-        return self.many if n >= self.least else self.few
-
-    def name(self, n: Counts) -> str:
-        """The method, or the two, that rows of these n are bounded by."""
-        return " or ".join(dict.fromkeys(self.of(int(size)).name for size in (n.min(), n.max())))
 
 
 def integral(rows: Rows, seen: Counts, tail: Array) -> Array:

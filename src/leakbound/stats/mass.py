@@ -52,13 +52,15 @@ from leakbound.stats.evidence import Rows, require_binary
 from leakbound.stats.leak_at_k import among, carried, supported
 from leakbound.stats.mean import MEAN
 from leakbound.stats.mean_over_questions import mean_over_questions
+from leakbound.stats.order import one_a_row
 from leakbound.stats.proportion import LEAK, PROPORTION
 from leakbound.stats.quantity import LEAKAGE, SD, Quantity, tail
-from leakbound.stats.questions import one_by_one
+from leakbound.stats.questions import stack
 from leakbound.stats.tail import tail_bound
 from leakbound.stats.whole import numbers
 
 EXACT = "exact mass"
+ENDS = ("low", "high")
 ROUNDING = 1e-9  # by which masses may add up to more than 1
 
 
@@ -176,19 +178,62 @@ class Masses:
         """The number of questions."""
         return len(self.laws)
 
-    def each(self, rule: MassRule, terms: Terms) -> Estimate:
-        """Bound every question by its masses and its draws, None where there are none."""
-        places = np.arange(self.questions)
+    def alone(self, place: int) -> Masses:
+        """One of the questions."""
+        rest = self.rest.only(np.arange(self.questions) == place)
+        return Masses((self.laws[place],), replace(rest, single=True))
 
-        def of(place: int, terms: Terms) -> Estimate:
-            draws = self.rest.only(places == place) if self.rest.n[place] else None
-            return rule(self.laws[place], draws and replace(draws, single=True), terms)
+    def mixed(
+        self,
+        about: About,
+        sums: Callable[[Mass, Array], Array],
+        prove: Callable[[Rows, Quantity, Terms], Estimate],
+        quantity: Quantity,
+        terms: Terms,
+        largest: Array | float = 1.0,
+    ) -> Estimate:
+        """The module's formula, of every question.
 
-        return one_by_one(of, self.questions, terms, single=self.rest.single)
-
-
-MassRule = Callable[[Mass, Rows | None, Terms], Estimate]
-"""(masses, draws, terms) -> the bound of one question."""
+        `sums` adds up p g over the events, for g at one end of their ranges; `prove` bounds the
+        mean of g over the draws of a remainder; `largest` is the largest that g can be.
+        """
+        low, high = (np.stack([sums(law, getattr(law, end)) for law in self.laws]) for end in ENDS)
+        axes = (-1, *[1] * (low.ndim - 1))
+        rest, slack, known = (
+            np.reshape(part, axes)
+            for part in np.transpose([(m.remainder, m.slack, m.p.sum()) for m in self.laws])
+        )
+        inside, seeds = None, one_a_row(terms.seed, self.questions)
+        value: float | Array = 0.0
+        least: float | Array = 0.0
+        most: float | Array = 1.0
+        if self.rest.n.any():
+            rows = replace(self.rest, single=False)
+            inside = prove(rows, quantity, replace(terms, seed=seeds))
+            drawn = np.reshape(rows.n > 0, axes)
+            value, least, most = np.where(drawn, inside.value, 0.0), inside.lower, inside.upper
+        lower, upper = ends(
+            terms,
+            lambda _: low + rest * least,
+            lambda _: high + rest * np.minimum(most, largest) + slack * largest,
+        )
+        middle, weight = (low + high) / 2 + rest * value, known + rest
+        with np.errstate(invalid="ignore"):
+            point = np.where(weight > 0, np.minimum(middle / weight, 1.0), np.nan)
+        shaped, own = self.rest.single_or_all, self.rest
+        keyed = inside is not None and inside.seed is not None
+        return Estimate(
+            about=about,
+            value=shaped(point),
+            lower=shaped(lower),
+            upper=shaped(upper),
+            confidence=terms.confidence if inside else 1.0,
+            side=terms.side,
+            n=int(own.n.sum()) if own.single else own.n,
+            missing=int(own.missing.sum()) if own.single else own.missing,
+            method=f"{EXACT} + {inside.method}" if inside else EXACT,
+            seed=(int(seeds[0]) if own.single else seeds) if keyed else None,
+        )
 
 
 def mass_tail(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
@@ -201,7 +246,9 @@ def mass_tail(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
     its range, the remainder as drawn, and the unknown spread over both in proportion. Without
     draws it always lies between the ends; NaN where there is neither an event nor a scored draw.
     """
-    return masses.each(partial(_tail_of_one, quantity), terms)
+    x = quantity.points
+    most = np.where(x < 1, 1.0, 0.0)
+    return masses.mixed(quantity.about(), partial(_above, x), tail_bound, quantity, terms, most)
 
 
 def mass_leak(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
@@ -210,18 +257,12 @@ def mass_leak(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
     Clopper-Pearson bounds the chance that a draw from the remainder leaks; that promises one x
     only, so it is tighter than the tail.
     """
-    return masses.each(partial(_leak_of_one, quantity), terms)
+    return masses.mixed(LEAK, partial(_above, np.array(0.0)), PROPORTION, quantity, terms)
 
 
 def mass_mean(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound E[X], as `mass_tail`; the methods of `mean` bound the mean of the draws."""
-
-    def rule(mass: Mass, draws: Rows | None, terms: Terms) -> Estimate:
-        inside = None if draws is None else MEAN(draws, quantity, terms)
-        mixture = _Mixture(about=MEAN.about, low=mass.p @ mass.low, high=mass.p @ mass.high)
-        return mixture.estimate(mass, inside, terms)
-
-    return masses.each(rule, terms)
+    """Bound E[X], as `mass_tail`; betting bounds the mean of the draws."""
+    return masses.mixed(MEAN.about, lambda law, end: law.p @ end, MEAN, quantity, terms)
 
 
 def mass_leak_at_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
@@ -233,10 +274,10 @@ def mass_leak_at_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate
     """
     sizes = quantity.sizes
 
-    def rule(mass: Mass, draws: Rows | None, terms: Terms) -> Estimate:
-        seen = np.empty(0) if draws is None else draws.values[0]
-        knots = np.unique(np.concatenate([[0.0, 1.0], mass.low, mass.high, seen]))
-        bound = _tail_of_one(tail(knots[:-1]), mass, draws, terms)
+    def of(one: Masses) -> Estimate:
+        (law,) = one.laws
+        knots = np.unique(np.concatenate([[0.0, 1.0], law.low, law.high, one.rest.values[0]]))
+        bound = mass_tail(one, tail(knots[:-1]), replace(terms, seed=0))  # no order plays a part
 
         def largest(tails: float | Array) -> float | Array:
             chances = np.ascontiguousarray(np.transpose(among(tails, sizes)))  # k's axis first
@@ -245,12 +286,12 @@ def mass_leak_at_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate
         return replace(
             bound,
             about=quantity.about(),
-            value=plain(supported(largest(bound.value), sizes, _like(mass, bound))),
+            value=plain(supported(largest(bound.value), sizes, _like(one)[0])),
             lower=largest(bound.lower),
             upper=largest(bound.upper),
         )
 
-    return masses.each(rule, terms)
+    return _joined(masses, of)
 
 
 def mass_leak_among_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
@@ -258,15 +299,26 @@ def mass_leak_among_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estim
 
     For a binary scorer. Carries over the bound of p by `mass_leak`; `value` as `mass_leak_at_k`.
     """
-    sizes = quantity.sizes
+    for law in masses.laws:
+        require_binary(np.concatenate([law.low, law.high]), "the ranges of the masses")
+    leak, sizes = mass_leak(masses, quantity, terms), quantity.sizes
+    like = _like(masses)[0] if masses.rest.single else _like(masses)
+    value = supported(among(leak.value, sizes), sizes, like)
+    return replace(carried(leak, sizes), value=plain(value))
 
-    def rule(mass: Mass, draws: Rows | None, terms: Terms) -> Estimate:
-        require_binary(np.concatenate([mass.low, mass.high]), "the ranges of the masses")
-        leak = _leak_of_one(quantity, mass, draws, terms)
-        value = supported(among(leak.value, sizes), sizes, _like(mass, leak))
-        return replace(carried(leak, sizes), value=plain(value))
 
-    return masses.each(rule, terms)
+def _joined(masses: Masses, of: Callable[[Masses], Estimate]) -> Estimate:
+    """The bound of each question by its masses and draws."""
+    bounds = [of(masses.alone(place)) for place in range(masses.questions)]
+    return bounds[0] if masses.rest.single else stack(bounds)
+
+
+def _like(masses: Masses) -> Array:
+    """How many draws of each whole law have as many in the remainder as were drawn of that."""
+    rest = np.array([law.remainder for law in masses.laws])
+    scored = masses.rest.scored().n
+    drawn = (masses.rest.n > 0) & (rest > 0)
+    return np.asarray(np.divide(scored, rest, where=drawn, out=np.full(len(rest), math.inf)))
 
 
 def mass_mean_over_questions(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
@@ -285,7 +337,7 @@ def mass_mean_over_questions(masses: Masses, quantity: Quantity, terms: Terms) -
             seed = np.asarray(seed)[rows]
         mean = LEAKAGE.mean(weights[rows])
         inside = mean_over_questions(draws.only(rows), mean, replace(terms, seed=seed))
-    low, high = (np.mean([law.p @ getattr(law, end) for law in laws]) for end in ("low", "high"))
+    low, high = (np.mean([law.p @ getattr(law, end) for law in laws]) for end in ENDS)
     slack, share = np.mean([law.slack for law in laws]), weights.mean()
     sampled = (inside.lower, inside.upper, inside.value) if inside else (0.0, 1.0, 0.0)
     lower, upper, value = (float(share * end) for end in sampled)
@@ -304,79 +356,10 @@ def mass_mean_over_questions(masses: Masses, quantity: Quantity, terms: Terms) -
     )
 
 
-def _tail_of_one(quantity: Quantity, mass: Mass, draws: Rows | None, terms: Terms) -> Estimate:
-    inside = None if draws is None else tail_bound(draws, quantity, terms)
-    return _above(quantity.about(), mass, quantity.points).estimate(mass, inside, terms)
-
-
-def _leak_of_one(quantity: Quantity, mass: Mass, draws: Rows | None, terms: Terms) -> Estimate:
-    inside = None if draws is None else PROPORTION(draws, quantity, terms)
-    return _above(LEAK, mass, np.array(0.0)).estimate(mass, inside, terms)
-
-
-def _like(mass: Mass, bound: Estimate) -> float:
-    """How many draws of the whole law have as many in the remainder as were drawn of that."""
-    drawn = np.subtract(bound.n, bound.missing)
-    return float(drawn / mass.remainder) if bound.n and mass.remainder else math.inf
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Mixture:
-    """E[g(X)] in parts: sum p_a g_low_a, sum p_a g_high_a, and the largest that g can be."""
-
-    about: About
-    low: Array
-    high: Array
-    largest: Array | float = 1.0
-
-    def estimate(self, mass: Mass, inside: Estimate | None, terms: Terms) -> Estimate:
-        """The module's formula; `inside` bounds E[g(X) | remainder], None without draws."""
-        bound = _nothing_drawn(terms.side) if inside is None else inside
-        lower, upper = ends(
-            terms,
-            lambda _: self.low + mass.remainder * bound.lower,
-            lambda _: (
-                self.high
-                + mass.remainder * np.minimum(bound.upper, self.largest)
-                + mass.slack * self.largest
-            ),
-        )
-        sampled = 0.0 if inside is None else mass.remainder
-        weight = mass.p.sum() + sampled
-        middle = (self.low + self.high) / 2 + sampled * np.asarray(bound.value)
-        value = np.minimum(middle / weight, 1.0) if weight > 0 else np.full_like(middle, np.nan)
-        return replace(
-            bound,
-            about=self.about,
-            value=plain(value),
-            lower=plain(lower),
-            upper=plain(upper),
-            method=EXACT if inside is None else f"{EXACT} + {bound.method}",
-        )
-
-
-def _nothing_drawn(side: Side) -> Estimate:
-    """The trivial bound of the remainder, without draws."""
-    return Estimate(
-        about=LEAK, value=0.0, lower=0.0, upper=1.0,
-        confidence=1.0, side=side, n=0, missing=0, method=EXACT,
-    )  # fmt: skip
-
-
-def _above(about: About, mass: Mass, x: Array) -> _Mixture:
-    """g = 1 above x and 0 elsewhere."""
-    return _Mixture(
-        about=about,
-        low=_mass_above(mass.p, mass.low, x),
-        high=_mass_above(mass.p, mass.high, x),
-        largest=np.where(x < 1, 1.0, 0.0),
-    )
-
-
-def _mass_above(p: Array, values: Array, x: Array) -> Array:
-    """The mass p (d,) of values (d,) above each x, added from the highest value down."""
+def _above(x: Array, law: Mass, values: Array) -> Array:
+    """The mass of a law's events with values above each x, added from the highest value down."""
     order = np.argsort(values)
-    sums = np.append(np.cumsum(p[order][::-1])[::-1], 0.0)
+    sums = np.append(np.cumsum(law.p[order][::-1])[::-1], 0.0)
     return np.asarray(sums[np.searchsorted(values[order], x, side="right")])
 
 
@@ -395,7 +378,7 @@ def mass_std(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
     In float64 the ends are rounded outwards, by what the module's text proves to be enough; so they
     never cross, also where masses add up to a little more than 1 (`Mass` allows 1e-9).
     """
-    return masses.each(lambda mass, _, terms: _std_of_one(mass, terms.side), terms)
+    return _joined(masses, lambda one: _std_of_one(one.laws[0], terms.side))
 
 
 def _std_of_one(mass: Mass, side: Side) -> Estimate:

@@ -151,9 +151,8 @@ def _upper_bound(weights: Array, rows: Rows) -> tuple[str, Callable[[Rows, float
         )
     if n[weights > 0].min() >= rounds.FEWEST:
         return ROUNDS, lambda rows, alpha: np.asarray(rounds.mean_upper(rows, weights, alpha))
-    if alike:
-        return "portfolio mixture", _portfolio_upper
-    return "portfolio mixture, weighted", partial(_weighted_upper, weights)
+    name = "portfolio mixture" if alike else "portfolio mixture, weighted"
+    return name, partial(_weighted_upper, weights)
 
 
 def _either_upper(weights: Array, rows: Rows, alpha: float) -> Array:
@@ -174,12 +173,6 @@ def _weighted_upper(weights: Array, rows: Rows, alpha: float) -> Array:
     stakes = float(rows.n @ (share / share.max()) ** 2)
     bets = portfolio.bets(max(round(stakes), 1), alpha)
     return np.asarray(portfolio.weighted_mean_upper(rows, weights, alpha, bets))
-
-
-def _portfolio_upper(rows: Rows, alpha: float) -> Array:
-    pool = rows.pooled()
-    bets = portfolio.bets(pool.size, alpha)
-    return np.asarray(portfolio.mean_upper(pool, alpha, bets)[0])
 
 
 def hoeffding_upper(rows: Rows, alpha: float) -> Array:

@@ -59,14 +59,12 @@ def entropy() -> int:
     return secrets.randbits(BITS)
 
 
-def one_a_row(seed: Seed, rows: int) -> list[int | None]:
-    """A number for each of so many rows that are bounded one by one."""
-    if seed is None:
-        return [None] * rows
-    if np.ndim(seed):
-        return list(map(int, Keys.read(seed, rows).rows[:, 0]))
+def one_a_row(seed: Seed, rows: int) -> Counts:
+    """A number for each of so many rows that are bounded one by one: (rows,)."""
+    if seed is None or np.ndim(seed) or rows == 1:
+        return Keys.read(seed, rows).rows[:, 0]
     own = int(np.asarray(seed))
-    return [own] if rows == 1 else [order_key({"seed": own, "row": i}) for i in range(rows)]
+    return np.array([order_key({"seed": own, "row": i}) for i in range(rows)])
 
 
 @overload

@@ -38,8 +38,9 @@ from leakbound.stats.estimate import Counts, Estimate, plain
 from leakbound.stats.evidence import OfRows, Rows
 from leakbound.stats.leak_at_k import carried, supported
 from leakbound.stats.mean_over_questions import mean_over_questions
+from leakbound.stats.order import one_a_row
 from leakbound.stats.quantity import LEAKAGE, Quantity
-from leakbound.stats.questions import one_by_one
+from leakbound.stats.questions import stack
 from leakbound.stats.whole import whole
 
 Design = Literal["allocated", "fixed", "fresh"]
@@ -144,11 +145,15 @@ class Pool(OfRows):
         self, prove: Callable[[Rows, Quantity, Terms], Estimate], quantity: Quantity, terms: Terms
     ) -> Estimate:
         """Bound every question by the rows of its queries."""
-
-        def of(place: int, terms: Terms) -> Estimate:
-            return prove(self.rows.only(self.owners == place), quantity, terms)
-
-        return self.about(one_by_one(of, self.questions, terms, single=self.single))
+        seeds = one_a_row(terms.seed, self.questions)
+        bounds = [
+            prove(self.rows.only(self.owners == place), quantity, replace(terms, seed=seed))
+            for place, seed in enumerate(seeds.tolist())
+        ]
+        if self.single:
+            return self.about(bounds[0])
+        keyed = any(bound.seed is not None for bound in bounds)
+        return self.about(replace(stack(bounds), seed=seeds if keyed else None))
 
     def about(self, bound: Estimate) -> Estimate:
         """Say in the estimate which of the two targets it is about.

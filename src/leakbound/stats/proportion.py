@@ -3,9 +3,8 @@
 The bound used follows from the scorer's declared range, never from the scores seen: ROUGE that
 happens to be all 0 is not binary, and its mean is bounded by `mean`.
 
-*Clopper-Pearson* (default) needs an n fixed in advance. The paper's form is undefined where every
-draw leaks: the bound is 1 there. *Any-time* is valid at any look, for draws of one query or an
-allocated pool, not for a pool of different questions. A missing draw is 1 above and 0 below.
+Clopper-Pearson needs an n fixed in advance. The paper's form is undefined where every draw leaks:
+the bound is 1 there. A missing draw is 1 above and 0 below.
 """
 
 from __future__ import annotations
@@ -16,8 +15,7 @@ import numpy as np
 from scipy.special import betainccinv, betaincinv
 
 from leakbound.stats.about import About
-from leakbound.stats.anytime import beta_mixture_lower, beta_mixture_upper
-from leakbound.stats.estimand import ANY_TIME, FIXED_N, Estimand, Method
+from leakbound.stats.estimand import Estimand, Method
 from leakbound.stats.estimate import Array, Counts
 from leakbound.stats.evidence import sample_mean
 
@@ -37,13 +35,12 @@ def clopper_pearson_lower(hits: Counts, n: Counts, alpha: float) -> Array:
     return np.where(hits > 0, betaincinv(np.maximum(hits, 1), n - hits + 1, alpha), 0.0)
 
 
-def _tallied(name: str, upper: TallyRule, lower: TallyRule, stopping: str = FIXED_N) -> Method:
+def tallied(name: str, upper: TallyRule, lower: TallyRule) -> Method:
     """A missing draw counts as a leak above and as none below."""
     return Method(
         name,
         lambda rows, alpha: upper(rows.hits + rows.missing, rows.n, alpha),
         lambda rows, alpha: lower(rows.hits, rows.n, alpha),
-        stopping=stopping,
         any_n=True,
     )
 
@@ -51,10 +48,5 @@ def _tallied(name: str, upper: TallyRule, lower: TallyRule, stopping: str = FIXE
 PROPORTION = Estimand(
     about=LEAK,
     value=sample_mean,
-    methods={
-        "clopper-pearson": _tallied(CLOPPER_PEARSON, clopper_pearson_upper, clopper_pearson_lower),
-        "any-time": _tallied(
-            "any-time beta mixture", beta_mixture_upper, beta_mixture_lower, ANY_TIME
-        ),
-    },
+    usual=tallied(CLOPPER_PEARSON, clopper_pearson_upper, clopper_pearson_lower),
 )

@@ -14,7 +14,6 @@ from leakbound.stats.about import About, parameter_of
 from leakbound.stats.estimate import Array, Counts
 from leakbound.stats.whole import numbers, whole
 
-Reading = Literal["leakage", "tail", "leak@k", "standard deviation", "expectation deviation"]
 Over = Literal["each", "mean", "worst", "every", "count"]
 
 
@@ -22,7 +21,8 @@ Over = Literal["each", "mean", "worst", "every", "count"]
 class Quantity:
     """A reading of the score X of a completion, and the questions that a statement is about.
 
-    Made by `LEAKAGE`, `SD`, `tail`, `leak_at` and `ed`, and by the methods below.
+    Made by `LEAKAGE`, `SD`, `tail`, `leak_at` and `ed`, by the methods below, or from a reading of
+    `THEOREMS` that takes no parameter: `Quantity("standard deviation")`.
 
     Attributes:
         reading: "leakage" is Pr[X = 1] of a binary scorer and E[X] of any other; "tail" Pr[X > x];
@@ -33,16 +33,13 @@ class Quantity:
             simultaneously, or a "count" of those above a level.
         weights: of each question in a mean, >= 0, [Q]; None: all are equal.
         level: of a count, the x above which a question counts; or several, [K].
-        each_confidence: of a count, that of each question's own bound, fixed in advance; None: it
-            follows from n.
     """
 
-    reading: Reading = "leakage"
+    reading: str = "leakage"
     at: float | tuple[float, ...] | None = None
     over: Over = "each"
     weights: npt.ArrayLike | None = None
     level: npt.ArrayLike = 0.0
-    each_confidence: float | None = None
 
     def mean(self, weights: npt.ArrayLike | None = None) -> Quantity:
         """The mean over the questions, weighted by numbers that are fixed in advance."""
@@ -56,9 +53,9 @@ class Quantity:
         """Every question simultaneously, see `every_question`."""
         return replace(self, over="every")
 
-    def above(self, level: npt.ArrayLike, each_confidence: float | None = None) -> Quantity:
+    def above(self, level: npt.ArrayLike) -> Quantity:
         """The number of questions above a level, see `leaking_questions`."""
-        return replace(self, over="count", level=level, each_confidence=each_confidence)
+        return replace(self, over="count", level=level)
 
     def about(self, *, binary: bool = False) -> About:
         """Return what an estimate of one question is about; `binary` is the declared range."""

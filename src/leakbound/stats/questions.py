@@ -3,11 +3,17 @@
 Nothing here looks at scores: every statement takes a `BoundFunction`, whatever that bounds.
 Where failures are counted, or multiplied, the bounds of different questions must fail
 independently: their draws must share no randomness.
+
+*Watched while they grow.* A bound made for one n is wrong more often than its confidence says if
+somebody looks at every n. So a question that is watched is bounded as `Stopped` draws, with its
+draws in an order that was fixed before them. Which question leaks most so far changes. So each of
+all N questions has alpha/N, those not drawn yet included: `every_question`, not `independent`. Then
+every interval, and the worst of the questions drawn so far, are valid at every look.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,10 +23,10 @@ from scipy.special import bdtrc
 
 from leakbound.errors import InputError
 from leakbound.stats.about import parameter_of
-from leakbound.stats.estimand import Terms
 from leakbound.stats.estimate import (
     Array,
     BoundFunction,
+    Counts,
     Estimate,
     Side,
     error_rate,
@@ -29,7 +35,7 @@ from leakbound.stats.estimate import (
     share_of,
 )
 from leakbound.stats.joint import check_questions, check_rows
-from leakbound.stats.order import one_a_row, one_seed
+from leakbound.stats.order import one_seed
 from leakbound.stats.quantity import finite
 
 LEAST, MOST = 0.001, 0.01  # what each question's bound may fail with, unless the caller says
@@ -58,15 +64,8 @@ def worst_question(
             or side that is none.
     """
     alpha = share_of_side(confidence, side, questions)
-    parts = one_sided(bound, questions, side, upper=alpha, lower=alpha / questions)
-    first = next(iter(parts.values()))
-    return replace(
-        summed(first, confidence, side),
-        about=replace(first.about, scope="worst question", over=questions),
-        value=largest(first.value),
-        lower=largest(parts.get("lower", first).lower),
-        upper=largest(parts.get("upper", first).upper),
-    )
+    each = ends_at(bound, questions, side, upper=alpha, lower=alpha / questions)
+    return worst_watched(replace(each, confidence=confidence, side=side))
 
 
 def leaking_questions(
@@ -75,7 +74,7 @@ def leaking_questions(
     x: npt.ArrayLike,
     *,
     confidence: float = 0.99,
-    each_confidence: float | None = None,
+    each_confidence: float = 1 - LEAST,
     side: Side = "both",
 ) -> Estimate:
     """Bound how many of the questions have a quantity above x, for every x at once.
@@ -91,8 +90,8 @@ def leaking_questions(
         questions: how many there are, N: as many as `bound` has entries.
         x: a finite number, or [K] of them, the last axis of the result then.
         confidence: with which probability the bound holds, in (0, 1).
-        each_confidence: that of each question's own bound, in (0, 1), fixed beforehand; None: by
-            default alpha' is 1/n of the smallest n, kept within [.001, .01], which needs n fixed.
+        each_confidence: that of each question's own bound, in (0, 1), fixed in advance; see
+            `confidence_of_each` for what `bound` gives.
         side: "upper", "lower", or "both", each of which then spends half of alpha.
 
     Returns:
@@ -100,28 +99,32 @@ def leaking_questions(
 
     Raises:
         InputError: an x that cannot be, no questions, another number of them than `bound` has
-            entries, a bound of several x or k, a confidence or side that is none, or no
-            `each_confidence` for draws whose number was not fixed.
+            entries, a bound of several x or k, or a confidence or side that is none.
     """
-    points = finite("x", x)
+    points, rate = finite("x", x), error_rate(each_confidence)
     share = share_of_side(confidence, side, questions)
-    parts, rate = _at_each(bound, questions, side, each_confidence)
-    first, fails = next(iter(parts.values())), failures(questions, rate, share)
+    each = ends_at(bound, questions, side, upper=rate, lower=rate)
+    if np.ndim(each.upper) > 1:
+        raise InputError(
+            f"a question is counted by one quantity, got {each.estimand} of shape "
+            f"{np.shape(each.upper)}. Bound it at one x or one k."
+        )
+    fails = failures(questions, rate, share)
 
     def above(ends: float | Array) -> Array:
         rows = np.reshape(ends, (questions, *[1] * points.ndim))
         return np.asarray((rows > points).sum(axis=0), dtype=np.float64)
 
     none, every = np.zeros(points.shape), np.full(points.shape, float(questions))
-    lower = np.maximum(above(parts["lower"].lower) - fails, none) if "lower" in parts else none
-    upper = above(parts["upper"].upper) + fails if "upper" in parts else every
+    lower = none if side == "upper" else np.maximum(above(each.lower) - fails, none)
+    upper = every if side == "lower" else np.minimum(above(each.upper) + fails, every)
     return replace(
-        summed(first, confidence, side),
-        about=first.about.counted(parameter_of(points), questions),
-        value=plain(above(first.value)),
+        summed(each, confidence, side),
+        about=each.about.counted(parameter_of(points), questions),
+        value=plain(above(each.value)),
         lower=plain(lower),
-        upper=plain(np.minimum(upper, every)),
-        method=f"{first.method} at {percent(1 - rate)} each, at most {fails} fail",
+        upper=plain(upper),
+        method=f"{each.method} at {percent(1 - rate)} each, at most {fails} fail",
     )
 
 
@@ -131,42 +134,24 @@ def share_of_side(confidence: float, side: Side, questions: int) -> float:
     return share_of(confidence, side)
 
 
-def one_sided(
-    bound: BoundFunction, questions: int, side: Side, *, upper: float, lower: float
-) -> dict[Side, Estimate]:
-    """The bounds that `side` asks for, each one-sided with an error rate of its own."""
+def ends_at(
+    bound: BoundFunction, questions: int | None, side: Side, *, upper: float, lower: float
+) -> Estimate:
+    """The bounds of `side`, each from one call at its error rate; None: of any number of rows."""
     shares: tuple[tuple[Side, float], ...] = (("upper", upper), ("lower", lower))
-    parts = {
-        end: bound(confidence=1 - share, side=end) for end, share in shares if side in (end, "both")
-    }
-    for estimate in parts.values():
-        check_rows(estimate, questions)
-    return parts
+    made = [bound(confidence=1 - share, side=end) for end, share in shares if side in (end, "both")]
+    if questions is not None:
+        check_rows(made[0], questions)
+    return made[0] if side != "both" else replace(made[0], lower=made[1].lower)
 
 
-def _at_each(
-    bound: BoundFunction, questions: int, side: Side, confidence: float | None
-) -> tuple[dict[Side, Estimate], float]:
-    """The one-sided bounds at each question's own error rate, and that rate."""
-    rate = LEAST if confidence is None else error_rate(confidence)
-    parts = one_sided(bound, questions, side, upper=rate, lower=rate)
-    first = next(iter(parts.values()))
-    if np.ndim(first.upper) > 1:
-        raise InputError(
-            f"a question is counted by one quantity, got {first.estimand} of shape "
-            f"{np.shape(first.upper)}. Bound it at one x or one k."
-        )
-    if confidence is not None:
-        return parts, rate
-    if first.stopping != "fixed n":
-        raise InputError(
-            "`each_confidence` must be fixed beforehand, and its default follows from n, got "
-            f"draws with {first.stopping!r}. Give it: 0.999, say."
-        )
-    usual = min(max(1 / max(int(np.min(first.n)), 1), LEAST), MOST)
-    if usual == rate:
-        return parts, rate
-    return one_sided(bound, questions, side, upper=usual, lower=usual), usual
+def confidence_of_each(n: Counts | None) -> float:
+    """What a count gives each question's bound: 1 - 1/n, kept within [.99, .999].
+
+    n is the numbers of draws that were fixed in advance; None: they were not, and it is .999.
+    """
+    usual = LEAST if n is None else min(max(1 / max(int(n.min()), 1), LEAST), MOST)
+    return 1 - usual
 
 
 def failures(questions: int, rate: float, alpha: float) -> int:
@@ -180,18 +165,6 @@ def summed(first: Estimate, confidence: float, side: Side) -> Estimate:
     n, missing = int(np.sum(first.n)), int(np.sum(first.missing))
     seed = one_seed(first.seed)
     return replace(first, confidence=confidence, side=side, n=n, missing=missing, seed=seed)
-
-
-def one_by_one(
-    rule: Callable[[int, Terms], Estimate], questions: int, terms: Terms, *, single: bool
-) -> Estimate:
-    """Bound questions one after the other by a rule that takes a place; joined unless `single`."""
-    seeds = one_a_row(terms.seed, questions)
-    bounds = [rule(place, replace(terms, seed=seed)) for place, seed in enumerate(seeds)]
-    if single:
-        return bounds[0]
-    ordered = any(bound.seed is not None for bound in bounds)
-    return replace(stack(bounds), seed=np.array(seeds, dtype=np.int64) if ordered else None)
 
 
 def stack(estimates: Sequence[Estimate]) -> Estimate:
@@ -227,6 +200,24 @@ def stack(estimates: Sequence[Estimate]) -> Estimate:
     )
 
 
-def largest(values: float | Array) -> float | Array:
-    """Over the questions, those without a value left out."""
-    return plain(np.fmax.reduce(np.atleast_1d(values), axis=0))
+def worst_watched(estimate: Estimate) -> Estimate:
+    """Bound the worst of the questions drawn so far, by intervals that are valid simultaneously.
+
+    If no entry fails, the largest quantity is between the largest lower and the largest upper
+    bound. A question without a value is left out of the point value.
+
+    Args:
+        estimate: one entry for each question drawn so far, as `every_question` gives it if not
+            `independent`.
+
+    Returns:
+        The estimate of the largest quantity, at the confidence and side of `estimate`.
+    """
+    over = len(np.atleast_1d(estimate.n))
+    ends: dict[str, Any] = {
+        end: plain(np.fmax.reduce(np.atleast_1d(getattr(estimate, end)), axis=0))
+        for end in ("value", "lower", "upper")
+    }
+    about = replace(estimate.about, scope="worst question", over=over, jointly=False)
+    made = summed(estimate, estimate.confidence, estimate.side)
+    return replace(made, about=about, **ends)

@@ -38,9 +38,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leakbound.stats.betting import SLACK, Style, arcsine, halved, once
+from leakbound.stats.betting import HALVINGS, SLACK, Style, arcsine, once
 from leakbound.stats.estimate import Array, Counts
 from leakbound.stats.evidence import Rows
+from leakbound.stats.whole import halved
 
 STYLE = Style(prior=1.0, caution=0.9)
 MOST = 512  # rounds: more take longer, and ends lie less than 1 % nearer on the whole
@@ -257,11 +258,11 @@ def _within(rounds: list[RoundBets], low: float, high: float, alpha: float) -> f
     ends = np.cumsum([len(bet) for bet in bets]) - 1
     stake, residuals = np.concatenate(bets), np.concatenate([round_.residuals for round_ in rounds])
 
-    def grown(m: Array) -> Array:
+    def won(m: Array) -> np.ndarray:
         wealth = np.log1p(stake * (m - residuals)).cumsum()
-        return np.asarray(wealth[ends].max(keepdims=True))
+        return np.asarray(wealth[ends].max(keepdims=True) >= math.log(1 / alpha) - SLACK)
 
-    return float(halved(mean, np.array([high]), grown, alpha)[0])
+    return float(halved(won, np.array([high]), mean, HALVINGS)[0][0])
 
 
 def _bet(round_: RoundBets, m: Array, need: Array) -> Array:

@@ -37,8 +37,7 @@ from leakbound.stats.estimate import (
     percent,
     share_of,
 )
-from leakbound.stats.joint import check_rows
-from leakbound.stats.questions import summed
+from leakbound.stats.questions import ends_at, summed
 
 LUCK = 0.8  # of alpha, at most, for how the seeds fell
 
@@ -74,20 +73,13 @@ def median_over_seeds(
             f"probability {luck:.3g}. Train {needed} at least, or lower the confidence"
             f"{', or bound one side' if side == 'both' else ''}."
         )
-    conf = 1 - (share - luck) / seeds
-    ends = {
-        end: bound(confidence=conf, side=end) for end in ("upper", "lower") if side in (end, "both")
-    }
-    for estimate in ends.values():
-        check_rows(estimate, seeds)
-    first = next(iter(ends.values()))
-    lower, upper = (
-        np.sort(np.atleast_1d(getattr(ends.get(end, first), end))) for end in ("lower", "upper")
-    )
+    rate = (share - luck) / seeds
+    each = ends_at(bound, seeds, side, upper=rate, lower=rate)
+    lower, upper = (np.sort(np.atleast_1d(end)) for end in (each.lower, each.upper))
     return replace(
-        summed(first, confidence, side),
-        about=replace(first.about, seeds=seeds),
-        value=float(np.median(np.asarray(first.value))),
+        summed(each, confidence, side),
+        about=replace(each.about, seeds=seeds),
+        value=float(np.median(np.asarray(each.value))),
         lower=float(lower[rank - 1]),
         upper=float(upper[-rank]),
     )

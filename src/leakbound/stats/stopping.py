@@ -23,8 +23,14 @@ from scipy.special import betaincinv
 
 from leakbound.errors import InputError
 from leakbound.stats.about import About
-from leakbound.stats.anytime import anytime_bets, log_evidence_above
-from leakbound.stats.estimand import Rule, Terms
+from leakbound.stats.anytime import (
+    anytime_bets,
+    beta_mixture_lower,
+    beta_mixture_upper,
+    log_evidence_above,
+    portfolio_upper,
+)
+from leakbound.stats.estimand import Method, Rule, Terms
 from leakbound.stats.estimate import (
     Array,
     BoundFunction,
@@ -37,17 +43,21 @@ from leakbound.stats.estimate import (
 )
 from leakbound.stats.evidence import Rows, Stopped, check_cap
 from leakbound.stats.leak_at_k import carried
-from leakbound.stats.mean import MEAN
+from leakbound.stats.mean import MEAN, mirrored
 from leakbound.stats.order import Seed
 from leakbound.stats.portfolio import log_wealth
-from leakbound.stats.proportion import PROPORTION
+from leakbound.stats.proportion import PROPORTION, tallied
 from leakbound.stats.quantity import LEAKAGE, Quantity
-from leakbound.stats.questions import failures, one_sided, share_of_side, summed
+from leakbound.stats.questions import ends_at, failures, share_of_side, summed
 
 Claimed = Literal["p", "mean"]
 FIRST_LOOK = 8  # draws
 CLEAN_DRAWS = 300  # after how many a clean question stops, roughly; moves widths, not validity
 MOST_FAILURES = 64
+EARLY_TALLY = tallied("any-time beta mixture", beta_mixture_upper, beta_mixture_lower)
+EARLY_MEAN = Method(
+    "any-time portfolio mixture", portfolio_upper, mirrored(portfolio_upper), any_n=True
+)
 CLAIM = re.compile(r"\s*(p|mean)\s*<=?\s*((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?%?)\s*")
 
 
@@ -116,14 +126,15 @@ def stopped_leakage(evidence: Stopped, quantity: Quantity, terms: Terms) -> Esti
     default for fixed n at the other half.
     """
     cap, estimand = evidence.cap, PROPORTION if evidence.binary else MEAN
-    early, fixed = estimand.methods["any-time"], next(iter(estimand.methods.values()))
+    early, fixed = EARLY_TALLY if evidence.binary else EARLY_MEAN, estimand.usual
 
-    def rule(better: np.ufunc, early: Rule, fixed: Rule) -> Rule:
+    def rule(better: np.ufunc, early: Rule, at_cap: Rule) -> Rule:
         def both(rows: Rows, alpha: float) -> Array:
-            bound = early(rows, alpha / 2)
-            if (rows.n < cap).all():
-                return bound
-            return np.where(rows.n == cap, better(bound, fixed(rows, alpha / 2)), bound)
+            bound, whole = early(rows, alpha / 2), rows.n == cap
+            if whole.any():
+                at_end = fixed.applied(at_cap, rows.only(whole), alpha / 2)
+                bound[whole] = better(bound[whole], at_end)
+            return bound
 
         return both
 
@@ -135,7 +146,7 @@ def stopped_leakage(evidence: Stopped, quantity: Quantity, terms: Terms) -> Esti
         shuffles=fixed.shuffles,
         stopping=f"stopped at a look, at most {cap} draws",
     )
-    return replace(estimand, methods={"stopped": method})(evidence.rows, quantity, terms)
+    return replace(estimand, usual=method)(evidence.rows, quantity, terms)
 
 
 def stopped_leak_at_k(evidence: Stopped, quantity: Quantity, terms: Terms) -> Estimate:
@@ -202,23 +213,23 @@ def mean_over_stopped_questions(
         end: _spread(questions, alpha) if each_confidence is None else error_rate(each_confidence)
         for end, alpha in shares.items()
     }
-    parts = one_sided(bound, questions, side, **rates)
+    each = ends_at(bound, questions, side, **rates)
     fails = {end: failures(questions, rates[end], alpha) for end, alpha in shares.items()}
-    first, lower, upper = next(iter(parts.values())), 0.0, 1.0
-    if "lower" in parts:
-        lower = float(np.mean(parts["lower"].lower)) - fails["lower"] / questions
-    if "upper" in parts:
+    lower, upper = 0.0, 1.0
+    if side != "upper":
+        lower = float(np.mean(each.lower)) - fails["lower"] / questions
+    if side != "lower":
         worst = bound(confidence=1 - shares["upper"], side="upper")
-        mean = float(np.mean(parts["upper"].upper)) + fails["upper"] / questions
+        mean = float(np.mean(each.upper)) + fails["upper"] / questions
         upper = min(mean, float(np.max(worst.upper)))
-    end = "upper" if "upper" in parts else "lower"
+    end = "lower" if side == "lower" else "upper"
     return replace(
-        summed(first, confidence, side),
-        about=replace(first.about, scope="mean", over=questions),
-        value=float(np.mean(first.value)),
+        summed(each, confidence, side),
+        about=replace(each.about, scope="mean", over=questions),
+        value=float(np.mean(each.value)),
         lower=max(lower, 0.0),
         upper=min(upper, 1.0),
-        method=f"{first.method} at {percent(1 - rates[end])} each, at most {fails[end]} fail",
+        method=f"{each.method} at {percent(1 - rates[end])} each, at most {fails[end]} fail",
     )
 
 

@@ -42,7 +42,7 @@ def require_solvable(alpha: float) -> None:
         raise InputError(
             f"the Berk-Jones band needs an alpha of at least {LEAST_ALPHA:g}, got {alpha:.3g} (a "
             "confidence this close to 1, or one shared among so many statements). Lower the "
-            "confidence, or use method 'paper' (DKW), which holds at any."
+            "confidence, or bound draws by method 'paper' (DKW), which is valid at any."
         )
 
 
@@ -79,7 +79,7 @@ def berk_jones(n: int, alpha: float) -> Array:
     return table
 
 
-BANDS = {"berk-jones": Band("Berk-Jones", berk_jones), "paper": Band("DKW", dkw)}
+BERK_JONES, DKW = Band("Berk-Jones", berk_jones), Band("DKW", dkw)
 
 
 def _quantiles(n: int, eta: float) -> Array:
@@ -122,7 +122,8 @@ def tail_bound(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     tail = Estimand(
         about=quantity.about(),
         value=lambda rows: 1 - _seen(rows, x) / rows.size,
-        methods={key: _method(band, x) for key, band in BANDS.items()},
+        usual=_method(BERK_JONES, x),
+        paper=_method(DKW, x),
     )
     return tail(rows, quantity, terms)
 

@@ -14,15 +14,16 @@ from typing import Any, Literal
 
 from leakbound.errors import InputError
 from leakbound.stats import order
+from leakbound.stats.about import OTHERS
 from leakbound.stats.clusters import cluster_leak_at_k, cluster_mean, cluster_tail
 from leakbound.stats.deviation import STD, over_interval, score
 from leakbound.stats.deviation_over_questions import deviation_over_questions
 from leakbound.stats.estimand import Terms
-from leakbound.stats.estimate import Estimate, Side
+from leakbound.stats.estimate import Counts, Estimate, Side
 from leakbound.stats.evidence import Pair, Rows, Stopped
 from leakbound.stats.excess import difference, mean_difference
 from leakbound.stats.joint import every_question
-from leakbound.stats.leak_at_k import BLOCKS, largest_of_k, leak_among_k
+from leakbound.stats.leak_at_k import largest_of_k, leak_among_k
 from leakbound.stats.mass import (
     Masses,
     mass_leak,
@@ -35,13 +36,14 @@ from leakbound.stats.mass import (
 )
 from leakbound.stats.mean import MEAN
 from leakbound.stats.mean_over_questions import largest_over_questions, mean_over_questions
+from leakbound.stats.median import MEDIAN
 from leakbound.stats.order import Seed
 from leakbound.stats.pool import Pool, cluster_leak_among_k, unlike_leakage, unlike_mean
 from leakbound.stats.proportion import PROPORTION
-from leakbound.stats.quantity import LEAKAGE, Quantity, Reading
-from leakbound.stats.questions import leaking_questions, worst_question
+from leakbound.stats.quantity import LEAKAGE, Quantity
+from leakbound.stats.questions import confidence_of_each, leaking_questions, worst_question
 from leakbound.stats.stopping import mean_of_stopped, stopped_leak_at_k, stopped_leakage
-from leakbound.stats.tail import BANDS, tail_bound
+from leakbound.stats.tail import tail_bound
 
 Evidence = Rows | Stopped | Masses | Pool | Pair
 Kind = Literal["draws", "stopped", "masses", "iid pool", "unlike pool", "clusters", "pair"]
@@ -59,16 +61,16 @@ class Theorem:
         reading: of the score.
         binary: the scorer's declared range; None: both.
         prove: bounds the quantity.
-        methods: by name, the default first; empty where there is no choice.
+        paper: whether the papers' printed form, corrected, is a method too.
         over: "each" question, or their "mean".
         weighted: whether a mean may be weighted.
     """
 
     kind: Kind
-    reading: Reading
+    reading: str
     binary: bool | None
     prove: Proof
-    methods: tuple[str, ...] = ()
+    paper: bool = False
     over: Literal["each", "mean"] = "each"
     weighted: bool = False
 
@@ -88,18 +90,18 @@ def _on_clusters(prove: Proof) -> Proof:
     return lambda pool, quantity, terms: pool.each(prove, quantity, terms)
 
 
-_BANDS = tuple(BANDS)
 _ON_MEAN: dict[str, Any] = {"over": "mean"}
 _OF_DRAWS = (
-    Theorem("draws", "leakage", True, PROPORTION, tuple(PROPORTION.methods)),
-    Theorem("draws", "leakage", False, MEAN, tuple(MEAN.methods)),
-    Theorem("draws", "tail", None, tail_bound, _BANDS),
-    Theorem("draws", "leak@k", True, leak_among_k, tuple(PROPORTION.methods)),
-    Theorem("draws", "leak@k", False, largest_of_k, (*_BANDS, BLOCKS)),
+    Theorem("draws", "leakage", True, PROPORTION),
+    Theorem("draws", "leakage", False, MEAN, paper=True),
+    Theorem("draws", "median", False, MEDIAN),
+    Theorem("draws", "tail", None, tail_bound, paper=True),
+    Theorem("draws", "leak@k", True, leak_among_k),
+    Theorem("draws", "leak@k", False, largest_of_k, paper=True),
     Theorem("draws", "standard deviation", True, over_interval),
-    Theorem("draws", "standard deviation", False, STD, tuple(STD.methods)),
+    Theorem("draws", "standard deviation", False, STD, paper=True),
     Theorem("draws", "expectation deviation", True, over_interval),
-    Theorem("draws", "expectation deviation", False, score, ("betting", "paper")),
+    Theorem("draws", "expectation deviation", False, score, paper=True),
     Theorem("draws", "leakage", None, mean_over_questions, **_ON_MEAN, weighted=True),
     Theorem("draws", "leak@k", None, largest_over_questions, **_ON_MEAN),
     Theorem("draws", "standard deviation", None, deviation_over_questions, **_ON_MEAN),
@@ -111,10 +113,10 @@ THEOREMS: tuple[Theorem, ...] = (
     Theorem("stopped", "leak@k", True, stopped_leak_at_k),
     Theorem("stopped", "leakage", None, mean_of_stopped, **_ON_MEAN),
     Theorem("masses", "leakage", True, mass_leak),
-    Theorem("masses", "leakage", False, mass_mean, tuple(MEAN.methods)),
-    Theorem("masses", "tail", None, mass_tail, _BANDS),
+    Theorem("masses", "leakage", False, mass_mean),
+    Theorem("masses", "tail", None, mass_tail),
     Theorem("masses", "leak@k", True, mass_leak_among_k),
-    Theorem("masses", "leak@k", False, mass_leak_at_k, _BANDS),
+    Theorem("masses", "leak@k", False, mass_leak_at_k),
     Theorem("masses", "standard deviation", None, mass_std),
     Theorem("masses", "leakage", None, mass_mean_over_questions, **_ON_MEAN),
     *(replace(row, kind="iid pool", prove=_on_joined(row.prove)) for row in _OF_DRAWS),
@@ -122,13 +124,17 @@ THEOREMS: tuple[Theorem, ...] = (
     Theorem("unlike pool", "leak@k", True, unlike_leakage),
     Theorem("unlike pool", "leakage", None, unlike_mean, **_ON_MEAN),
     Theorem("clusters", "leakage", None, _on_clusters(cluster_mean)),
-    Theorem("clusters", "tail", None, _on_clusters(cluster_tail), _BANDS),
+    Theorem("clusters", "tail", None, _on_clusters(cluster_tail)),
     Theorem("clusters", "leak@k", True, _on_clusters(cluster_leak_among_k)),
-    Theorem("clusters", "leak@k", False, _on_clusters(cluster_leak_at_k), _BANDS),
+    Theorem("clusters", "leak@k", False, _on_clusters(cluster_leak_at_k)),
     Theorem("pair", "leakage", None, difference),
     Theorem("pair", "leakage", None, mean_difference, **_ON_MEAN),
 )
 """By which theorem `bound` bounds each reading, from each kind of evidence."""
+QUANTITIES = tuple(
+    dict.fromkeys((*OTHERS, *(row.reading for row in THEOREMS if row.reading != "leakage")))
+)
+"""The name of every quantity that an estimate may be about."""
 
 
 def bound(
@@ -137,7 +143,7 @@ def bound(
     *,
     confidence: float = 0.99,
     side: Side = "both",
-    method: str | None = None,
+    method: Literal["paper"] | None = None,
     seed: Seed = None,
 ) -> Estimate:
     """Bound a quantity by the theorem that `THEOREMS` lists for it.
@@ -149,8 +155,7 @@ def bound(
             or about all of them, as `LEAKAGE.mean()`, `.worst()`, `.every()` and `.above(x)` are.
         confidence: the probability, at least, with which the bound is valid, in (0, 1).
         side: "upper", "lower", or "both", each of which then spends half of alpha.
-        method: a method of the theorem by its name, fixed in advance; None: its default. "paper" is
-            the printed form of the papers, corrected.
+        method: "paper" for the printed form of the papers, corrected; None: the narrower default.
         seed: of the order in which bets meet the draws: one number, or one key a question, [Q];
             None: one is drawn, and the estimate records it if the order mattered.
 
@@ -162,24 +167,35 @@ def bound(
         InputError: a quantity that has no theorem for this evidence, or what the theorem refuses.
     """
     theorem = _theorem(evidence, quantity)
-    if method is not None and method not in theorem.methods:
-        names = ", ".join(map(repr, theorem.methods)) or "left out: there is no choice"
-        raise InputError(
-            f"`method` of the {quantity.reading} must be one of {names}, got {method!r}."
-        )
+    if method is not None and not (method == "paper" and theorem.paper):
+        choice = "'paper' or left out" if theorem.paper else "left out: there is no choice"
+        raise InputError(f"`method` of the {quantity.reading} must be {choice}, got {method!r}.")
     seed = order.entropy() if seed is None else seed
     if quantity.over in ("each", "mean"):
-        made = theorem.prove(evidence, quantity, Terms(confidence, side, method, seed))
+        made = theorem.prove(evidence, quantity, Terms(confidence, side, method == "paper", seed))
         return evidence.about(made) if isinstance(evidence, Pool) else made
     own = partial(bound, evidence, replace(quantity, over="each"), method=method, seed=seed)
     if quantity.over == "worst":
         return worst_question(own, evidence.questions, confidence=confidence, side=side)
     if quantity.over == "every":
         return every_question(own, evidence.questions, confidence=confidence, side=side)
+    each = confidence_of_each(_fixed_n(evidence))
     return leaking_questions(
         own, evidence.questions, quantity.level,
-        confidence=confidence, each_confidence=quantity.each_confidence, side=side,
+        confidence=confidence, each_confidence=each, side=side,
     )  # fmt: skip
+
+
+def _fixed_n(evidence: Evidence) -> Counts | None:
+    """The numbers of draws that were fixed in advance; None if they were not."""
+    match evidence:
+        case Stopped() | Masses():
+            return None
+        case Pool():
+            return evidence.joined.n
+        case Pair():
+            return evidence.rows.n
+    return evidence.n
 
 
 def has_bound(evidence: Evidence, quantity: Quantity) -> bool:

@@ -14,6 +14,7 @@ from leakbound.errors import InputError
 from leakbound.registry import suggestion
 from leakbound.stats import About, Estimate
 from leakbound.stats.about import Beyond, Inputs, Quantity, Scope
+from leakbound.stats.theorems import QUANTITIES
 from leakbound.store.tables import row_of, table_of, to_pandas, values_of
 from leakbound.text.shown import as_html, as_lines, between, many
 
@@ -22,7 +23,7 @@ _SHOWN = 8  # rows, in a shell or a notebook
 _PLACE = ("arm", "scorer", "query_id")
 _FIELDS = frozenset(_PLACE) | {field.name for field in fields(About)}
 _CHOICES: Mapping[str, Collection[str]] = {
-    "quantity": get_args(Quantity),
+    "quantity": QUANTITIES,
     "scope": get_args(Scope),
     "inputs": get_args(Inputs),
     "beyond": get_args(Beyond),

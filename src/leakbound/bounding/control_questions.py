@@ -35,10 +35,11 @@ def other_run(run: Run) -> Run | None:
     return Run.open(folder) if (folder / FILE).is_file() else None
 
 
-def beside_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
-    """How much more each sampled target arm leaks of its questions than of the others, on average.
+def control_question_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
+    """Rows of how much more each sampled target arm leaks of its questions than of the others.
 
-    Nothing where no others were asked, where some have no completions or no scores by this scorer.
+    The mean over each set. None without control questions, or if some have no completions or no
+    scores by this scorer.
     """
     others, scorer = other_run(run.run), run.scorer
     for name, mine in run.arms.items():
