@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 from unittest.mock import patch
 
 import pytest
@@ -55,6 +55,7 @@ class FakeCluster:
     by: list[int] = field(default_factory=list)
     hired: int = 0
     most_out: int = 0
+    exceptions: ClassVar[Any] = ERRORS
     _looks: int = 0
     _out: dict[int, tuple[int, bytes]] = field(default_factory=dict)
     _workers: dict[int, Worker] = field(default_factory=dict)
@@ -68,10 +69,6 @@ class FakeCluster:
         finally:
             crew.close()
             assert not self._workers
-
-    @property
-    def exceptions(self) -> Any:
-        return ERRORS
 
     def nodes(self) -> list[dict[str, Any]]:
         self._looks += 1
@@ -114,20 +111,13 @@ class FakeCluster:
         self._out = {n: sent for n, sent in self._out.items() if sent[0] != actor.number}
 
 
-@dataclass(frozen=True, eq=False)
 class FakeActor:
     """A worker as Ray gives it."""
 
-    cluster: FakeCluster
-    number: int
-
-    @property
-    def stand(self) -> Any:
-        return SimpleNamespace(remote=lambda: f"hired {self.number}")
-
-    @property
-    def do(self) -> Any:
-        return SimpleNamespace(remote=partial(self.cluster.send, self.number))
+    def __init__(self, cluster: FakeCluster, number: int) -> None:
+        self.number = number
+        self.stand = SimpleNamespace(remote=lambda: f"hired {number}")
+        self.do = SimpleNamespace(remote=partial(cluster.send, number))
 
 
 SETTINGS = ModelSettings(device="cpu")
