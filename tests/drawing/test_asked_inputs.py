@@ -379,8 +379,9 @@ class Rewriter:
 def test_fresh_draws_a_rewriting_for_every_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chat = SimpleNamespace(open_chat=lambda name, **loading: Rewriter())
-    monkeypatch.setitem(sys.modules, "leakbound.engines.models", chat)  # the real one loads torch
+    models = SimpleNamespace(chat=lambda name: Rewriter())
+    module = SimpleNamespace(OpenModels=lambda **loading: models)  # the real one loads torch
+    monkeypatch.setitem(sys.modules, "leakbound.engines.models", module)
     leaks = {f"{p}~{i:02d}": 0.4 for p in ("p0", "p1") for i in range(16)} | {"p0": 0.0, "p1": 0.0}
     fresh = Rewritings("model:fake", design="fresh")
     run = evaluated(tmp_path / "r", engine(leaks), n=16, rewritings=fresh)

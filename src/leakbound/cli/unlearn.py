@@ -166,16 +166,16 @@ def _unfit(objective: Objective, kind: str, instead: str) -> str:
 
 def _unlearning(options: Parsed, objective: Objective, task: Benchmark | None) -> TrainingSettings:
     """How unlearning runs: with other answers, and a choice of contrast centres."""
-    from leakbound.engines.embedding import SentenceEmbedder
+    from leakbound.engines.models import OpenModels
     from leakbound.unlearning import Selecting, defaults_of
     from leakbound.unlearning.rows import read_alternates
 
     selecting = _as_long(Selecting(), task) if options.ids else None
-    device = None if options.device == "auto" else options.device
+    models = OpenModels(device=options.device or "auto")
     return replace(
         _settings(options, task, defaults_of(objective)),
         alternates=options.alternates and read_alternates(options.alternates),
-        embedder=options.embedder and SentenceEmbedder.open(options.embedder, device),
+        embedder=options.embedder and models.embed(options.embedder),
         selecting=selecting and options.into(selecting, draws="ids_draws"),
         inventing=_inventing(options, objective, task),
     )

@@ -23,19 +23,18 @@ import torch
 
 from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.demo.model import write_untrained
-from leakbound.drawing.readings import retain_recall
-from leakbound.engines import Prompting, open_engine
-from leakbound.evaluation import Table, evaluate
+from leakbound.engines import Prompting
+from leakbound.evaluation import Table, evaluate, stored_metrics
 from leakbound.presenting.sentences import mean_of
 from leakbound.presenting.table import interval
 from leakbound.reporting.page import write_report
 from leakbound.scorers import make_scorer
 from leakbound.scoring.score import slug
 from leakbound.stats import Rows, bound, percent
-from leakbound.store import Run, locked, read_sealed, write_sealed
+from leakbound.store import Run
 from leakbound.store.clock import Clock
 from leakbound.text.shown import above, below, number, share
-from leakbound.types import Headway, Progress, Prompt, renamed, silent
+from leakbound.types import Headway, Progress, renamed, silent
 from leakbound.unlearning import TrainingSettings, finetune, unlearn
 
 BENCHMARK = "fictitious"
@@ -45,6 +44,7 @@ NPO = "npo:beta=1.5,retain=5"
 ENTROPY = "npo:beta=1.5,retain=5+entropy:forget=0.5,retain=-0.1"
 LEARN = TrainingSettings(epochs=40, learning_rate=3e-3, batch_size=16)
 RECALL = "rouge-l-recall"
+RETAINED = "retain_rouge_l_recall"
 FORGET = TrainingSettings(epochs=12, learning_rate=5e-4, batch_size=8, seed=1)
 
 
@@ -76,10 +76,7 @@ def run_demo(out: Path, *, n: int = 1024, seed: int = 0, progress: Progress = si
     clock = Clock(out / "phases.json")
     models = train_models(out / "models", task, clock, seed=seed, progress=progress)
     runs: dict[str, Run] = {}
-    recall: dict[str, float] = {}
-    retain = task.split("retain")
     for label in ("control", *LABELS[:-1]):
-        label_progress = renamed(progress, f"{label}: {{}}".format)
         with clock.phase(f"evaluate {label}"):
             runs[label] = evaluate(
                 str(models[label]),
@@ -88,11 +85,13 @@ def run_demo(out: Path, *, n: int = 1024, seed: int = 0, progress: Progress = si
                 n=n,
                 seed=seed,
                 control=None if label == "control" else runs["control"].path,
-                progress=label_progress,
+                metrics=(RETAINED,),
+                progress=renamed(progress, f"{label}: {{}}".format),
             )
-            recall[label] = _recall(runs[label], models[label], task, retain, label_progress)
         clock.write()
     runs = {label: runs[label] for label in LABELS}
+    arms = {label: stored_metrics(run)["arms"]["target"] for label, run in runs.items()}
+    recall = {label: arm["metrics"][RETAINED]["value"] for label, arm in arms.items()}
     tables = (_results(runs, recall), _times(clock))
     report = write_report(runs, out / "report.html", more=tables, title="leakbound: the demo")
     return Demo(runs, tables, find(runs, recall), report)
@@ -124,23 +123,6 @@ def train_models(
             step(out=paths[label], progress=_steps(progress, f"training {label}"))
         clock.write()
     return paths
-
-
-def _recall(
-    run: Run, model: Path, task: Benchmark, retain: tuple[Prompt, ...], progress: Progress
-) -> float:
-    """ROUGE-L recall of the greedy answers on the retain set; kept in the run."""
-    file = run.path / "utility.json"
-    with locked(run.path, "demo"):
-        utility = read_sealed(file, "Remove it.") if file.exists() else {}
-        stored = utility.get("retain")
-        value = stored.get(RECALL) if isinstance(stored, Mapping) else None
-        if not isinstance(value, float):
-            engine = open_engine(str(model), Prompting(template=task.template))
-            value = retain_recall(engine, retain, task.max_new_tokens, progress)
-            utility["retain"] = {RECALL: value, "questions": len(retain)}
-            write_sealed(file, utility)
-    return value
 
 
 def _times(clock: Clock) -> Table:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from pathlib import Path
 
-from leakbound.engines.addresses import require_named
 from leakbound.errors import InputError
 from leakbound.inputs import (
     DRAWS,
@@ -24,7 +23,7 @@ from leakbound.inputs.sources import FileInputs
 from leakbound.registry import near
 from leakbound.stats import Design
 from leakbound.study.settings import Loading, ModelSettings
-from leakbound.types import Chat, Decoding, Request
+from leakbound.types import Decoding, Request
 from leakbound.types.decoding import require
 from leakbound.types.records import require_types
 
@@ -127,10 +126,9 @@ class Rewritings:
         """Return the filters that a rewriting must pass; load the embedder if there is one."""
         if self.embedder is None:
             return Filters(content=self.filters)
-        from leakbound.engines.embedding import SentenceEmbedder  # torch loads when it is needed
+        from leakbound.engines.models import OpenModels  # torch loads when it is needed
 
-        device = loading["device"]
-        embedder = SentenceEmbedder.open(self.embedder, None if device == "auto" else device)
+        embedder = OpenModels(**loading).embed(self.embedder)
         return Filters(embed=embedder, similarity=self.similarity)
 
     @property
@@ -147,14 +145,13 @@ class Rewritings:
         return source | {f"embedder, {name}": digest for name, digest in files.items()}
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Later:
-    """A chat model that is loaded when it is first asked."""
+    """A chat model that is loaded at its first request, once per process."""
 
     name: str
     loading: Loading
     servers: frozenset[str]
-    _chat: Chat | None = field(default=None, init=False)
 
     @property
     def fingerprint(self) -> dict[str, str]:
@@ -167,9 +164,7 @@ class _Later:
 
     def chat(self, requests: Sequence[Request], decoding: Decoding, seed: int) -> list[str | None]:
         """See `Chat.chat`."""
-        if self._chat is None:
-            from leakbound.engines.models import open_chat
+        from leakbound.engines.models import OpenModels
 
-            require_named(self.name, self.servers)
-            self._chat = open_chat(self.name, **self.loading)
-        return self._chat.chat(requests, decoding, seed)
+        models = OpenModels(**self.loading, servers=self.servers)
+        return models.chat(self.name).chat(requests, decoding, seed)
