@@ -15,7 +15,7 @@ import click
 import pytest
 from commands import SMALL, done, leakbound, refused
 
-from leakbound.cli import COMMANDS, EXAMPLES, group
+from leakbound.cli import COMMANDS, EXAMPLES, REMOVED, group
 from leakbound.cli.help import MOST
 from leakbound.engines.classify import CLASSIFIERS
 from leakbound.engines.loading import DTYPES, Checkpoint, load_model
@@ -230,3 +230,11 @@ def test_an_engine_is_said_once(model: Path, questions: Path) -> None:
     misspelt = leakbound("evaluate", model, "--engine", "vlm", *how)
     refused(misspelt, "'vlm'", "Did you mean 'vllm'?")
     assert "2 questions" in done("evaluate", model, "--engine", "transformers", *how).out
+
+
+@pytest.mark.parametrize("removed", REMOVED)
+def test_a_removed_command_or_option_names_its_successor(removed: str, tmp_path: Path) -> None:
+    verb, *option = removed.split()
+    name = f"`{option[0]}`" if option else f"`leakbound {verb}`"
+    refused(leakbound(verb, *option, "x", tmp_path), f"{name} was removed: {REMOVED[removed]}")
+    assert f"  {verb}" not in done("--help").out or option

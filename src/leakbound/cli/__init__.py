@@ -17,7 +17,7 @@ import click
 from leakbound import __version__
 from leakbound.cli.help import write_examples
 from leakbound.cli.saying import foreseen, say
-from leakbound.errors import IncompleteError, LeakboundError
+from leakbound.errors import IncompleteError, InputError, LeakboundError
 
 # name: (module, one line for --help); the module has a click command of that name
 COMMANDS = {
@@ -43,6 +43,27 @@ COMMANDS = {
     "plan": ("verbs", "How many samples a guarantee needs."),
     "completion": ("verbs", "Print what makes a shell complete commands and options."),
 }
+
+_WEIGHTED = (
+    "weighted draws were removed: their lower end gained .003 to .02 over proofs (of the leak "
+    "probability, at the median question), and their upper end was worse than that of plain draws. "
+    "Draw more with `leakbound evaluate -n`, or search longer with a larger `--budget`."
+)
+REMOVED = {
+    "push": "use the hub's own `hf upload`. Redact the run with `leakbound report RUN --redact`, "
+    "then send what holds no text: docs/own-model.md has the command.",
+    "recompute": "metrics of a run come from `leakbound evaluate --metrics all`, its log from "
+    "`leakbound export --openunlearning`.",
+    "view": "use `leakbound report FOLDER`, which writes an index.html of all runs in the folder. "
+    "`leakbound show RUN` reports on a run in progress.",
+    "evaluate --report-to": "log `run.estimates` yourself, docs/own-model.md has the lines. "
+    "`leakbound unlearn --report-to` logs training.",
+    "prove --draws": _WEIGHTED,
+    "prove --mix": _WEIGHTED,
+    "unlearn --scorer": "leakmin, which lowered these scores, was removed: NPO and then entropy "
+    "kept more and leaked less. docs/reproduce/results.md has the measurements.",
+}
+"""Commands and options that were removed, and what to use instead."""
 
 EXAMPLES = (
     "leakbound demo",
@@ -71,6 +92,8 @@ class _Commands(click.Group):
         if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
             from leakbound.registry import suggestion
 
+            if name in REMOVED:
+                raise InputError(f"`leakbound {name}` was removed: {REMOVED[name]}")
             raise click.UsageError(f"No such command {name!r}. {suggestion(name, COMMANDS)}", ctx)
         return super().resolve_command(ctx, args)
 
@@ -128,7 +151,10 @@ def run(command: Callable[[], Any]) -> int:
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.ClickException as error:
-        error.show()
+        if instead := _instead(error):
+            say(f"leakbound: {instead}", err=True)
+        else:
+            error.show()
         return 2
     except LeakboundError as error:
         say(f"leakbound: {error}", err=True)
@@ -143,3 +169,11 @@ def run(command: Callable[[], Any]) -> int:
         say(f"leakbound: {message}", err=True)
         return IncompleteError.exit_status
     return status or 0
+
+
+def _instead(error: click.ClickException) -> str:
+    """The option to use instead of a removed one; empty for any other error."""
+    if not isinstance(error, click.NoSuchOption) or error.ctx is None:
+        return ""
+    removed = REMOVED.get(f"{error.ctx.info_name} {error.option_name}")
+    return f"`{error.option_name}` was removed: {removed}" if removed else ""
