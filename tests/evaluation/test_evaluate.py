@@ -21,10 +21,10 @@ from exploring import benchmark as explored_benchmark
 from leakbound.benchmarks import Benchmark
 from leakbound.bounding.rows import ALL_K
 from leakbound.certificate import certify
+from leakbound.drawing.probe import Cost
 from leakbound.errors import IncompleteError, InputError, MixError
-from leakbound.evaluation import evaluate, probe, sample, summary
-from leakbound.planning.plan import SteeredPlan, require_confidence
-from leakbound.scorers import make_scorer
+from leakbound.evaluation import evaluate, prepared, probe, sample, summary
+from leakbound.planning.plan import require_confidence
 from leakbound.store import Run
 from leakbound.study import Attack, FixedN, Prove, Rewritings, Study
 from leakbound.types import Decoding
@@ -175,22 +175,19 @@ def test_what_needs_no_model_is_refused_before_one_is_loaded(
         evaluate("a-model", benchmark(), out=tmp_path / "r", **{"n": 32} | how)
 
 
-def test_a_probe_stores_nothing_and_counts_all_that_would_be_drawn() -> None:
-    class Opens:
-        def open(self, model: str, task: Benchmark) -> CannedEngine:
-            return engine()
+def test_a_probe_counts_all_that_would_be_drawn() -> None:
+    def cost(n: int, **fields: Any) -> Cost:
+        how: Any = {"decodings": (Decoding(max_new_tokens=8),), "scorers": ("keyword",)}
+        ready = prepared(Study(benchmark(), sampling=FixedN(n), **how, **fields))
+        return probe(ready, engine())
 
-    how: dict[str, Any] = {"decoding": [Decoding(max_new_tokens=8)], "settings": Opens()}
-    cost = probe("m", benchmark(), n=6400, **how)
-    assert (cost.questions, cost.draws) == (4, 25_600)
-    assert cost.seconds[0] <= cost.seconds[1]
-    assert "4 questions" in cost.text()
+    plain = cost(6400)
+    assert (plain.questions, plain.parts, plain.draws) == (4, 5, 25_604)  # and greedy answers
+    assert plain.text().startswith("4 questions, 1 decoding, 25,604 draws in 5 parts; about 0 tok")
     rules, ids = (Rewritings("rules", queries=3, ids=i, ids_draws=256) for i in (False, True))
-    assert probe("m", benchmark(), n=100, rewritings=rules, **how).draws == 800
-    assert probe("m", benchmark(), n=100, rewritings=ids, **how).draws == 800 + 4 * 4 * 256
-    asked = Study(sampling=FixedN(100), attack=Attack(3_000))
-    attacked = SteeredPlan.of(asked, (make_scorer("keyword"),))
-    assert probe("m", benchmark(), n=attacked, **how).draws == 400 + 4 * (3_000 + 100)
+    assert cost(100, rewritings=rules).draws == 804
+    assert cost(100, rewritings=ids).draws == 804 + 4 * 4 * 256
+    assert cost(100, attack=Attack(3_000)).draws == 404 + 4 * (3_000 + 100)
 
 
 @pytest.mark.thorough

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from unicodedata import east_asian_width
 
 from leakbound.cli.saying import bold, columns_there, say, steerable, write
-from leakbound.text.shown import share as percentage
 from leakbound.text.shown import tied, visible
 from leakbound.types import Headway, Progress, silent
 
@@ -116,22 +115,18 @@ class _Rates:
         self._first, self._started = first, time.monotonic()
 
     def told(self, now: Headway) -> list[str]:
-        """How much is done, and what is known of: the time left, speed, distinct share, tokens.
+        """How much is done, and if they are known: the time left, the speed, and the tokens.
 
         Of a step without a unit: that it is on, or how long it took.
         """
         if not now.unit:
             return [duration(self.seconds) if now.done == now.total else "…"]
         parts = [f"{_whole(now.done, now.total):,}/{now.total:,.0f} {now.unit}"]
-        speed, share = self._speed(now.done - self._first), now.share
-        if share is None and now.done < now.total:
-            share = (now.done - self._first) / (now.total - self._first)
-        if share and now.done < now.total:
-            parts.append(f"{duration(self.seconds * (1 / share - 1))} left")
+        speed = self._speed(now.done - self._first)
         if speed > 0:
+            if now.done < now.total:
+                parts.append(f"{duration((now.total - now.done) / speed)} left")
             parts.append(f"{_figure(speed)} {now.unit}/s")
-        if now.distinct is not None:
-            parts.append(f"{percentage(now.distinct)} distinct")
         if now.tokens:
             parts.append(f"{now.tokens:,} tokens ({_figure(self._speed(now.tokens))}/s)")
         return parts

@@ -163,32 +163,21 @@ def _study(options: Said, *, scores: bool = True) -> Study:
 
 
 def _print_cost(options: Said, study: Study, *, scores: bool = True) -> None:
-    """Draw a little, and say what the whole study would cost."""
+    """Draw the first part, and print what the whole study would cost."""
     from leakbound.evaluation import prepared, probe
-    from leakbound.evaluation.rehearsal import bounding_seconds
     from leakbound.planning.before_drawing import token_notes
     from leakbound.study import Until
 
-    model, control = models_from(options)
+    model, _ = models_from(options)
     ready = prepared(study, scores=scores)
     say_notes(ready.notes)
     engine = study.settings.open(model, ready.benchmark)
     say_notes(token_notes(engine, ready.benchmark, ready.study.decodings))
-    cost = probe(
-        engine,
-        ready.benchmark,
-        n=ready.drawing,
-        decoding=study.decodings or (ready.benchmark.decoding,),
-        rewritings=ready.study.rewritings,
-        settings=study.settings,
-    )
-    bounding = bounding_seconds(ready, engine, control is not None) if scores else None
+    cost = probe(ready, engine)
     if options.as_json:
-        print_json({**asdict(cost), "bounding": bounding})
+        print_json(asdict(cost))
         return
     say(cost.text())
-    if bounding is not None:
-        say(f"scoring and bounding: about {duration(bounding)}, by a rehearsal on few draws")
     if study.metrics:
         say("not counted: what --metrics reads and answers before anything is drawn")
     if study.prove is not None:

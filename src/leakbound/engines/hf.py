@@ -452,9 +452,7 @@ class TransformersEngine:
         for room, group in by_room.items():
             yield from self._sampler(room, tell).generate(group, decoding, draws, room)
 
-    def _tell_tokens(
-        self, draws: int, tokens: int, each: float | None = None, note: str = ""
-    ) -> None:
+    def _tell_tokens(self, draws: int, tokens: int, note: str = "") -> None:
         self.tell(0, tokens)
 
     def _sampler(self, longest: int, tell: Tell | None = None) -> Sampler:

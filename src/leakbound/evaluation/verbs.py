@@ -12,9 +12,10 @@ from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.bounding.beside import OTHERS
 from leakbound.bounding.bound import bound_run
 from leakbound.drawing.explore import PROVING, require_explorable
+from leakbound.drawing.plans import Evaluation
 from leakbound.drawing.prove import arms_to_prove, prove_arms
 from leakbound.drawing.stressed import spelt_out
-from leakbound.drawing.study import AskedStudy, draw_study
+from leakbound.drawing.study import draw_study
 from leakbound.engines.addresses import servers_of
 from leakbound.engines.models import OpenModels
 from leakbound.errors import IncompleteError, InputError
@@ -30,7 +31,6 @@ from leakbound.planning.before_drawing import (
 from leakbound.planning.plan import (
     Prepared,
     ScoringCrew,
-    SteeredPlan,
     by_coin,
     require_confidence,
 )
@@ -112,7 +112,7 @@ def evaluate(
     before = written(Path(out))
     try:
         progress = clock.hearing(progress)
-        run = _evaluated(AskedStudy(ready, model, control, Path(out), progress, questions), clock)
+        run = _evaluated(Evaluation(ready, model, control, Path(out), progress, questions), clock)
     finally:
         if written(Path(out)) != before:  # a finished run is left as it is
             clock.write()
@@ -120,25 +120,27 @@ def evaluate(
     return run
 
 
-def _evaluated(request: AskedStudy, clock: Clock) -> Run:
-    ready, progress = request.asked, request.progress
+def _evaluated(evaluation: Evaluation, clock: Clock) -> Run:
+    ready, progress, part = evaluation.ready, evaluation.progress, evaluation.slice
     study, others = ready.study, _others(ready)
     if others is not None:
         prepared(replace(others, check_scorers=False))  # refused before anything is drawn
     with _at_work(study.workers) as crew:
-        ready = ready.by(crew)
+        ready = replace(ready, crew=crew)
+        evaluation = replace(evaluation, ready=ready)
         with clock.phase("draw"):
-            run, engine = draw_study(replace(request, asked=ready))
+            run = draw_study(evaluation)
+            engine = evaluation.engine("target")
             if others is not None:
                 place = run.path / OTHERS
-                evaluate(engine, others, out=place, questions=request.slice, progress=progress)
-        if request.slice is not None:
+                evaluate(engine, others, out=place, questions=part, progress=progress)
+        if part is not None:
             return run
         with clock.phase("score"):
             ready = replace(ready, scorers=in_reading_of(run, ready.scorers))
-            score_run(run, ready.scorers, progress, ready.drawing.at)
+            score_run(run, ready.scorers, progress, ready.at)
         if study.prove is not None:
-            scorer, at = min(ready.scorers, key=lambda s: not s.binary), ready.drawing.at
+            scorer, at = min(ready.scorers, key=lambda s: not s.binary), ready.at
             with clock.phase("prove"):
                 prove_arms(run, engine, scorer, study.prove, at=at, progress=progress)
     if study.calibration is not None:
@@ -224,8 +226,8 @@ def sample(
     """
     ready = prepared(by_coin(study_of(study, fields), model, controlled=False), scores=False)
     with _at_work(ready.study.workers) as crew:
-        run, _ = draw_study(AskedStudy(ready.by(crew), model, control, Path(out), progress))
-    return run
+        ready = replace(ready, crew=crew)
+        return draw_study(Evaluation(ready, model, control, Path(out), progress))
 
 
 @holding("score")
@@ -484,8 +486,7 @@ def prepared(study: Study, *, scores: bool = True) -> Prepared:
     study = study.resolved(task)
     notes = question_notes(task.prompts, study)
     if not scores:
-        study = replace(study, scorers=())
-        return spelt_out(Prepared(study, task, (), SteeredPlan.of(study, ()), notes))
+        return spelt_out(Prepared(replace(study, scorers=()), task, (), notes))
     named = study.scorers or default_scorers(task)
     chosen = scorers_for(named, task.prompts, study.settings.loading, study.trusted)
     require_confidence(study.confidence, len(task.prompts))
@@ -496,7 +497,9 @@ def prepared(study: Study, *, scores: bool = True) -> Prepared:
     notes += reference_notes(checked, task.prompts, stop=not study.allow_unmatched)
     named = tuple(scorer.name for scorer in chosen)
     study = replace(study, scorers=named, servers=study.trusted)
-    return spelt_out(Prepared(study, task, chosen, SteeredPlan.of(study, chosen), notes))
+    ready = spelt_out(Prepared(study, task, chosen, notes))
+    _ = ready.draws  # refuses a claim that does not fit the scorer
+    return ready
 
 
 def _require_unsteered(study: Study) -> None:
