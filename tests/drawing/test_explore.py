@@ -16,7 +16,7 @@ from exploring import DECODING, EXACT, HYBRID, KNOWN, LAWS, LEAKS, ExploringEngi
 from leakbound.bounding.evidence import ArmEvidence
 from leakbound.drawing.plans import Evaluation
 from leakbound.drawing.study import draw_study
-from leakbound.errors import IncompleteError, InputError, MixError
+from leakbound.errors import IncompleteError, InputError
 from leakbound.evaluation import evaluate, prepared, probe
 from leakbound.planning.plan import Prepared
 from leakbound.scorers import make_scorer, score_texts
@@ -328,30 +328,6 @@ def test_a_greedy_cell_is_one_draw(tmp_path: Path) -> None:
     greedy = run.arms["target greedy"]
     assert (greedy.explored, greedy.usage.draws) == (False, 4)
     assert run.arms["target T=1"].explored
-
-
-FIFTY = {"n": 50}
-
-
-@pytest.mark.parametrize(
-    ("begun", "changed", "said"),
-    [
-        (HYBRID, {"sampling": Explore("hybrid", 51)}, "forwards: it has 50, this one says 51"),
-        (HYBRID, {**HYBRID, "scorers": ["exact"]}, "'contains', this one says 'exact'"),
-        (HYBRID, FIFTY, r"draws: kind: it has 'explored', this one says 'fixed n'"),
-        (FIFTY, HYBRID, r"draws: kind: it has 'fixed n', this one says 'explored'"),
-    ],
-)
-def test_another_way_of_looking_is_never_mixed_in(
-    begun: Mapping[str, Any], changed: Mapping[str, Any], said: str, tmp_path: Path
-) -> None:
-    explored(tmp_path / "r", **begun)
-    before = (tmp_path / "r" / "run.json").read_bytes()
-    engine = ExploringEngine()
-    with pytest.raises(MixError, match=said):
-        explored(tmp_path / "r", engine, **changed)
-    assert engine.asked == []
-    assert (tmp_path / "r" / "run.json").read_bytes() == before
 
 
 def test_a_probe_counts_forwards_and_stores_nothing() -> None:

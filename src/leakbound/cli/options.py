@@ -360,6 +360,6 @@ ray = under(
 writing = under(
     WRITTEN,
     click.option("--out", type=RUN, help="The run directory."),
-    click.option("--dry-run", is_flag=True, help="Probe, print what it would cost, and stop."),
+    click.option("--dry-run", is_flag=True, help="Draw one part, print the cost of all, and stop."),
     as_json,
 )

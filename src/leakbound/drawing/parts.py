@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
 
@@ -150,16 +151,17 @@ class Meter:
     _draws: int = 0  # finished in the part at work, and the tokens forwarded for it
     _forwarded: int = 0
 
-    def hear(self, engine: Generate) -> None:
+    @contextmanager
+    def following(self, engine: Generate) -> Iterator[None]:
         """Follow an engine that reports while it works."""
         if isinstance(engine, Tells):
             engine.tell = self._tell
         self._show()
-
-    def leave(self, engine: Generate) -> None:
-        """Follow the engine no more."""
-        if isinstance(engine, Tells):
-            engine.tell = untold
+        try:
+            yield
+        finally:
+            if isinstance(engine, Tells):
+                engine.tell = untold
 
     def add(self, amount: int, tokens: int) -> None:
         """Count a part that is done."""

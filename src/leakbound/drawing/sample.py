@@ -38,7 +38,6 @@ from leakbound.types import (
     Effort,
     Generate,
     Keeps,
-    Opener,
     Progress,
     Scorer,
     Unkept,
@@ -88,9 +87,11 @@ def draw_arm(
         purpose: keys the draws with seed, query and chunk (None: they are drawn to be scored, and
             no two arms of a run, nor two models, share any).
     """
-    scorer = None if ready is None or not ready.scorers else opener_at(ready.at, ready.steering)
-    meter = _meter(arm, progress)
-    _draw_parts(arm, engine, meter, _jobs(arm, purpose=purpose, scorer=scorer))
+    total = sum(part.amount for part in arm.parts if part.number in arm.own)
+    done = total - sum(part.amount for part in arm.missing_parts() if part.number in arm.own)
+    doing, unit = ("exploring", "questions") if arm.explored else ("sampling", "draws")
+    meter = Meter(progress, f"{doing} {arm.name}", unit, done, total)
+    _draw_parts(arm, engine, meter, _jobs(arm, engine, ready=ready, purpose=purpose))
     if not isinstance(arm.spec.draws, StoppedDraws):
         return
     assert ready is not None
@@ -99,67 +100,56 @@ def draw_arm(
     while looks := look(arm, ready.steering):
         first = arm.add_look(looks)
         meter.total = sum(part.amount for part in arm.parts)
-        _draw_parts(arm, engine, meter, _jobs(arm, first))
+        _draw_parts(arm, engine, meter, _jobs(arm, engine, first))
         score_arm(arm, ready.steering, at=ready.at)
 
 
 def _draw_parts(arm: Arm, engine: Generate, meter: Meter, jobs: Iterator[Job]) -> None:
-    meter.hear(engine)
+    """Draw every part and store it; what the engine kept of one is not needed any more then."""
     try:
-        for job, drawn in run_jobs(engine, draw_part, _keeping(arm, engine, jobs)):
-            part = arm.parts[job.number]
-            arm.write_part(part, drawn)
-            if not drawn.failures:
-                arm.kept(part).remove()
-            meter.add(part.amount, drawn.usage.forwards)
+        with meter.following(engine):
+            for job, drawn in run_jobs(engine, draw_part, jobs):
+                part = arm.parts[job.number]
+                arm.write_part(part, drawn)
+                if not drawn.failures:
+                    arm.kept(part).remove()
+                meter.add(part.amount, drawn.usage.forwards)
     finally:
-        meter.leave(engine)
-
-
-def _keeping(arm: Arm, engine: Generate, jobs: Iterator[Job]) -> Iterator[Job]:
-    """The jobs; an engine whose draws cannot be made again keeps those of a part with the arm."""
-    if not isinstance(engine, Keeps):
-        yield from jobs
-        return
-    try:
-        for job in jobs:
-            engine.kept = arm.kept(arm.parts[job.number])
-            yield job
-    finally:
-        engine.kept = Unkept()
-
-
-def _meter(arm: Arm, progress: Progress) -> Meter:
-    """A meter of how much of an arm is sampled, or explored."""
-    total = sum(part.amount for part in arm.parts if part.number in arm.own)
-    done = total - sum(part.amount for part in arm.missing_parts() if part.number in arm.own)
-    doing, unit = ("exploring", "questions") if arm.explored else ("sampling", "draws")
-    return Meter(progress, f"{doing} {arm.name}", unit, done, total)
+        if isinstance(engine, Keeps):
+            engine.kept = Unkept()
 
 
 def _jobs(
-    arm: Arm, first: int = 0, *, purpose: str | None = None, scorer: Opener[Scorer] | None = None
+    arm: Arm,
+    engine: Generate,
+    first: int = 0,
+    *,
+    ready: Prepared | None = None,
+    purpose: str | None = None,
 ) -> Iterator[Job]:
-    """The missing parts of an arm from this number on, each as it is planned."""
+    """The missing parts of an arm from this number on, each as it is planned.
+
+    An engine whose draws cannot be made again keeps those of a part with the arm.
+    """
     queries, prompts = {query.id: query for query in arm.queries}, prompts_by_query(arm)
+    how, seed, scorer = arm.spec.draws, arm.spec.seed or 0, None
+    effort = None
+    if isinstance(how, ExploredDraws):
+        assert ready is not None
+        scorer = opener_at(ready.at, ready.steering)
+        effort = Effort(mode=how.mode, forwards=how.forwards, seed=seed, purpose=arm.purpose)
     for part in arm.parts_to_draw(first):
+        if isinstance(engine, Keeps):
+            engine.kept = arm.kept(part)
         forces = part.first_chunk == 0 and purpose is None
         yield Job(
             number=part.number,
             queries=tuple(queries[query_id] for query_id in part.query_ids),
             decoding=arm.decoding,
-            how=_effort(arm) or draws_of(arm, part, purpose),
+            how=effort or draws_of(arm, part, purpose),
             prompts={q: prompts[q] for q in part.query_ids} if forces else {},
-            scorer=scorer if arm.explored else None,
+            scorer=scorer,
         )
-
-
-def _effort(arm: Arm) -> Effort | None:
-    """How far each question is explored; None where none is."""
-    planned, seed = arm.spec.draws, arm.spec.seed or 0
-    if not isinstance(planned, ExploredDraws):
-        return None
-    return Effort(mode=planned.mode, forwards=planned.forwards, seed=seed, purpose=arm.purpose)
 
 
 def draws_of(arm: Arm, part: Part, purpose: str | None = None) -> Draws:

@@ -52,7 +52,6 @@ from leakbound.store.identity import require_same_study
 from leakbound.store.plan import slice_of
 from leakbound.study import (
     Explore,
-    FixedN,
     ModelSettings,
     Prove,
     Study,
@@ -504,23 +503,21 @@ def prepared(study: Study, *, scores: bool = True) -> Prepared:
 
 def _require_unsteered(study: Study) -> None:
     """Raise InputError where draws would follow from their scores."""
-    match study.sampling:
-        case Until(claim):
-            steering = f"`until` {claim!r}"
-        case Explore(mode):
-            steering = f"`explore` {mode!r}"
-        case FixedN():
-            steering = "" if study.attack is None else f"`attack` {study.attack.budget}"
     if study.control_questions is not None:
         raise InputError(
             "`control_questions` tell how much more the others leak, and `leakbound sample` bounds "
             "nothing. Use `leakbound evaluate`, or leave them out."
         )
-    if not steering and study.prove is not None:
-        steering = f"`prove` {study.prove.forwards}"
-    if steering:
+    sampling, attack, search = study.sampling, study.attack, study.prove
+    steering = [
+        f"`until` {sampling.claim!r}" if isinstance(sampling, Until) else "",
+        f"`explore` {sampling.mode!r}" if isinstance(sampling, Explore) else "",
+        "" if attack is None else f"`attack` {attack.budget}",
+        "" if search is None else f"`prove` {search.forwards}",
+    ]
+    for named in filter(None, steering):
         raise InputError(
-            f"{steering} is steered by scores, and `leakbound sample` makes none. Use `leakbound "
+            f"{named} is steered by scores, and `leakbound sample` makes none. Use `leakbound "
             "evaluate`, or leave it out; where it comes from --like, say all options but that."
         )
 
