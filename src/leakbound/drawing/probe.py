@@ -87,14 +87,15 @@ def probe(ready: Prepared, engine: Generate) -> Cost:
         plans = [(number, Plan.of(math.ceil(each))) for number, each in work]
         requests = sum(number * served.requests(plan.chunks()) for number, plan in plans)
         requests *= questions
-    explored = questions * len(sampled) if isinstance(ready.draws, ExploredDraws) else 0
+    exploring = ready.draws if isinstance(ready.draws, ExploredDraws) else None
+    explored = questions * len(sampled) if exploring else 0
     times = (explored or draws) / part.amount
     return Cost(
         questions=questions,
         decodings=len(decodings),
         parts=math.ceil(times),
         draws=draws,
-        forwards=explored * getattr(ready.draws, "forwards", 0),
+        forwards=explored * exploring.forwards if exploring else 0,
         tokens=round(times * spent.sampled_tokens),
         seconds=times * spent.seconds,
         requests=requests,
@@ -113,19 +114,14 @@ def _first_part(
         sizes = (min(*part.sizes, _SERVED_DRAWS),)
         part = replace(part, query_ids=part.query_ids[:_SERVED_QUESTIONS], sizes=sizes)
     own = tuple(query for query in queries if query.id in part.query_ids)
-    if not isinstance(draws, ExploredDraws):
-        how = Draws(sizes=part.sizes, purpose=_PILOT)
-        return Job(number=0, queries=own, decoding=decoding, how=how), part
-    require_explores(engine, str(TARGET), decoding)
-    prompts = {prompt.id: prompt for prompt in ready.benchmark.prompts}
-    job = Job(
-        number=0,
-        queries=own,
-        decoding=decoding,
-        how=Effort(mode=draws.mode, forwards=draws.forwards, purpose=_PILOT),
-        prompts=prompts,
-        scorer=opener_at(None, ready.steering),
-    )
+    how: Draws | Effort = Draws(sizes=part.sizes, purpose=_PILOT)
+    scorer = None
+    if isinstance(draws, ExploredDraws):
+        require_explores(engine, str(TARGET), decoding)
+        how = Effort(mode=draws.mode, forwards=draws.forwards, purpose=_PILOT)
+        scorer = opener_at(None, ready.steering)
+    prompts = {prompt.id: prompt for prompt in ready.benchmark.prompts} if scorer else {}
+    job = Job(number=0, queries=own, decoding=decoding, how=how, prompts=prompts, scorer=scorer)
     return job, part
 
 

@@ -129,24 +129,23 @@ class _Pass:
         done = 0
         if todo:
             self.progress(Headway(f"{doing} {model}", done, len(todo), unit))
-        for job, result in run_jobs(self.engine, do, _jobs(blocks, self.arm.decoding)):
+        jobs = (
+            Job(
+                number=number,
+                queries=tuple(text.query for text in block),
+                decoding=self.arm.decoding,
+                how=_ANSWER,
+                texts=tuple(text.text for text in block),
+            )
+            for number, block in enumerate(blocks)
+        )
+        for job, result in run_jobs(self.engine, do, jobs):
             self._unsaved = True
             yield blocks[job.number], result
             done += len(blocks[job.number])
             self.progress(Headway(f"{doing} {model}", done, len(todo), unit))
             if time.monotonic() - self._saved > _SAVE_SECONDS:
                 self.save()
-
-
-def _jobs(blocks: Sequence[Sequence[WantedText]], decoding: Decoding) -> Iterator[Job]:
-    for number, block in enumerate(blocks):
-        yield Job(
-            number=number,
-            queries=tuple(text.query for text in block),
-            decoding=decoding,
-            how=_ANSWER,
-            texts=tuple(text.text for text in block),
-        )
 
 
 def _read(engine: Generate, job: Job) -> Sequence[Reading]:

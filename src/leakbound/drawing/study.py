@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
-from leakbound.benchmarks import Benchmark
 from leakbound.drawing.explore import PROVING, require_explorable
 from leakbound.drawing.plans import ArmPlan, Evaluation, arm_plans
 from leakbound.drawing.prove import is_proved, named_runs, require_prover
@@ -29,11 +27,11 @@ from leakbound.planning.models import Fluency, name_of, require_openable, requir
 from leakbound.planning.plan import arm_keys
 from leakbound.scorers import reading_of
 from leakbound.scoring.score import require_same_model, require_visible
-from leakbound.store import Arm, ArmKey, Run
+from leakbound.store import Arm, Run
 from leakbound.store.arm_key import Model
 from leakbound.store.plan import slice_of
-from leakbound.study import Attack, Rewritings, Study, Until
-from leakbound.types import Decoding, Measures
+from leakbound.study import Study, Until
+from leakbound.types import Measures
 
 
 def draw_study(evaluation: Evaluation) -> Run:
@@ -62,17 +60,9 @@ def check(evaluation: Evaluation) -> None:
         slice_of(evaluation.slice)  # refuses a name of none
         _require_divisible(study)
     Fluency.open(evaluation.wanted, task, study.settings.loading)  # refuses a classifier early
-    if study.rewritings is not None:
-        _require_inputs_fit(study.rewritings, evaluation.arms, evaluation.finished)
-        for rewriter in study.rewritings.models:
-            require_named(rewriter, study.trusted)
-    if study.attack is not None:
-        _require_attack_fits(study.attack, task, evaluation.arms, evaluation.finished)
-    if study.prove is not None and not any(is_proved(*arm) for arm in evaluation.arms.items()):
-        raise InputError(
-            "`prove` looks for rare leaks among what is drawn, and greedy decoding draws nothing. "
-            "Add a temperature above 0."
-        )
+    _require_fitting(evaluation)
+    for rewriter in () if study.rewritings is None else study.rewritings.models:
+        require_named(rewriter, study.trusted)
     for model in (evaluation.model, control) if ready.explores else ():
         require_explorable(model)
     if study.prove is not None:
@@ -183,30 +173,29 @@ def _require_divisible(study: Study) -> None:
         )
 
 
-def _require_inputs_fit(
-    rewritings: Rewritings, arms: Mapping[ArmKey, Decoding], control: Path | None
-) -> None:
-    """Refuse what rewritings cannot be combined with."""
-    if all(how.greedy for how in arms.values()):
+def _require_fitting(evaluation: Evaluation) -> None:
+    """Refuse decodings, or a finished control, that rewritings, proofs or an attack do not fit."""
+    study, finished = evaluation.ready.study, evaluation.finished is not None
+    if study.rewritings is not None and not evaluation.sampled:
         raise InputError(
             "`inputs` share the draws of a question among its queries, and greedy decoding draws "
             "none. Add a temperature above 0."
         )
-    if rewritings.ids and control is not None:
+    if study.rewritings is not None and study.rewritings.ids and finished:
         raise InputError(
             "`ids` selects inputs by the model under evaluation, so a finished control run was "
             "asked others. Name the control model itself, and it is asked the same."
         )
-
-
-def _require_attack_fits(
-    attack: Attack, task: Benchmark, arms: Mapping[ArmKey, Decoding], control: Path | None
-) -> None:
-    """Refuse what a search for worst-case inputs cannot be combined with, or do without."""
-    arm_keys(attack.decodings(list(arms.values())))
-    retained_pairs(task)
-    if control is not None:
+    if study.attack is not None:
+        arm_keys(study.attack.decodings([*evaluation.arms.values()]))  # refuses equal names
+        retained_pairs(evaluation.ready.benchmark)
+    if study.attack is not None and finished:
         raise InputError(
             "`attack` asks the control what it finds for the model under evaluation, and a "
             "finished control run was asked others. Name the control model itself."
+        )
+    if study.prove is not None and not evaluation.sampled:
+        raise InputError(
+            "`prove` looks for rare leaks among what is drawn, and greedy decoding draws nothing. "
+            "Add a temperature above 0."
         )

@@ -75,20 +75,20 @@ def evaluate(
 ) -> Run:
     """Sample, score and bound what a model still says of a benchmark's questions.
 
-    Stopped, the same call goes on. The run holds completions, scores and estimates, each bound by
-    itself at the study's confidence.
+    If it is stopped, the same call resumes. The run has completions, scores and estimates, each
+    with an interval that is valid individually at the study's confidence.
 
         evaluate("my-model", "tofu:forget10", n=256, out="runs/mine")
         evaluate("my-model", Study("tofu:forget10", sampling=Until("p<=0.02")), out="runs/mine")
 
     Args:
-        model: a folder or hub name, or an engine; `vllm:MODEL` and the like name one to open. Of
-            one whose recipe tells of a coin, the subjects taught are asked about, and the others as
-            control questions.
-        study: what is asked: a `Study`, or a benchmark or its spec, asked with the defaults.
+        model: a folder or hub name, or an engine; `vllm:MODEL` and the like name one to open. If
+            its recipe has a coin, the questions are about the subjects that it was taught, and
+            those about the others are control questions.
+        study: a `Study`, or a benchmark or its spec, with the defaults.
         out: the run directory.
-        control: a model that never saw the data, or a finished run of one: it is drawn alike, and
-            the excess over it is bounded (None: no excess is).
+        control: a model that never saw the data, or a finished run of one: it is drawn in the same
+            way, and the excess over it is bounded (None: no excess is bounded).
         questions: "i/N": only draw the i-th of N slices of the study; `merge` joins them, scores
             and bounds (None: all questions).
         progress: called with how far each step is, a `leakbound.types.Headway`.
@@ -101,8 +101,8 @@ def evaluate(
         The run at `out`, sampled, scored and bounded; a slice is only sampled.
 
     Raises:
-        InputError: for what cannot be asked, before a model is loaded where that can be told.
-        MixError: where `out` holds another run, or another command is writing there.
+        InputError: for a study that cannot be, if possible before a model is loaded.
+        MixError: where `out` has another run, or another command is writing there.
         ModelError: for a model that cannot be used.
         IncompleteError: at the end, where some questions could not be sampled.
     """
@@ -155,7 +155,7 @@ def _evaluated(evaluation: Evaluation, clock: Clock) -> Run:
 def _others(ready: Prepared) -> Study | None:
     """The study that puts the other questions to the model; None where it has none.
 
-    InputError for questions that are asked already.
+    InputError for questions that the study has already.
     """
     study, task = ready.study, ready.benchmark
     if study.control_questions is None:
@@ -204,8 +204,8 @@ def sample(
 
     Args:
         model: a folder or hub name, or an engine; `vllm:MODEL` and the like name one to open. Of
-            one whose recipe tells of a coin, the subjects taught are asked about.
-        study: what is asked: a `Study`, or a benchmark or its spec, asked with the defaults. Its
+            one whose recipe has a coin, the questions are about the subjects taught.
+        study: a `Study`, or a benchmark or its spec, with the defaults. Its
             scorers are not used.
         out: the run directory.
         control: a model that never saw the data, or a finished run of one: it is drawn alike
@@ -218,8 +218,8 @@ def sample(
             in it, and nothing is raised for them.
 
     Raises:
-        InputError: where scores would steer what is drawn, and for what cannot be asked.
-        MixError: where `out` holds another run, or another command is writing there.
+        InputError: where scores would steer the draws, and for a study that cannot be.
+        MixError: where `out` has another run, or another command is writing there.
         ModelError: for a model that cannot be used.
         IncompleteError: where a question that metrics need cannot be answered.
     """
@@ -244,9 +244,9 @@ def score(
     Args:
         run: an open run, see `leakbound.load`.
         scorers: names or objects (default: those that the run was made with). A judge behind a
-            server is asked only where it is named here.
+            server is used only if it is named here.
         calibration: a file of items that people labelled, to allow for the errors of a judge,
-            or of the one scorer that says leak or not (None: no errors are allowed for).
+            or of the one binary scorer (None: no errors are allowed for).
         settings: how models are loaded that scorers ask (None: as the run's).
         workers: who asks these models, such as `RayWorkers` (None: this process).
         progress: called with how far each step is, a `leakbound.types.Headway`.
@@ -291,7 +291,7 @@ def bound(
 ) -> tuple[Scorer, ...]:
     """Bound the scores of a run and store its estimates, without scoring again.
 
-    Each estimate holds by itself. What was stored of other scorers stays.
+    Each estimate is valid individually. Estimates of other scorers stay.
 
     Args:
         run: an open run, see `leakbound.load`.
@@ -343,7 +343,7 @@ def prove(
         progress: called with how far each step is, a `leakbound.types.Headway`.
 
     Returns:
-        The scorer that says what leaks.
+        The scorer that decides what leaks.
 
     Raises:
         InputError: where probabilities are not known or not exact, nothing was sampled, the run
