@@ -144,8 +144,8 @@ def test_a_probe_counts_all_that_would_be_drawn() -> None:
         return probe(ready, engine())
 
     plain = cost(6400)
-    assert (plain.questions, plain.parts, plain.draws) == (4, 5, 25_604)  # and greedy answers
-    assert plain.text().startswith("4 questions, 1 decoding, 25,604 draws in 5 parts; about 0 tok")
+    assert (plain.questions, plain.parts, plain.draws) == (4, 7, 25_604)  # and greedy answers
+    assert plain.text().startswith("4 questions, 1 decoding, 25,604 draws in 7 parts; about 0 tok")
     rules, ids = (Rewritings("rules", queries=3, ids=i, ids_draws=256) for i in (False, True))
     assert cost(100, rewritings=rules).draws == 804
     assert cost(100, rewritings=ids).draws == 804 + 4 * 4 * 256

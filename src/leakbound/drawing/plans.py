@@ -100,7 +100,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class ArmPlan:
-    """What an arm will be.
+    """An arm to be drawn.
 
     Attributes:
         key: which arm of the run it is.
