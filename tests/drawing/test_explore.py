@@ -260,18 +260,6 @@ def six(**settings: Any) -> ExploringEngine:
     return ExploringEngine(laws, known, **settings)
 
 
-def test_parts_that_are_done_are_not_done_again(tmp_path: Path) -> None:
-    clean = explored(tmp_path / "c", six(), MANY)
-    assert [part.query_ids for part in clean.arms["target"].parts] == [
-        ("q0", "q1", "q2", "q3"), ("q4", "q5"),
-    ]  # fmt: skip
-    with pytest.raises(RuntimeError, match="switched off"):
-        explored(tmp_path / "r", six(dies_after=6 + 4), MANY)
-    again = six()
-    assert contents(explored(tmp_path / "r", again, MANY)) == contents(clean)
-    assert sorted(again.asked) == ["q4", "q5"]
-
-
 @pytest.mark.fault
 def test_killed_at_any_write_it_ends_with_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
