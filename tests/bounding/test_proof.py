@@ -22,6 +22,7 @@ from leakbound.benchmarks.profiles import PROFILES, with_profile
 from leakbound.bounding.proof import proved
 from leakbound.bounding.rows import rows_of
 from leakbound.drawing import prove as proving
+from leakbound.drawing.parts import Job
 from leakbound.evaluation import bound, evaluate
 from leakbound.sampling.outputs import FORCED
 from leakbound.scorers import make_scorer
@@ -257,8 +258,8 @@ def test_the_benchmark_says_its_answer_in_other_words_too(
     leads: dict[str, tuple[str, ...]] = {}
     whole = proving.prove_question
 
-    def noted(engine: Generate, job: proving.ProveJob) -> Proving | Failure:
-        leads[job.asked.query.id] = job.asked.leads
+    def noted(engine: Generate, job: Job) -> Proving | Failure:
+        leads[job.queries[0].id] = job.texts
         return whole(engine, job)
 
     monkeypatch.setattr(proving, "prove_question", noted)

@@ -25,7 +25,7 @@ import pytest
 
 import leakbound
 from leakbound.certificate.assumptions import ASIDE, TOLD, UNCHECKED
-from leakbound.drawing.sample import sample_arm
+from leakbound.drawing.sample import draw_arm
 from leakbound.engines import Prompting, open_engine
 from leakbound.errors import LeakboundError
 from leakbound.store import load, read_sealed, sha256, tables, write_json, write_sealed
@@ -255,7 +255,7 @@ def by_hand(how: str, run: Path) -> Path | None:
             shutil.rmtree(run / "arms" / "target")
             arm = load(run).arms["target"]
             rule = Prompting.described(arm.spec.fingerprint["prompting"])
-            sample_arm(arm, opened(str(model), rule, **ON))
+            draw_arm(arm, opened(str(model), rule, **ON))
         case "taught everybody":  # no coin chose the subjects that the model was taught
             rows, model = leakbound.load_benchmark("fictitious"), run.parent / "everybody"
             settings = TrainingSettings(epochs=1, **ON)

@@ -98,13 +98,13 @@ def test_a_dry_run_counts_all_of_it_and_stores_nothing(
 ) -> None:
     twice = ("--temperature", "0.5,1")
     for how, cost in (
-        ((*SMALL, *twice), {"draws": 2 * 2 * 16}),
-        ((*EXPLORE, *twice), {"forwards": 160, "draws": 0, "tokens": 0}),
+        ((*SMALL, *twice), {"draws": 2 * 2 * 16 + 2, "parts": 3}),
+        ((*EXPLORE, *twice), {"forwards": 160, "draws": 2, "parts": 2}),
     ):
         asked = ("evaluate", model, "--benchmark", questions, *how, "--dry-run")
         assert done(*asked, "--json").json.items() >= cost.items()  # and needs no --out
     shown = done(*command(model, questions, tmp_path / "run", *UNTIL, "--dry-run")).out
-    assert "2 questions, 1 decoding, 128 draws" in shown
+    assert "2 questions, 1 decoding, 130 draws in 2 parts" in shown
     assert "this is the most: --until" in shown
     asked = ("evaluate", model, "--benchmark", questions, *SMALL, "--dry-run", "--questions", "1/2")
     assert "this slice takes about one of 2 parts of it" in done(*asked).out

@@ -18,6 +18,7 @@ from contents import rows
 from leakbound.bounding.proof import proved_tail
 from leakbound.certificate.words import PROVED
 from leakbound.drawing import prove as proving
+from leakbound.drawing.parts import Job
 from leakbound.engines.hf import TransformersEngine
 from leakbound.scorers import make_scorer
 from leakbound.scorers.wording import Keyword
@@ -161,8 +162,8 @@ def test_what_leaks_of_a_named_run_is_where_the_search_begins(
     whole = proving.prove_question
     for runs in ([], ["--proposal", other]):
 
-        def noted(engine: Any, job: proving.ProveJob, of: int = len(runs)) -> Any:
-            leads.setdefault(of, set()).update(job.asked.leads)
+        def noted(engine: Any, job: Job, of: int = len(runs)) -> Any:
+            leads.setdefault(of, set()).update(job.texts)
             return whole(engine, job)
 
         monkeypatch.setattr(proving, "prove_question", noted)

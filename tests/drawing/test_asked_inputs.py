@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -233,17 +232,6 @@ FIXED = Rewritings("benchmark", queries=3, design="fixed")
     ("begun", "error", "others"),
     [
         (
-            {"rewritings": RULES},
-            None,
-            [
-                ({"rewritings": replace(RULES, queries=2)}, "queries: it has 3, this one says 2"),
-                ({"rewritings": FIXED}, "design: it has 'allocated'"),
-                ({"rewritings": replace(RULES, source="rules")}, "source: it has 'benchmark'"),
-                ({"rewritings": None}, "this one says None"),
-            ],
-        ),
-        ({"rewritings": None}, None, [({"rewritings": RULES}, "it has None")]),
-        (
             {"rewritings": FIXED, "n": 3},
             (InputError, "got 3 for the 4 of 'p0'"),
             [({"rewritings": FIXED, "seed": 1}, "seed: it has 0, this one says 1")],
@@ -259,14 +247,14 @@ FIXED = Rewritings("benchmark", queries=3, design="fixed")
         ),
     ],
 )
-def test_other_inputs_are_never_mixed_in(
+def test_other_inputs_are_never_mixed_in_where_the_first_command_stopped(
     begun: dict[str, Any],
-    error: tuple[type[Exception], str] | None,
+    error: tuple[type[Exception], str],
     others: list[tuple[dict[str, Any], str]],
     tmp_path: Path,
 ) -> None:
-    """Nor where the first command was refused or stopped once its source had been asked."""
-    with nullcontext() if error is None else pytest.raises(error[0], match=error[1]):
+    """Once its source had been asked."""
+    with pytest.raises(error[0], match=error[1]):
         sampled(tmp_path / "r", **begun)
     for other, named in others:
         with pytest.raises(MixError, match=named):
@@ -410,23 +398,6 @@ def test_fresh_draws_a_rewriting_for_every_output(
 def test_rewritings_that_cannot_be_are_refused(settings: dict[str, Any], named: str) -> None:
     with pytest.raises(InputError, match=named):
         Rewritings(**{"source": "rules", **settings})
-
-
-def test_what_cannot_be_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
-    """A finished control that was asked others, ids that are taken, a decoding without draws."""
-    evaluated(tmp_path / "c", rewritings=None)
-    first, second = benchmark().prompts
-    clash = benchmark(prompts=(first, replace(second, id="p0~00")))
-    for how, named in (
-        ({"rewritings": IDS, "control": tmp_path / "c"}, "was asked others"),
-        ({"task": clash}, "two queries would be called 'p0~00'"),
-        ({"decodings": Decoding(temperature=0.0)}, "Add a temperature"),
-    ):
-        asked = CannedEngine(SURE)
-        with pytest.raises(InputError, match=named):
-            evaluated(tmp_path / "r", asked, **how)
-        assert asked.asked == []
-        assert not (tmp_path / "r" / "run.json").exists()
 
 
 class Heedless(CannedEngine):

@@ -14,10 +14,11 @@ from canned import CannedEngine, benchmark_of
 from contents import EXCESS, PROBABILITY, completions, contents, counts, rows
 from exploring import DECODING, EXACT, HYBRID, KNOWN, LAWS, LEAKS, ExploringEngine, benchmark
 from leakbound.bounding.evidence import ArmEvidence
-from leakbound.drawing.study import AskedStudy, draw_study
-from leakbound.errors import IncompleteError, InputError, MixError
-from leakbound.evaluation import evaluate, probe
-from leakbound.planning.plan import Prepared, SteeredPlan
+from leakbound.drawing.plans import Evaluation
+from leakbound.drawing.study import draw_study
+from leakbound.errors import IncompleteError, InputError
+from leakbound.evaluation import evaluate, prepared, probe
+from leakbound.planning.plan import Prepared
 from leakbound.scorers import make_scorer, score_texts
 from leakbound.scorers.rouge import RougeLRecall
 from leakbound.scoring.ordering import BY_QUESTION
@@ -177,10 +178,8 @@ def test_what_cannot_be_explored_is_refused_first(name: str, tmp_path: Path) -> 
 def steered(mode: ExploreMode, scorer: Scorer, prompt: Prompt, out: Path) -> Run:
     """The completions of a study of this question, with 50 forwards."""
     task = benchmark(prompts=(prompt,))
-    drawing = SteeredPlan.of(Study(sampling=Explore(mode, 50)), [scorer])
-    asked = Prepared(Study(task).resolved(task), task, (), drawing)
-    run, _ = draw_study(AskedStudy(asked, ExploringEngine(), None, out))
-    return run
+    study = Study(task, sampling=Explore(mode, 50)).resolved(task)
+    return draw_study(Evaluation(Prepared(study, task, (scorer,)), ExploringEngine(), None, out))
 
 
 @dataclass(frozen=True)
@@ -261,18 +260,6 @@ def six(**settings: Any) -> ExploringEngine:
     return ExploringEngine(laws, known, **settings)
 
 
-def test_parts_that_are_done_are_not_done_again(tmp_path: Path) -> None:
-    clean = explored(tmp_path / "c", six(), MANY)
-    assert [part.query_ids for part in clean.arms["target"].parts] == [
-        ("q0", "q1", "q2", "q3"), ("q4", "q5"),
-    ]  # fmt: skip
-    with pytest.raises(RuntimeError, match="switched off"):
-        explored(tmp_path / "r", six(dies_after=6 + 4), MANY)
-    again = six()
-    assert contents(explored(tmp_path / "r", again, MANY)) == contents(clean)
-    assert sorted(again.asked) == ["q4", "q5"]
-
-
 @pytest.mark.fault
 def test_killed_at_any_write_it_ends_with_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -331,39 +318,13 @@ def test_a_greedy_cell_is_one_draw(tmp_path: Path) -> None:
     assert run.arms["target T=1"].explored
 
 
-FIFTY = {"n": 50}
-
-
-@pytest.mark.parametrize(
-    ("begun", "changed", "said"),
-    [
-        (HYBRID, {"sampling": Explore("hybrid", 51)}, "forwards: it has 50, this one says 51"),
-        (HYBRID, {**HYBRID, "scorers": ["exact"]}, "'contains', this one says 'exact'"),
-        (HYBRID, FIFTY, r"draws: kind: it has 'explored', this one says 'fixed n'"),
-        (FIFTY, HYBRID, r"draws: kind: it has 'fixed n', this one says 'explored'"),
-    ],
-)
-def test_another_way_of_looking_is_never_mixed_in(
-    begun: Mapping[str, Any], changed: Mapping[str, Any], said: str, tmp_path: Path
-) -> None:
-    explored(tmp_path / "r", **begun)
-    before = (tmp_path / "r" / "run.json").read_bytes()
-    engine = ExploringEngine()
-    with pytest.raises(MixError, match=said):
-        explored(tmp_path / "r", engine, **changed)
-    assert engine.asked == []
-    assert (tmp_path / "r" / "run.json").read_bytes() == before
-
-
 def test_a_probe_counts_forwards_and_stores_nothing() -> None:
-    cells = [DECODING, replace(DECODING, temperature=0.5), replace(DECODING, temperature=0.0)]
-    drawing = SteeredPlan.of(Study(sampling=Explore("auto", 1000)), [make_scorer("contains")])
-    how: Any = {"n": drawing, "settings": None}
-    cost = probe(ExploringEngine(), benchmark(), decoding=cells, **how)
-    assert (cost.forwards, cost.draws, cost.tokens) == (2 * 4 * 1000, 0, 0)
-    assert cost.seconds[0] == cost.seconds[1] > 0
-    assert cost.bytes[0] == cost.bytes[1] > 0
-    assert "4 questions, 3 decodings, 8,000 forwards; about 1 s" in cost.text()
-    assert "draws" not in cost.text()
-    with pytest.raises(InputError, match="'T=1' cannot be explored"):
-        probe(CannedEngine(LAWS), benchmark(), decoding=[DECODING], **how)
+    cells = (DECODING, replace(DECODING, temperature=0.5), replace(DECODING, temperature=0.0))
+    ready = prepared(Study(benchmark(), sampling=Explore("auto", 1000), decodings=cells))
+    cost = probe(ready, ExploringEngine())
+    assert (cost.parts, cost.forwards, cost.draws) == (2, 2 * 4 * 1000, 2 * 4)
+    assert cost.text().startswith(
+        "4 questions, 3 decodings, 8,000 forwards in 2 parts; about 0 tok"
+    )
+    with pytest.raises(InputError, match="'target' cannot be explored"):
+        probe(ready, CannedEngine(LAWS))

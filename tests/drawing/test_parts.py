@@ -1,15 +1,10 @@
-"""A slow model: it is seen to work within seconds, at its true rate, and stopping loses little.
-
-The clock is the engine's own: every token it forwards takes so long.
-"""
+"""The loop that runs jobs: it reports what is done, and a stop loses one part at most."""
 
 from __future__ import annotations
 
-import re
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +13,6 @@ import pytest
 from canned import benchmark_of
 from contents import counts
 from exploring import DECODING, ExploringEngine
-from leakbound.cli.console import progress_bar
 from leakbound.evaluation import evaluate
 from leakbound.store import Arm, Run
 from leakbound.study import Attack, Explore, Rewritings, Until
@@ -27,6 +21,7 @@ from leakbound.types import (
     Draws,
     Effort,
     Failure,
+    Headway,
     Query,
     Ranges,
     Sample,
@@ -43,39 +38,14 @@ TASK = benchmark_of(
 )
 
 
-class Clock:
-    """The time that all engines of a test spend."""
+class ReportingEngine(ExploringEngine):
+    """Reports every token that it forwards; stopped by Ctrl-C after `until` tokens."""
 
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(time, "perf_counter", clock)
-    monkeypatch.setattr(time, "monotonic", clock)
-    return clock
-
-
-class SlowEngine(ExploringEngine):
-    """Takes `seconds` a token, all draws of a part advancing together; says so where it can.
-
-    Stopped by Ctrl-C once the clock shows `until`.
-    """
-
-    def __init__(
-        self, clock: Clock, seconds: float, until: float = 1e9, name: str = "slow", **settings: Any
-    ) -> None:
-        super().__init__(
-            dict.fromkeys(QUESTIONS, LAW), {q: ["No"] for q in QUESTIONS}, name=name, **settings
-        )
-        self.clock, self.seconds, self.until = clock, seconds, until
+    def __init__(self, until: float = 1e9) -> None:
+        super().__init__(dict.fromkeys(QUESTIONS, LAW), {q: ["No"] for q in QUESTIONS})
+        self.forwarded, self.until = 0, until
         self.texts = _AnyOf(LAW)
         self.tell: Tell = untold
-        self.each: float | None = None  # what it foresees
 
     def generate(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
@@ -93,10 +63,10 @@ class SlowEngine(ExploringEngine):
         yield from super().explore(queries, decoding, effort, ranges)
 
     def _work(self, tokens: int, draws: int) -> None:
-        self.clock.now += tokens * self.seconds
-        if self.clock.now > self.until:
+        self.forwarded += tokens
+        if self.forwarded > self.until:
             raise KeyboardInterrupt
-        self.tell(draws, tokens, self.each)
+        self.tell(draws, tokens)
 
 
 class _AnyOf(dict[str, Mapping[str, float]]):
@@ -117,93 +87,58 @@ MODES: dict[str, dict[str, Any]] = {
     "inputs": {**N, "rewritings": Rewritings("rules", queries=3)},
     "attack": {**N, "attack": Attack(64, temperatures=(1.0,), top_ps=(1.0,))},
 }
-SECONDS = 0.005  # a token: a question of 64 draws takes 6.4 s
-PACE = {"until": 3.0, "hybrid": 15.0}  # times that, where there is less to do
 
 
-def how(mode: str) -> dict[str, Any]:
-    return {"decodings": DECODING, **MODES[mode]}
+def drawn(mode: str, engine: Any, out: Path, **how: Any) -> list[Arm]:
+    """All arms of a run, those of its search too."""
+    evaluate(engine, TASK, out=out, decodings=DECODING, **MODES[mode], **how)
+    return arms(out)
 
 
 def arms(out: Path) -> list[Arm]:
-    """All of a run, those of its search too."""
     runs = [Run.open(file.parent) for file in sorted(out.rglob("run.json"))]
     return [arm for run in runs for arm in run.arms.values()]
 
 
-def contents(out: Path) -> dict[tuple[str, str], Counter[Any]]:
+def contents(out: Path) -> list[Counter[Any]]:
     """What was drawn of every query by every arm, whatever part it is in."""
-    return {
-        (arm.folder.parents[1].name, arm.name): counts(arm, "query_id", "chunk", "answer")
-        for arm in arms(out)
-    }
+    return [counts(arm, "query_id", "chunk", "answer") for arm in arms(out)]
 
 
-@pytest.mark.parametrize(
-    "mode",
-    [
-        pytest.param(m, marks=[pytest.mark.slow] * (m in ("until", "inputs", "attack")))
-        for m in MODES
-    ],
-)
-def test_parts_are_the_same_at_any_speed_and_stopping_loses_one(
-    mode: str, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("mode", MODES)
+def test_a_stop_loses_one_part_and_the_rest_is_drawn_once(
+    mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("leakbound.store.plan.PART", 256)
-    evaluate(SlowEngine(clock, 1e-9), TASK, out=tmp_path / "fast", **how(mode))
-    clock.now = 0.0
-    evaluate(SlowEngine(clock, SECONDS), TASK, out=tmp_path / "slow", **how(mode))
-    end = clock.now
-    fast, slow = arms(tmp_path / "fast"), arms(tmp_path / "slow")
-    assert [arm.parts for arm in fast] == [arm.parts for arm in slow]
-    drawn = list(contents(tmp_path / "slow").values())
-    assert list(contents(tmp_path / "fast").values()) == drawn
-
-    clock.now, out = 0.0, tmp_path / "stopped"
+    whole, out = ReportingEngine(), tmp_path / "stopped"
+    own = drawn(mode, whole, tmp_path / "whole")
+    first = ReportingEngine(until=0.9 * whole.forwarded)
     with pytest.raises(KeyboardInterrupt):
-        evaluate(SlowEngine(clock, SECONDS, until=0.9 * end), TASK, out=out, **how(mode))
+        drawn(mode, first, out)
     there = {path: path.stat().st_mtime_ns for path in out.rglob("part-*.parquet")}
-    kept = [cost["seconds"] for arm in arms(out) for cost in costs(arm)]
-    assert sum(kept) > 0.9 * end - max(cost["seconds"] for arm in slow for cost in costs(arm))
-    clock.now = 0.0
-    evaluate(SlowEngine(clock, SECONDS), TASK, out=out, **how(mode))
-    assert clock.now == pytest.approx(end - sum(kept), abs=0.1)
-    assert list(contents(out).values()) == drawn
+    second = ReportingEngine()
+    again = drawn(mode, second, out)
+    assert [arm.parts for arm in again] == [arm.parts for arm in own]
+    lost = first.forwarded + second.forwarded - whole.forwarded
+    assert 0 < lost < whole.forwarded / 4
+    assert contents(out) == contents(tmp_path / "whole")
     assert {path: path.stat().st_mtime_ns for path in there} == there
 
 
-def costs(arm: Arm) -> list[dict[str, float]]:
-    return [asdict(meta.usage) for meta in arm.meta()]
-
-
 @pytest.mark.parametrize("mode", ["plain", "until", "hybrid", "attack"])
-def test_it_is_seen_to_work_within_seconds_and_at_its_true_rate(
-    mode: str,
-    clock: Clock,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    seconds = SECONDS / 5 * PACE.get(mode, 1.0)
-    monkeypatch.setattr("leakbound.cli.console._LONGEST_SECONDS", 5.0)
-    with progress_bar() as progress:
-        evaluate(
-            SlowEngine(clock, seconds), TASK, out=tmp_path / "r", progress=progress, **how(mode)
-        )
-    lines = [line for line in capsys.readouterr().err.splitlines() if "scoring" not in line]
-    shown = [line for line in lines if re.match("(sampling|exploring|searching)", line)]
-    assert clock.now > 10
-    assert len(shown) >= clock.now / 10  # it moves every few seconds
-
-    def rates(pattern: str, among: Sequence[str]) -> list[float]:
-        return [float(m[1].replace(",", "")) for m in re.finditer(pattern, "\n".join(among))]
-
-    # of draws those that are finished, so at times too low, never too high
-    assert all(rate <= 1.02 / (TOKENS * seconds) for rate in rates(r"([\d.,]+) draws/s", lines))
-    tokens = rates(r"\(([\d.,e+]+)/s\)", shown)
-    assert tokens
-    if mode in ("plain", "until", "hybrid"):
-        assert all(rate == pytest.approx(1 / seconds, rel=0.02) for rate in tokens)
+def test_progress_counts_draws_and_tokens_up_to_all_of_them(mode: str, tmp_path: Path) -> None:
+    shown: list[Headway] = []
+    engine = ReportingEngine()
+    drawn(mode, engine, tmp_path / "r", progress=shown.append)
+    model = [now for now in shown if now.phase.startswith(("sampling", "exploring", "searching"))]
+    phases = {now.phase: [own for own in model if own.phase == now.phase] for now in model}
+    for reports in phases.values():
+        assert [now.done for now in reports] == sorted(now.done for now in reports)
+        assert [now.tokens for now in reports] == sorted(now.tokens for now in reports)
+        assert reports[-1].done == reports[-1].total
+        assert all(now.done <= now.total for now in reports)
+    assert len({now.tokens for now in phases.popitem()[1]}) > TOKENS  # within a part too
+    assert sum({now.phase: now.tokens for now in model}.values()) >= engine.forwarded
 
 
 def test_the_loading_of_a_model_is_told_before_anything_else(tmp_path: Path) -> None:

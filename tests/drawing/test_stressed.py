@@ -16,7 +16,7 @@ from cli.commands import done, leakbound, refused
 from contents import contents, counts, rows
 from leakbound.benchmarks import Benchmark
 from leakbound.certificate import certify, verify
-from leakbound.errors import IncompleteError, InputError, MixError
+from leakbound.errors import IncompleteError, MixError
 from leakbound.evaluation import evaluate, run_verdicts, sample, summary
 from leakbound.inputs.variants import NEUTRAL
 from leakbound.presenting.comparing import compare
@@ -150,23 +150,6 @@ def test_a_control_that_was_put_through_the_same_is_taken_as_it_is(tmp_path: Pat
     assert added(run, "opener 2").lower > 0.2
     (excess,) = rows(run, arm="target under opener 2", scope="mean", beyond="control")
     assert excess.lower > 0.2
-
-
-@pytest.mark.parametrize(
-    ("how", "says"),
-    [
-        ({"stress": "round:int4"}, "'round:int4' changes weights, and .* is an engine"),
-        ({"stress": "shots:99"}, "has fewer that hand over nothing"),
-    ],
-)
-def test_a_stress_that_cannot_be_is_refused_before_anything_is_drawn(
-    how: dict[str, Any], says: str, tmp_path: Path
-) -> None:
-    asked = engine()
-    with pytest.raises(InputError, match=says):
-        evaluate(asked, benchmark(), out=tmp_path / "run", **(HOW | how))
-    assert not asked.asked
-    assert not (tmp_path / "run" / "run.json").exists()
 
 
 def test_claims_and_comparisons_are_about_a_stress_where_that_is_said(

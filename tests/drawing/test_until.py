@@ -21,7 +21,7 @@ from leakbound.errors import IncompleteError, InputError, MixError, ModelError
 from leakbound.evaluation import bound_run, evaluate, score_run, scorers_for, summary
 from leakbound.scoring.checks import require_fixed_n, require_sampled
 from leakbound.store import Arm, FixedDraws, Run, StoppedDraws, write_sealed
-from leakbound.study import FixedN, Until
+from leakbound.study import Until
 from leakbound.testing import FakeScorer
 from leakbound.types import Decoding, Draws, Query
 from suites import killed_at_every_write
@@ -288,34 +288,6 @@ def test_a_redrawn_part_with_other_draws_is_refused(finished: Run, tmp_path: Pat
     next((drawn.folder / "completions").iterdir()).unlink()
     with pytest.raises(MixError, match=r"'p0' comes out otherwise"):
         until(tmp_path / "r", engine({**LEAKS, "p0": 1.0}))
-
-
-def test_another_rule_is_refused_in_the_same_folder(finished: Run) -> None:
-    before = all_of(finished)
-    for changes, named in (
-        ({"sampling": FixedN(CAP)}, r"kind: it has 'until decided', this one says 'fixed n'"),
-        ({"scorers": ["exact", "contains"]}, "scorer: name: it has 'contains'"),
-    ):
-        with pytest.raises(MixError, match=named):
-            until(finished.path, **changes)
-    assert all_of(Run.open(finished.path)) == before
-
-
-@pytest.mark.parametrize(
-    ("changes", "named"),
-    [
-        ({"sampling": Until("mean<=0.1", CAP)}, "'contains' gives 0 or 1. Say 'p<=0.1'"),
-        ({"scorers": ["rouge-l-recall", "contains"]}, "'rouge-l-recall>=0.5'"),
-    ],
-)
-def test_rules_that_make_no_sense_are_refused_before_anything_is_sampled(
-    changes: dict[str, Any], named: str, tmp_path: Path
-) -> None:
-    asked = engine()
-    with pytest.raises(InputError, match=named):
-        until(tmp_path / "r", asked, **changes)
-    assert asked.asked == []
-    assert not (tmp_path / "r").exists()
 
 
 def test_scoring_anew_leaves_the_looks_alone(finished: Run, tmp_path: Path) -> None:

@@ -21,12 +21,12 @@ from exploring import benchmark as explored_benchmark
 from leakbound.benchmarks import Benchmark
 from leakbound.bounding.rows import ALL_K
 from leakbound.certificate import certify
-from leakbound.errors import IncompleteError, InputError, MixError
-from leakbound.evaluation import evaluate, probe, sample, summary
-from leakbound.planning.plan import SteeredPlan, require_confidence
-from leakbound.scorers import make_scorer
+from leakbound.drawing.probe import Cost
+from leakbound.errors import IncompleteError, InputError
+from leakbound.evaluation import evaluate, prepared, probe, summary
+from leakbound.planning.plan import require_confidence
 from leakbound.store import Run
-from leakbound.study import Attack, FixedN, Prove, Rewritings, Study
+from leakbound.study import Attack, FixedN, Rewritings, Study
 from leakbound.types import Decoding
 
 LEAKS = {"p0": 0.0, "p1": 0.02, "p2": 0.3, "p3": 0.9}
@@ -124,15 +124,6 @@ def test_the_bound_follows_the_declared_range_not_the_scores_seen(tmp_path: Path
     }
 
 
-def test_a_control_about_other_questions_or_decodings_is_refused(tmp_path: Path) -> None:
-    evaluate(engine(), benchmark(), out=tmp_path / "c", n=32)
-    cold = {"decodings": Decoding(temperature=0.5, max_new_tokens=8)}
-    fewer = benchmark(prompts=benchmark().prompts[:2])
-    for task, how, named in ((fewer, {}, "other questions"), (benchmark(), cold, "drawn under")):
-        with pytest.raises(MixError, match=named):
-            evaluate(engine(), task, out=tmp_path / named, n=32, control=tmp_path / "c", **how)
-
-
 def test_questions_that_fail_are_named_and_the_rest_is_kept(tmp_path: Path) -> None:
     said = r"1 of the 4 questions could not be sampled in 2 of 2 arms.*'p1'.*NaN"
     with pytest.raises(IncompleteError, match=said) as error:
@@ -146,51 +137,19 @@ def test_questions_that_fail_are_named_and_the_rest_is_kept(tmp_path: Path) -> N
     assert {r.query_id for r in mended.estimates} == {*LEAKS, None}
 
 
-def test_another_n_in_the_same_folder_is_refused(tmp_path: Path) -> None:
-    sample(engine(), benchmark(), out=tmp_path / "r", n=32)
-    with pytest.raises(MixError, match=r"n = 32, fixed before .* says 64\..*--until"):
-        sample(engine(), benchmark(), out=tmp_path / "r", n=64)
+def test_a_probe_counts_all_that_would_be_drawn() -> None:
+    def cost(n: int, **fields: Any) -> Cost:
+        how: Any = {"decodings": (Decoding(max_new_tokens=8),), "scorers": ("keyword",)}
+        ready = prepared(Study(benchmark(), sampling=FixedN(n), **how, **fields))
+        return probe(ready, engine())
 
-
-REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "n": ({"n": 64}, "n = 32, fixed before .* says 64"),
-    "seed": ({"seed": 1}, "seed"),
-    "decoding": ({"decodings": Decoding(temperature=0.5, max_new_tokens=8)}, "temperature"),
-    "scorer": ({"scorers": "keywrd"}, "unknown scorer 'keywrd'. Did you mean 'keyword'"),
-    "metric": ({"metrics": "nonsense"}, "unknown metric 'nonsense'"),
-    "engine": ({"control": "vlm:m"}, "unknown engine 'vlm'. Did you mean 'vllm'"),
-    "control": ({"control": 5}, "a model must be a folder, a hub name or an engine, got 5"),
-    "proposal": ({"prove": Prove(9, ("nowhere",))}, "`nowhere` is no finished run"),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_needs_no_model_is_refused_before_one_is_loaded(
-    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sample(engine(), benchmark(), out=tmp_path / "r", n=32)
-    monkeypatch.setattr("leakbound.study.settings.open_engine", None)
-    how, message = REFUSED[case]
-    with pytest.raises(InputError, match=message):
-        evaluate("a-model", benchmark(), out=tmp_path / "r", **{"n": 32} | how)
-
-
-def test_a_probe_stores_nothing_and_counts_all_that_would_be_drawn() -> None:
-    class Opens:
-        def open(self, model: str, task: Benchmark) -> CannedEngine:
-            return engine()
-
-    how: dict[str, Any] = {"decoding": [Decoding(max_new_tokens=8)], "settings": Opens()}
-    cost = probe("m", benchmark(), n=6400, **how)
-    assert (cost.questions, cost.draws) == (4, 25_600)
-    assert cost.seconds[0] <= cost.seconds[1]
-    assert "4 questions" in cost.text()
+    plain = cost(6400)
+    assert (plain.questions, plain.parts, plain.draws) == (4, 7, 25_604)  # and greedy answers
+    assert plain.text().startswith("4 questions, 1 decoding, 25,604 draws in 7 parts; about 0 tok")
     rules, ids = (Rewritings("rules", queries=3, ids=i, ids_draws=256) for i in (False, True))
-    assert probe("m", benchmark(), n=100, rewritings=rules, **how).draws == 800
-    assert probe("m", benchmark(), n=100, rewritings=ids, **how).draws == 800 + 4 * 4 * 256
-    asked = Study(sampling=FixedN(100), attack=Attack(3_000))
-    attacked = SteeredPlan.of(asked, (make_scorer("keyword"),))
-    assert probe("m", benchmark(), n=attacked, **how).draws == 400 + 4 * (3_000 + 100)
+    assert cost(100, rewritings=rules).draws == 804
+    assert cost(100, rewritings=ids).draws == 804 + 4 * 4 * 256
+    assert cost(100, attack=Attack(3_000)).draws == 404 + 4 * (3_000 + 100)
 
 
 @pytest.mark.thorough

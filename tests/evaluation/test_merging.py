@@ -22,7 +22,7 @@ from leakbound.errors import IncompleteError, InputError, LeakboundError, MixErr
 from leakbound.evaluation import evaluate, score
 from leakbound.store import Run, tables
 from leakbound.store.record import write_record
-from leakbound.study import Attack, Explore, Prove, Rewritings, Until
+from leakbound.study import Attack, Explore, Rewritings
 from leakbound.types import Generate
 from tiny import tiny_model_folder
 
@@ -174,25 +174,3 @@ def test_a_slice_that_does_not_fit_is_refused_by_name(
     with pytest.raises(LeakboundError, match=reason):
         merge([*given, *tmp_path.iterdir()], out=tmp_path / "merged")
     assert not (tmp_path / "merged").exists()
-
-
-WHOLE: dict[str, dict[str, Any]] = {
-    "`--attack` is for all questions": {"attack": Attack(64)},
-    "`--prove` is for all questions": {"prove": Prove(9)},
-    "`--under` is for all questions": {"stress": "round:int4"},
-    "`--metrics` is for all questions": {"metrics": "all"},
-    "`--until` is for all questions": {"sampling": Until("p<=0.1")},
-    "`--inputs by a model` is for": {"rewritings": Rewritings("rules", ids=True)},
-    "must be i/N with i from 1 to N, got '0/4'": {"questions": "0/4"},
-}
-
-
-@pytest.mark.parametrize("reason", WHOLE)
-def test_what_needs_all_questions_is_refused_before_a_model_is_loaded(
-    reason: str, tmp_path: Path
-) -> None:
-    with pytest.raises(InputError, match=reason):
-        evaluate(
-            "no/model", books("abcd"), out=tmp_path / "r", **{"questions": "1/4", **WHOLE[reason]}
-        )
-    assert not (tmp_path / "r").exists()

@@ -16,7 +16,6 @@ import torch
 
 from leakbound.errors import InputError
 from leakbound.sampling import Forest, Root, TableModel, Tree
-from leakbound.sampling.forest import Lengths
 from leakbound.sampling.frontier import Paths
 from leakbound.sampling.law import certain_law, pick
 from leakbound.sampling.model import Handles
@@ -278,36 +277,6 @@ def test_a_table_refuses_rows_that_are_no_distribution() -> None:
         model.prefill([()])
     with pytest.raises(InputError, match="no row"):
         TableModel({}, vocab_size=2).prefill([(1,)])
-
-
-def seen(longest: int, *rows: tuple[int, int, int, int]) -> float:
-    """What is foreseen after rows of (tokens, draws, of which end, prefixes of the others)."""
-    lengths = Lengths(longest)
-    for row in rows:
-        lengths.add(*(np.array([each]) for each in row))
-    return lengths.forwards()
-
-
-def test_where_all_ended_it_is_what_was_forwarded() -> None:
-    done = [(0, 100, 20, 4), (1, 80, 40, 8), (2, 40, 40, 0)]
-    assert seen(8, *done) == pytest.approx((4 + 8) / 100)  # the prompt is read before
-    assert seen(3, *done) == pytest.approx((4 + 8) / 100)
-
-
-def test_draws_that_go_on_count_as_far_as_they_are() -> None:
-    """Half of the draws end with each token, the others each on a prefix of its own."""
-    halves = (0, 100, 50, 50), (1, 50, 25, 25)
-    assert seen(64, *halves) == pytest.approx(sum(0.5**k for k in range(1, 64)))
-    assert seen(4, *halves) == pytest.approx(0.5 + 0.25 + 0.125)  # with the fourth all end
-
-
-def test_nothing_is_foreseen_before_a_tenth_ended_or_an_eighth_of_the_way() -> None:
-    assert seen(64) == math.inf
-    assert seen(64, (0, 100, 9, 91)) == math.inf
-    assert seen(64, (0, 100, 10, 90)) < math.inf
-    on = [(k, 100, 0, 100) for k in range(9)]
-    assert seen(64, *on[:8]) == math.inf
-    assert seen(64, *on) == pytest.approx(63)
 
 
 MARGIN = 0.03

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from unicodedata import east_asian_width
 
 from leakbound.cli.saying import bold, columns_there, say, steerable, write
-from leakbound.text.shown import share as percentage
 from leakbound.text.shown import tied, visible
 from leakbound.types import Headway, Progress, silent
 
@@ -113,7 +112,7 @@ class _Phase:
         self.shown: tuple[float, int] | None = None  # the units done, and the tokens
 
     def parts(self, now: Headway) -> list[str]:
-        """Return the work done, and what is known of: time left, speed, distinct share, tokens.
+        """Return the work done, and what is known of: time left, speed, tokens.
 
         A step without a unit has a sign that it runs, or the time that it took.
         """
@@ -121,15 +120,11 @@ class _Phase:
             return [duration(self.seconds) if now.done == now.total else "…"]
         done = int(now.done) if now.done < now.total else round(now.total)  # the total only at last
         parts = [f"{done:,}/{now.total:,.0f} {now.unit}"]
-        speed, share = self._speed(now.done - self._first), now.share
-        if share is None and now.done < now.total:
-            share = (now.done - self._first) / (now.total - self._first)
-        if share and now.done < now.total:
-            parts.append(f"{duration(self.seconds * (1 / share - 1))} left")
+        speed = self._speed(now.done - self._first)
         if speed > 0:
+            if now.done < now.total:
+                parts.append(f"{duration((now.total - now.done) / speed)} left")
             parts.append(f"{_figure(speed)} {now.unit}/s")
-        if now.distinct is not None:
-            parts.append(f"{percentage(now.distinct)} distinct")
         if now.tokens:
             parts.append(f"{now.tokens:,} tokens ({_figure(self._speed(now.tokens))}/s)")
         return parts

@@ -145,38 +145,25 @@ def _study(options: Parsed, *, scores: bool = True) -> Study:
 
 
 def _print_cost(options: Parsed, study: Study, *, scores: bool = True) -> None:
-    """Draw a little, and say what the whole study would cost."""
+    """Draw the first part, and print what the whole study would cost."""
     from leakbound.evaluation import prepared, probe
-    from leakbound.evaluation.rehearsal import bounding_seconds
     from leakbound.planning.before_drawing import token_notes
     from leakbound.store.plan import slice_of
     from leakbound.study import Until
 
-    model, control = models_from(options)
+    model, _ = models_from(options)
     ready = prepared(study, scores=scores)
     say_notes(ready.notes)
     engine = study.settings.open(model, ready.benchmark)
     say_notes(token_notes(engine, ready.benchmark, ready.study.decodings))
-    cost = probe(
-        engine,
-        ready.benchmark,
-        n=ready.drawing,
-        decoding=study.decodings or (ready.benchmark.decoding,),
-        rewritings=ready.study.rewritings,
-        settings=study.settings,
-    )
+    cost = probe(ready, engine)
     _, slices = slice_of(options.value("questions") or "1/1")
-    bounding = None
-    if scores and slices == 1:  # a slice is only sampled
-        bounding = bounding_seconds(ready, engine, control is not None)
     if options.as_json:
-        print_json({**asdict(cost), "bounding": bounding, "slices": slices})
+        print_json({**asdict(cost), "slices": slices})
         return
     say(cost.text())
     if slices > 1:
         say(f"of the whole study: this slice takes about one of {slices:,} parts of it")
-    if bounding is not None:
-        say(f"scoring and bounding: about {duration(bounding)}, by a rehearsal on few draws")
     if study.metrics:
         say("not counted: what --metrics reads and answers before anything is drawn")
     if study.prove is not None:

@@ -177,7 +177,7 @@ Several machines:
 [writing]
 Output:
 --out folder                       The run directory.
---dry-run flag                     Probe, print what it would cost, and stop.
+--dry-run flag                     Draw one part, print the cost of all, and stop.
 @json
 
 [json]

@@ -102,7 +102,7 @@ def ranges(scorer: Scorer, prompts: Mapping[str, Prompt], stop: Sequence[str] = 
 def with_answers(
     results: Sequence[Result], engine: Generate, decoding: Decoding, prompts: Mapping[str, Prompt]
 ) -> list[Result]:
-    """The results, the true answer's probability beside the draws where it is known.
+    """The results, with the true answer's probability next to the draws where it is known.
 
     It is a completion of count 0, teacher-forced. Where the decoding cannot produce it, or it was
     drawn, there is none. `prompts`: by query id.
@@ -114,10 +114,10 @@ def with_answers(
         return list(results)
     forced = cast(Explores, engine).force(pairs, decoding)
     answer_of = {query.id: answer for (query, _), answer in zip(pairs, forced, strict=True)}
-    return [_beside(result, answer_of.get(result.query.id)) for result in results]
+    return [_with_answer(result, answer_of.get(result.query.id)) for result in results]
 
 
-def _beside(result: Result, answer: Completion | None) -> Result:
+def _with_answer(result: Result, answer: Completion | None) -> Result:
     """The result with this answer among its completions, unless it was drawn."""
     if answer is None or isinstance(result, Failure):
         return result

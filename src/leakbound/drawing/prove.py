@@ -1,13 +1,13 @@
-"""Rare leaks of a finished run: what a search finds beyond its draws, by probabilities alone.
+"""Rare leaks of a finished run: a search proves them beyond its draws, by probabilities.
 
-It begins with texts that leak, of all that models said to a question, in whatever run.
+The search begins with texts that leak, among all answers of models to a question in any run.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 from leakbound.drawing.explore import (
@@ -18,7 +18,8 @@ from leakbound.drawing.explore import (
     try_bounds,
     why_unknown,
 )
-from leakbound.drawing.sample import finished_run
+from leakbound.drawing.parts import Job, run_jobs
+from leakbound.drawing.plans import finished_run
 from leakbound.errors import InputError
 from leakbound.planning.plan import ScoringCrew, opener_at
 from leakbound.scorers import base_of, score_texts
@@ -32,7 +33,6 @@ from leakbound.types import (
     Generate,
     Headway,
     Measures,
-    Opener,
     Probes,
     Progress,
     Prompt,
@@ -40,7 +40,6 @@ from leakbound.types import (
     Proving,
     Query,
     Scorer,
-    Spreads,
     silent,
 )
 
@@ -70,27 +69,23 @@ def arms_to_prove(run: Run) -> list[Arm]:
     return arms
 
 
-def require_proves(engine: Generate, arm: Arm, run: Run) -> Proves:
-    """The engine as one that finds rare leaks of this arm; it is the model that was drawn from.
-
-    InputError where it cannot, MixError where it is another.
-    """
+def require_proves(engine: Generate, arm: Arm, run: Run) -> None:
+    """Refuse an engine that finds no rare leaks of this arm; MixError for another model."""
     if isinstance(engine, Measures):
         failed = arm.failures
         engine.measure([query for query in arm.queries if query.id not in failed])
     probe = engine.probe if isinstance(engine, Probes) else None
     run.add_arm(arm.key, replace(arm.spec, fingerprint=engine.fingerprint, probe=probe))
-    return require_prover(engine, arm.name, arm.decoding)
+    require_prover(engine, arm.name, arm.decoding)
 
 
-def require_prover(engine: Generate, arm: str, decoding: Decoding) -> Proves:
-    """The engine as one that finds rare leaks under this decoding, or InputError."""
+def require_prover(engine: Generate, arm: str, decoding: Decoding) -> None:
+    """Refuse an engine that finds no rare leaks under this decoding."""
     require_explores(engine, arm, decoding, PROVING)
     if not isinstance(engine, Proves):
         raise InputError(
             f"the engine {type(engine).__name__} finds no rare leaks. Use a transformers model."
         )
-    return engine
 
 
 def why_unproved(engine: Generate, decodings: Iterable[Decoding], scorer: Scorer) -> str:
@@ -107,85 +102,100 @@ def why_unproved(engine: Generate, decodings: Iterable[Decoding], scorer: Scorer
     return next((reason for reason in reasons if reason), "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProveJob:
-    """A question that is searched with so many forwards, the scorer telling what leaks."""
-
-    asked: Searched
-    prompt: Prompt
-    decoding: Decoding
-    forwards: int
-    scorer: Opener[Scorer]
-
-
-def prove_question(engine: Generate, job: ProveJob) -> Proving | Failure:
-    """Search one question for leaks with the engine."""
-    scorer, query = job.scorer.open(), job.asked.query
-    settle = ranges(scorer, {query.id: job.prompt}, job.decoding.stop)
-    pairs = [(query, job.asked.leads)]
-    (result,) = cast(Proves, engine).prove(pairs, job.decoding, job.forwards, settle)
+def prove_question(engine: Generate, job: Job) -> Proving | Failure:
+    """Search the one question of a job for leaks with the engine."""
+    assert job.scorer is not None
+    assert isinstance(job.how, int)
+    (query,), scorer = job.queries, job.scorer.open()
+    settle = ranges(scorer, job.prompts, job.decoding.stop)
+    pairs = [(query, job.texts)]
+    (result,) = cast(Proves, engine).prove(pairs, job.decoding, job.how, settle)
     if isinstance(result, Proving):
-        try_bounds(scorer, job.prompt, result.events)
+        try_bounds(scorer, job.prompts[query.id], result.events)
     return result
 
 
-@dataclass(frozen=True, slots=True)
-class RareLeaks:
-    """A search for leaks too rare to be drawn: by what scorer, and with how many forwards.
+def questions_to_prove(
+    arm: Arm,
+    scorer: Scorer,
+    known: Mapping[str, Counter[str]],
+    query_ids: Container[str] | None = None,
+) -> list[Searched]:
+    """Return the questions of an arm that were drawn, each with texts that leak.
 
-    known: texts by prompt id that models said, with how often; those that leak are leads.
-    at: the workers that do it; None where this process does.
-    each: the queries that are searched, by id, with the forwards of each; None: all, alike.
+    Args:
+        arm: the arm.
+        scorer: says what leaks.
+        known: by prompt id, the texts that models gave and how often.
+        query_ids: the queries that are searched (None: all).
     """
-
-    scorer: Scorer
-    forwards: int
-    known: Mapping[str, Counter[str]]
-    at: ScoringCrew | None = None
-    each: Mapping[str, int] | None = None
-
-    def forwards_of(self, query: Query) -> int:
-        """At most so many for this query; 0 where it is not searched."""
-        return self.forwards if self.each is None else self.each.get(query.id, 0)
+    failed, prompts = arm.failures, prompts_by_query(arm)
+    return [
+        Searched(query, tuple(_leads(query, prompts[query.id], scorer, known)))
+        for query in arm.queries
+        if query.id not in failed and (query_ids is None or query.id in query_ids)
+    ]
 
 
 def prove_arm(
-    arm: Arm, engine: Proves, search: RareLeaks, progress: Progress = silent
+    arm: Arm,
+    engine: Generate,
+    scorer: Scorer,
+    questions: Sequence[Searched],
+    forwards: Mapping[str, int],
+    at: ScoringCrew | None = None,
+    progress: Progress = silent,
 ) -> list[Failure]:
-    """Search every question of an arm for leaks and store what is found; who failed, and why.
+    """Search questions of an arm for leaks and store what is proved; resumes.
 
-    Goes on where it was stopped. What was found by just this search is left as it is.
+    A search that is stored already is left as it is.
+
+    Args:
+        arm: the arm.
+        engine: its model.
+        scorer: says what leaks.
+        questions: the questions that are searched.
+        forwards: the most forwards of each query, by its id.
+        at: the workers that search (None: this process does).
+        progress: is called with the number of questions that are done.
+
+    Returns:
+        The questions that failed, and why.
     """
-    scorer, name = search.scorer, slug(search.scorer)
-    questions = list(_asked(arm, search))
-    progress(Headway(f"proving {arm.name}", 0, len(questions), "questions"))
-    if arm.proofs.stored.has(name, arm.proofs.made_from(questions, search.forwards)):
-        progress(Headway(f"proving {arm.name}", len(questions), len(questions), "questions"))
+    require_prover(engine, arm.name, arm.decoding)
+    name, most = slug(scorer), max(forwards.values())
+    phase, number = f"proving {arm.name}", len(questions)
+    progress(Headway(phase, 0, number, "questions"))
+    if arm.proofs.stored.has(name, arm.proofs.made_from(questions, most)):
+        progress(Headway(phase, number, number, "questions"))
         return []
-    begun, prompts = arm.proofs.begun(name, search.forwards), prompts_by_query(arm)
-    kept = ((question, begun.get(question.key)) for question in questions)
-    proofs = {question: proving for question, proving in kept if proving is not None}
+    begun, prompts = arm.proofs.begun(name, most), prompts_by_query(arm)
+    stored = [begun.get(question.key) for question in questions]
+    proofs = {i: proving for i, proving in enumerate(stored) if proving is not None}
     jobs = (
-        ProveJob(
-            asked=question,
-            prompt=prompts[question.query.id],
+        Job(
+            number=i,
+            queries=(question.query,),
             decoding=arm.decoding,
-            forwards=search.forwards_of(question.query),
-            scorer=opener_at(search.at, scorer),
+            how=forwards[question.query.id],
+            prompts={question.query.id: prompts[question.query.id]},
+            scorer=opener_at(at, scorer),
+            texts=question.leads,
         )
-        for question in questions
-        if question not in proofs
+        for i, question in enumerate(questions)
+        if i not in proofs
     )
     failures: list[Failure] = []
-    for done, (job, result) in enumerate(_done(engine, jobs), start=len(proofs) + 1):
+    results = run_jobs(engine, prove_question, jobs)
+    for done, (job, result) in enumerate(results, start=len(proofs) + 1):
         if isinstance(result, Failure):
             failures.append(result)
         else:
-            proofs[job.asked] = result
-            begun.put(job.asked.key, result)
-        progress(Headway(f"proving {arm.name}", done, len(questions), "questions"))
-    searched = [question for question in questions if question in proofs]
-    arm.proofs.write(name, [proofs[question] for question in searched], searched, search.forwards)
+            proofs[job.number] = result
+            begun.put(questions[job.number].key, result)
+        progress(Headway(phase, done, number, "questions"))
+    order = sorted(proofs)
+    arm.proofs.write(name, [proofs[i] for i in order], [questions[i] for i in order], most)
     begun.remove()
     return failures
 
@@ -199,7 +209,7 @@ def prove_arms(
     at: ScoringCrew | None = None,
     progress: Progress = silent,
 ) -> None:
-    """Search every arm of the run that is proved, from what it and the runs that are named said.
+    """Search every arm of the run that is proved, from the answers in it and in named runs.
 
     `at`: the workers that search, if any. The run has a note of what failed, of what the scorer
     cannot settle, and of leads that led to nothing. InputError and MixError before anything is
@@ -208,78 +218,66 @@ def prove_arms(
     arms = arms_to_prove(run)
     for arm in arms:
         require_proves(engine, arm, run)
-    others = named_runs(run, prove.proposals)
-    search = RareLeaks(scorer, prove.forwards, said_by(run, others), at)
+    known = answers_in(run, named_runs(run, prove.proposals))
     if not tells_prefixes(scorer):
         run.notes.append(
             f"{scorer.name!r} has no `bounds` of prefixes, so nothing is known to leak before it "
             "has ended: whole outputs alone are counted"
         )
     for arm in arms:
-        failures = prove_arm(arm, require_proves(engine, arm, run), search, progress)
-        run.notes += [f"nothing is proved of {fail.query.id!r}: {fail.reason}" for fail in failures]
-        run.notes += _lost(arm, search, {fail.query.id for fail in failures})
+        require_proves(engine, arm, run)
+        questions = questions_to_prove(arm, scorer, known)
+        forwards = dict.fromkeys((query.id for query in arm.queries), prove.forwards)
+        failures = prove_arm(arm, engine, scorer, questions, forwards, at, progress)
+        note_failures(run, failures)
+        led = [question.query.id for question in questions if question.leads]
+        proved = {proof.query_id for proof in arm.proofs.stored.values(slug(scorer))}
+        failed = {failure.query.id for failure in failures}
+        if lost := [name for name in led if name not in proved | failed]:
+            run.notes.append(
+                f"nothing was found of {_few(lost)} ({len(lost)} in all): an answer known to leak "
+                f"takes more than {prove.forwards} forwards, which a larger budget allows, or is "
+                "no output, or next to impossible"
+            )
 
 
-def _lost(arm: Arm, search: RareLeaks, failed: Container[str]) -> list[str]:
-    """Which questions have leaking answers of which nothing was found, if any."""
-    proved = {proof.query_id for proof in arm.proofs.stored.values(slug(search.scorer))}
-    led = [question.query.id for question in _asked(arm, search) if question.leads]
-    lost = [name for name in led if name not in proved and name not in failed]
-    if not lost:
-        return []
-    named = ", ".join(map(repr, lost[:_NAMED])) + (", …" if len(lost) > _NAMED else "")
-    note = (
-        f"nothing was found of {named} ({len(lost)} in all): an answer known to leak takes more "
-        f"than {search.forwards} forwards, which a larger budget allows, or is no output, or next "
-        "to impossible"
-    )
-    return [note]
+def note_failures(run: Run, failures: Iterable[Failure]) -> None:
+    """Note in the run the questions of which nothing is proved, and why."""
+    run.notes += [f"nothing is proved of {fail.query.id!r}: {fail.reason}" for fail in failures]
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:_NAMED])) + (", …" if len(names) > _NAMED else "")
 
 
 def tells_prefixes(scorer: Scorer) -> bool:
-    """Whether what it says of a prefix can settle a leak."""
+    """True if the scorer bounds the scores of a prefix, which can settle a leak."""
     return callable(getattr(base_of(scorer), "bounds", None))
 
 
-def _done(engine: Proves, jobs: Iterable[ProveJob]) -> Iterator[tuple[ProveJob, Proving | Failure]]:
-    """The results of a search, question by question: here, or at several workers."""
-    if isinstance(engine, Spreads):
-        yield from engine.spread(prove_question, jobs)
-        return
-    for job in jobs:
-        yield job, prove_question(cast(Generate, engine), job)
-
-
-def _asked(arm: Arm, search: RareLeaks) -> Iterator[Searched]:
-    """The questions of an arm that were drawn, each with what leaks of what is known."""
-    failed, prompts = arm.failures, prompts_by_query(arm)
-    for query in arm.queries:
-        if query.id not in failed and search.forwards_of(query):
-            yield Searched(query, tuple(_leads(query, prompts[query.id], search)))
-
-
-def _leads(query: Query, prompt: Prompt, search: RareLeaks) -> Iterator[str]:
+def _leads(
+    query: Query, prompt: Prompt, scorer: Scorer, known: Mapping[str, Counter[str]]
+) -> Iterator[str]:
     """The benchmark's answers, then what leaks of the known texts, the most frequent first."""
-    counts = search.known.get(query.prompt_id, Counter())
+    counts = known.get(query.prompt_id, Counter())
     texts = [text for text, _ in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))]
     stated = [text for text in (prompt.answer, prompt.paraphrased_answer) if text and text.strip()]
     every = list(dict.fromkeys([*stated, *texts]))
-    scores = score_texts(search.scorer, every, prompt)
+    scores = score_texts(scorer, every, prompt)
     leaking = [text for text, score in zip(every, scores, strict=True) if score]
     yield from leaking[: _LEADS + len(stated)]
 
 
-def said_by(run: Run, others: Sequence[Run]) -> dict[str, Counter[str]]:
-    """By prompt id what any arm of these runs says, and how often; `others` of equal prompts alone.
+def answers_in(run: Run, others: Sequence[Run]) -> dict[str, Counter[str]]:
+    """Return by prompt id the answers of any arm of these runs, and how often each came.
 
-    InputError where one of the others asked none of the run's prompts.
+    Of the others only prompts of the run count. InputError where one of them has none.
     """
     texts: dict[str, Counter[str]] = {}
     for source in (run, *others):
         shared = shared_prompts(run, source)
         require_sampled(source)
-        for prompt_id, counts in said_in(source.arms.values()).items():
+        for prompt_id, counts in answers_of(source.arms.values()).items():
             if prompt_id in shared:
                 texts.setdefault(prompt_id, Counter()).update(counts)
     return texts
@@ -303,8 +301,8 @@ def named_runs(run: Run, names: Iterable[str]) -> list[Run]:
     return runs
 
 
-def said_in(arms: Iterable[Arm]) -> dict[str, Counter[str]]:
-    """By prompt id what these arms say, and how often."""
+def answers_of(arms: Iterable[Arm]) -> dict[str, Counter[str]]:
+    """Return by prompt id the answers of these arms, and how often each came."""
     texts: dict[str, Counter[str]] = {}
     for arm in arms:
         prompt_of = {query.id: query.prompt_id for query in arm.queries}

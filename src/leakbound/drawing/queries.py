@@ -1,24 +1,25 @@
-"""From inputs to the queries of a run: what a source gives, filters leave, and IDS selects.
+"""The queries of a run: questions, and rewritings that a source gives, filtered and selected.
 
-How many of a question's outputs each of its queries gets follows from one of three designs.
+One of three designs shares the outputs of a question among its queries.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
 
 from leakbound.benchmarks import Benchmark
-from leakbound.drawing.sample import plan_unscored, sample_arm
+from leakbound.drawing.plans import Evaluation, arm_plans
+from leakbound.drawing.sample import add_unscored, draw_arm
 from leakbound.errors import InputError
 from leakbound.inputs import SELECTION as PURPOSE
 from leakbound.inputs import Accepted, gather, select
-from leakbound.planning.models import ModelArm
+from leakbound.planning.models import name_of
 from leakbound.planning.plan import Prepared
 from leakbound.stats import Design
 from leakbound.store import (
@@ -40,7 +41,6 @@ from leakbound.types import (
     Decoding,
     Headway,
     JsonObject,
-    Progress,
     Prompt,
     Query,
     Sample,
@@ -94,95 +94,116 @@ def _fresh(prompt_id: str, own: Sequence[Query], n: int, seed: int) -> Mapping[s
 _RULES = {"allocated": _allocated, "fixed": _fixed, "fresh": _fresh}
 
 
-@dataclass(frozen=True, slots=True)
-class QueryPlan:
-    """All that the queries of a run depend on beside its benchmark.
+def inputs_record(ready: Prepared) -> InputsRecord | None:
+    """Return the record of a study's rewritings: runs with the same record ask the same queries."""
+    if (rewritings := ready.study.rewritings) is None:
+        return None
+    settings = asdict(rewritings) | {"source": rewritings.source_name}
+    settings |= {"queries": rewritings_tried(ready), "seed": ready.study.seed}
+    return InputsRecord(**settings, fingerprint=rewritings.fingerprint)
 
-    `asked` is the study that they are part of. `target` opens the model under evaluation as the
-    job of drawing its T = 1 answers; it is called where inputs are selected.
+
+def rewritings_tried(ready: Prepared) -> int:
+    """Return the number of rewritings of a question that are tried; 0 without any."""
+    if (rewritings := ready.study.rewritings) is None:
+        return 0
+    return ready.n if rewritings.design == "fresh" else rewritings.queries
+
+
+def shares_of(run: Run, ready: Prepared) -> QueryShares | None:
+    """Return the number of outputs of each query of a run; None without rewritings."""
+    if (rewritings := ready.study.rewritings) is None:
+        return None
+    return share(run.queries, rewritings.design, ready.n, ready.study.seed)
+
+
+def begin(out: Path, benchmark: Benchmark, study: JsonObject | None = None) -> Run:
+    """Begin or find the run at `out` that asks the questions of a benchmark; `study`: recorded."""
+    record = _record(benchmark, study or {})
+    return Run.create(out, benchmark.prompts, [*map(Query.original, benchmark.prompts)], record)
+
+
+def begin_run(evaluation: Evaluation) -> Run:
+    """Begin the run of a study put to a model, or find it as the same command left it.
+
+    Rewritings that an earlier command made are read again. MixError where another study made the
+    files there.
     """
-
-    rewritings: Rewritings
-    asked: Prepared
-    target: Callable[[], ModelArm]
-    progress: Progress
-
-    @property
-    def record(self) -> InputsRecord:
-        """As run.json holds it: runs with the same ask the same queries."""
-        settings = asdict(self.rewritings) | {"source": self.rewritings.source_name}
-        settings |= {"queries": self.number, "seed": self._seed}
-        return InputsRecord(**settings, fingerprint=self.rewritings.fingerprint)
-
-    @property
-    def number(self) -> int:
-        """How many rewritings of a question are tried."""
-        fresh = self.rewritings.design == "fresh"
-        return self.asked.drawing.n if fresh else self.rewritings.queries
-
-    def queries(self, out: Path, benchmark: Benchmark, record: RunRecord) -> list[Query]:
-        """Each question followed by its rewritings, for the run that `record` begins at `out`.
-
-        What was found out before an earlier command was stopped is read again; MixError where
-        that was another command.
-        """
+    ready, out = evaluation.ready, evaluation.out
+    task = ready.benchmark
+    record = replace(
+        _record(task, evaluation.record),
+        inputs=inputs_record(ready),
+        notes=(*task.notes, *ready.study.departures(task)),
+        slice=evaluation.slice,
+    )
+    if run := Run.found(out, record):
+        return run
+    queries = [*map(Query.original, task.prompts)]
+    if (rewritings := ready.study.rewritings) is not None:
         accepted = read_accepted(out, record)
         if accepted is None:
-            accepted = self._gathered(benchmark)
+            accepted = _gathered(evaluation, rewritings)
             write_accepted(out, record, accepted)
-        texts = [rewritings.queries for rewritings in accepted]
-        queries = named(benchmark.prompts, texts, self.rewritings.kind)
-        return self._selected(out, benchmark, record, queries) if self.rewritings.ids else queries
-
-    def shares(self, queries: Sequence[Query]) -> QueryShares:
-        """How many outputs each of these gets."""
-        return share(queries, self.rewritings.design, self.asked.drawing.n, self._seed)
-
-    @property
-    def _seed(self) -> int:
-        return self.asked.study.seed
-
-    def _gathered(self, benchmark: Benchmark) -> tuple[Accepted, ...]:
-        loading = self.asked.study.settings.loading
-        source = self.rewritings.open(loading, self.asked.study.trusted)
-        number = len(benchmark.prompts)
-        self.progress(Headway("rewriting", 0, number, "questions"))
-        # A list may be about questions that a limit left out, which is no misspelling.
-        prompts = benchmark.prompts + (benchmark.left_out if source.finite else ())
-        filters = self.rewritings.open_filters(loading)
-        accepted = gather(source, prompts, number=self.number, seed=self._seed, filters=filters)
-        self.progress(
-            Headway("rewriting", len(benchmark.prompts), len(benchmark.prompts), "questions")
-        )
-        return tuple(accepted[: len(benchmark.prompts)])
-
-    def _selected(
-        self, out: Path, benchmark: Benchmark, record: RunRecord, queries: list[Query]
-    ) -> list[Query]:
-        """Input selection; its draws are those of a run of their own, which is never scored."""
-        rewritten = {query.prompt_id for query in queries if query.source != "original"}
-        tried = [query for query in queries if query.prompt_id in rewritten]
-        if not tried:
-            return queries
-        job = self.target()
-        job.engine.check(tried, job.decoding)
-        run = Run.create(out / SELECTION / "ids", benchmark.prompts, tried, record)
-        draws = dict.fromkeys((query.id for query in tried), self.rewritings.ids_draws)
-        arm = plan_unscored(run, job, draws, self._seed)
-        sample_arm(arm, job.engine, self.progress, purpose=PURPOSE)
-        number, criterion = self.rewritings.ids_draws, self.rewritings.criterion
-        selections = select(
-            tried, lambda *_: _answers(arm), draws=number, seed=self._seed, criterion=criterion
-        )
-        write_selections(out, selections.values())
-        kept = {query.id for selection in selections.values() for query in selection.kept}
-        return [query for query in queries if query.id in kept or query.prompt_id not in rewritten]
+        queries = named(task.prompts, [own.queries for own in accepted], rewritings.kind)
+        if rewritings.ids:
+            queries = _selected(evaluation, rewritings, record, queries)
+    return Run.create(out, task.prompts, queries, record)
 
 
-def selecting(job: ModelArm) -> ModelArm:
-    """The job whose draws select inputs: the same model, nothing of its law cut off."""
-    plain = Decoding(max_new_tokens=job.decoding.max_new_tokens)
-    return replace(job, key=SELECTING, decoding=plain)
+def _record(benchmark: Benchmark, study: JsonObject) -> RunRecord:
+    return RunRecord(
+        benchmark=benchmark.fingerprint(),
+        scorers=benchmark.scorers,
+        notes=benchmark.notes,
+        study=study,
+    )
+
+
+def _gathered(evaluation: Evaluation, rewritings: Rewritings) -> tuple[Accepted, ...]:
+    """Ask the source of rewritings, and filter what it gives."""
+    ready, task = evaluation.ready, evaluation.ready.benchmark
+    loading, number = ready.study.settings.loading, len(task.prompts)
+    source = rewritings.open(loading, ready.study.trusted)
+    evaluation.progress(Headway("rewriting", 0, number, "questions"))
+    # A list may be about questions that a limit left out, which is no misspelling.
+    prompts = task.prompts + (task.left_out if source.finite else ())
+    filters = rewritings.open_filters(loading)
+    accepted = gather(
+        source,
+        prompts,
+        number=rewritings_tried(ready),
+        seed=ready.study.seed,
+        filters=filters,
+    )
+    evaluation.progress(Headway("rewriting", number, number, "questions"))
+    return tuple(accepted[:number])
+
+
+def _selected(
+    evaluation: Evaluation, rewritings: Rewritings, record: RunRecord, queries: list[Query]
+) -> list[Query]:
+    """Select inputs by T = 1 draws of the model, in a run that is never scored."""
+    rewritten = {query.prompt_id for query in queries if query.source != "original"}
+    tried = [query for query in queries if query.prompt_id in rewritten]
+    if not tried:
+        return queries
+    out, seed = evaluation.out, evaluation.ready.study.seed
+    first = next(iter(evaluation.arms.values()))
+    plain = Decoding(max_new_tokens=first.max_new_tokens)
+    engine = evaluation.engine("target")
+    engine.check(tried, plain)
+    run = Run.create(out / SELECTION / "ids", evaluation.ready.benchmark.prompts, tried, record)
+    (plan,) = arm_plans(evaluation, {SELECTING: plain}, engine, name_of(evaluation.model))
+    arm = add_unscored(run, plan, {query.id: rewritings.ids_draws for query in tried})
+    draw_arm(arm, engine, progress=evaluation.progress, purpose=PURPOSE)
+    number, criterion = rewritings.ids_draws, rewritings.criterion
+    selections = select(
+        tried, lambda *_: _answers(arm), draws=number, seed=seed, criterion=criterion
+    )
+    write_selections(out, selections.values())
+    kept = {query.id for selection in selections.values() for query in selection.kept}
+    return [query for query in queries if query.id in kept or query.prompt_id not in rewritten]
 
 
 def named(
@@ -225,33 +246,3 @@ def _answers(arm: Arm) -> list[Sample]:
         for query in arm.queries
         if query.id not in failed
     ]
-
-
-def begin(
-    out: Path,
-    benchmark: Benchmark,
-    study: JsonObject | None = None,
-    asking: QueryPlan | None = None,
-    notes: Sequence[str] = (),
-    slice: str | None = None,
-) -> Run:
-    """The run at `out` for this benchmark; begun, or found as the same command left it.
-
-    Without `asking` its queries are the questions themselves. `study`, what was asked for,
-    `notes` beside the benchmark's and the `slice` that is drawn are recorded.
-    """
-    record = RunRecord(
-        benchmark=benchmark.fingerprint(),
-        inputs=None if asking is None else asking.record,
-        scorers=benchmark.scorers,
-        notes=(*benchmark.notes, *notes),
-        study=study or {},
-        slice=slice,
-    )
-    if run := Run.found(out, record):
-        return run
-    if asking is None:
-        queries = [Query.original(prompt) for prompt in benchmark.prompts]
-    else:
-        queries = asking.queries(out, benchmark, record)
-    return Run.create(out, benchmark.prompts, queries, record)

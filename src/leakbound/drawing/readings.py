@@ -1,38 +1,35 @@
-"""The one pass over what metrics need: each text is read once, each question answered once.
-
-And what a model still knows of what it should: the other side of forgetting.
-"""
+"""The texts that metrics need, read by the models of a run; and what a model should still know."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
 
+from leakbound.drawing.parts import Job, draw_part, run_jobs
 from leakbound.errors import IncompleteError, InputError
-from leakbound.planning.metrics import MODELS, Wanted, longest_first, undifferentiated
-from leakbound.planning.models import ModelArm
+from leakbound.planning.metrics import MODELS, Wanted, WantedText, longest_first, undifferentiated
 from leakbound.scorers import make_scorer, score_texts
-from leakbound.store import Arm, Read, Readings
+from leakbound.store import Arm, DrawnPart, Read, Readings
 from leakbound.types import (
     Decoding,
     Differentiates,
     Draws,
-    Failure,
     Generate,
     Headway,
     Progress,
     Prompt,
     Query,
+    Reading,
     Reads,
+    counted,
     silent,
 )
 
-T = TypeVar("T")
+R = TypeVar("R")
 
-
-_PURPOSE = "utility"
+_ANSWER = Draws(sizes=(1,), purpose="utility")
 _TEXTS = 256  # read between two chances to save
 _QUESTIONS = 64
 _GRADIENTS = 8
@@ -54,34 +51,25 @@ def require_able(engine: Generate, wanted: Wanted) -> None:
             )
 
 
-def read_models(
-    arms: Iterable[tuple[Arm, ModelArm]], wanted: Wanted, progress: Progress = silent
-) -> None:
-    """`read_model` of every model of a run, each beside the arm of its greedy answers."""
-    for arm, job in arms:
-        if wanted.metrics and arm.key in MODELS.values():
-            read_model(arm, job.engine, wanted, progress)
-
-
 def read_model(arm: Arm, engine: Generate, wanted: Wanted, progress: Progress = silent) -> None:
-    """Read, answer and differentiate what is wanted and not known yet of the model of `arm`.
+    """Read, differentiate and answer what is wanted and not known yet of the model of `arm`.
 
-    `arm` draws its greedy answers. What is known is saved every half minute, and at the end
-    whatever that is. Raises InputError where the engine is not able to or a text is too long,
-    ModelError for unusable logits, IncompleteError for a question that cannot be answered.
+    `arm` draws its greedy answers. What is known is saved every half minute, and at the end.
+    Raises InputError where the engine is not able to or a text is too long, ModelError for
+    unusable logits, IncompleteError for a question that cannot be answered.
     """
     require_able(engine, wanted)
-    this = _Pass(arm, Readings(arm, mend=True), wanted, progress)
+    this = _Pass(arm, engine, Readings(arm, mend=True), wanted, progress)
     try:
-        this.read(cast(Reads, engine))
-        this.differentiate(cast(Differentiates, engine))
-        this.answer(engine)
+        this.read()
+        this.differentiate()
+        this.answer()
     finally:
         this.save()
 
 
 def copy_readings(source: Arm, arm: Arm) -> None:
-    """Keep beside `arm` what is known of the same model in another run; nothing is read again."""
+    """Keep next to `arm` what is known of the same model in another run; nothing is read again."""
     theirs, ours = Readings(source), Readings(arm, mend=True)
     ours.texts.update(theirs.texts)
     ours.answers.update(theirs.answers)
@@ -93,61 +81,90 @@ class _Pass:
     """One model's pass; every step does what is not known yet."""
 
     arm: Arm
+    engine: Generate
     known: Readings
     wanted: Wanted
     progress: Progress
     _saved: float = field(default_factory=time.monotonic)
     _unsaved: bool = False
 
-    def read(self, engine: Reads) -> None:
+    def read(self) -> None:
         texts = self.wanted.texts()
         todo = longest_first(text for text in texts if text.place not in self.known.texts)
-        for block in self._blocks(todo, "reading", "texts", _TEXTS):
-            readings = engine.read([(text.query, text.text) for text in block])
+        for block, readings in self._done(_read, todo, _TEXTS, "reading", "texts"):
             for text, reading in zip(block, readings, strict=True):
                 self.known.texts[text.place] = Read(reading)
 
-    def differentiate(self, engine: Differentiates) -> None:
+    def differentiate(self) -> None:
         todo = undifferentiated(self.known, self.wanted)
-        for block in self._blocks(todo, "gradients of", "texts", _GRADIENTS):
-            norms = engine.gradient_norms([(query, text) for _, query, text in block])
-            for (place, _, _), norm in zip(block, norms, strict=True):
-                self.known.texts[place] = replace(self.known.texts[place], gradient_norm=norm)
+        for block, norms in self._done(_norms, todo, _GRADIENTS, "gradients of", "texts"):
+            for text, norm in zip(block, norms, strict=True):
+                read = self.known.texts[text.place]
+                self.known.texts[text.place] = replace(read, gradient_norm=norm)
 
-    def answer(self, engine: Generate) -> None:
-        todo = [pair for pair in self.wanted.questions() if pair[0] not in self.known.answers]
-        engine.check([query for _, query in todo], self.arm.decoding)
-        for block in self._blocks(todo, "answers of", "questions", _QUESTIONS):
-            places = {query.id: place for place, query in block}
-            for query, text in _answers(engine, [query for _, query in block], self.arm.decoding):
-                self.known.answers[places[query.id]] = text
+    def answer(self) -> None:
+        todo = [asks for asks in self.wanted.questions() if asks.place not in self.known.answers]
+        self.engine.check([asks.query for asks in todo], self.arm.decoding)
+        for block, drawn in self._done(draw_part, todo, _QUESTIONS, "answers of", "questions"):
+            places = {asks.query.id: asks.place for asks in block}
+            for query_id, text in _answers(drawn).items():
+                self.known.answers[places[query_id]] = text
 
     def save(self) -> None:
         if self._unsaved:
             self.known.save()
         self._saved, self._unsaved = time.monotonic(), False
 
-    def _blocks(self, todo: Sequence[T], doing: str, unit: str, size: int) -> Iterator[Sequence[T]]:
-        """Some of `todo` at a time; between two of them what is known may be saved."""
+    def _done(
+        self,
+        do: Callable[[Generate, Job], R],
+        todo: Sequence[WantedText],
+        size: int,
+        doing: str,
+        unit: str,
+    ) -> Iterator[tuple[Sequence[WantedText], R]]:
+        """So many of `todo` at a time with their result; in between, what is known may be saved."""
         model = next(model for model, greedy in MODELS.items() if greedy == self.arm.key)
-        for at in range(0, len(todo), size):
-            self.progress(Headway(f"{doing} {model}", at, len(todo), unit))
+        blocks = [todo[at : at + size] for at in range(0, len(todo), size)]
+        done = 0
+        if todo:
+            self.progress(Headway(f"{doing} {model}", done, len(todo), unit))
+        jobs = (
+            Job(
+                number=number,
+                queries=tuple(text.query for text in block),
+                decoding=self.arm.decoding,
+                how=_ANSWER,
+                texts=tuple(text.text for text in block),
+            )
+            for number, block in enumerate(blocks)
+        )
+        for job, result in run_jobs(self.engine, do, jobs):
             self._unsaved = True
-            yield todo[at : at + size]
+            yield blocks[job.number], result
+            done += len(blocks[job.number])
+            self.progress(Headway(f"{doing} {model}", done, len(todo), unit))
             if time.monotonic() - self._saved > _SAVE_SECONDS:
                 self.save()
-        if todo:
-            self.progress(Headway(f"{doing} {model}", len(todo), len(todo), unit))
 
 
-def _answers(
-    engine: Generate, queries: Sequence[Query], decoding: Decoding
-) -> Iterator[tuple[Query, str]]:
-    """The one output of each query; IncompleteError where one has none."""
-    for result in engine.generate(queries, decoding, Draws(sizes=(1,), purpose=_PURPOSE)):
-        if isinstance(result, Failure):
-            raise IncompleteError(f"{result.query.id!r} has no answer: {result.reason}")
-        yield result.query, result.completions[0].answer
+def _read(engine: Generate, job: Job) -> Sequence[Reading]:
+    """Read the texts of a job."""
+    return cast(Reads, engine).read(list(zip(job.queries, job.texts, strict=True)))
+
+
+def _norms(engine: Generate, job: Job) -> Sequence[float]:
+    """The norm of the gradient at each text of a job."""
+    pairs = list(zip(job.queries, job.texts, strict=True))
+    return cast(Differentiates, engine).gradient_norms(pairs)
+
+
+def _answers(drawn: DrawnPart) -> dict[str, str]:
+    """The one output of each query, by its id; IncompleteError where one has none."""
+    for query_id, reason in drawn.failures.items():
+        raise IncompleteError(f"{query_id!r} has no answer: {reason}")
+    columns = (drawn.completions[name].to_pylist() for name in ("query_id", "answer"))
+    return dict(zip(*columns, strict=True))
 
 
 def retain_recall(
@@ -160,13 +177,13 @@ def retain_recall(
     """
     scorer = make_scorer("rouge-l-recall")
     decoding = Decoding(temperature=0.0, max_new_tokens=max_new_tokens)
-    by_id = {prompt.id: prompt for prompt in prompts}
     total = 0.0
-    for start in range(0, len(prompts), _QUESTIONS):
-        progress(Headway("answering retain", start, len(prompts), "questions"))
-        queries = [Query.original(prompt) for prompt in prompts[start : start + _QUESTIONS]]
-        for query, text in _answers(engine, queries, decoding):
-            (score,) = score_texts(scorer, [text], by_id[query.prompt_id])
+    for start in counted(progress, "answering retain", range(0, len(prompts), _QUESTIONS), "parts"):
+        block = prompts[start : start + _QUESTIONS]
+        queries = tuple(Query.original(prompt) for prompt in block)
+        job = Job(number=0, queries=queries, decoding=decoding, how=_ANSWER)
+        answers = _answers(draw_part(engine, job))
+        for prompt, query in zip(block, queries, strict=True):
+            (score,) = score_texts(scorer, [answers[query.id]], prompt)
             total += score or 0.0
-    progress(Headway("answering retain", len(prompts), len(prompts), "questions"))
     return total / len(prompts)

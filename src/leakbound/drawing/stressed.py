@@ -1,39 +1,38 @@
-"""Model and control under stress: each made, asked and drawn like the model as it is, one by one.
+"""Model and control under stress: each is made, opened and drawn one after the other.
 
-A stressed model lies in the run's folder, under `stress`, until somebody removes it: `verify` reads
-it, nothing else does. One is open at a time beside the model and its control.
+A stressed model is stored in the run's folder, under `stress`, until somebody removes it: only
+`verify` reads it. One is open at a time next to the model and its control.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
-from leakbound.drawing.sample import draw_arm, import_control, plan_arm
+from leakbound.drawing.plans import ArmPlan, Evaluation, arm_plans
 from leakbound.errors import InputError
-from leakbound.planning.models import ModelArm, model_arms
+from leakbound.planning.models import name_of, open_model
 from leakbound.planning.plan import Prepared
 from leakbound.store import Arm, ArmKey, Run
 from leakbound.store.arm_key import Model
 from leakbound.stress import Bench, Stress, stresses_of
 from leakbound.stress.bench import OfWeights
-from leakbound.types import Decoding, Generate, Measures, Progress, Query
+from leakbound.types import Decoding, Generate, Measures, Query
 
 FOLDER = "stress"
-Named = str | Path | Generate
 
 
 def spelt_out(ready: Prepared) -> Prepared:
-    """The study with each of its stresses named by itself, as the arms are."""
+    """Return the study with each of its stresses named individually, as the arms are."""
     if not ready.study.stress:
         return ready
     specs = tuple(stress.spec for stress in stresses_of(ready.study.stress))
     return replace(ready, study=replace(ready.study, stress=specs))
 
 
-def require_stresses(ready: Prepared, models: Sequence[Named], progress: Progress) -> None:
-    """Refuse, before anything is loaded, what these models cannot be put through."""
+def require_stresses(evaluation: Evaluation) -> None:
+    """Refuse, before anything is loaded, what the models cannot be put through."""
+    ready = evaluation.ready
     if not ready.study.stress:
         return
     if ready.crew is not None:
@@ -41,132 +40,101 @@ def require_stresses(ready: Prepared, models: Sequence[Named], progress: Progres
             "a stressed model is made in this process, and workers may not find its folder. Leave "
             "`stress` out, or draw without workers."
         )
-    bench = _bench(ready, progress)
+    bench = _bench(evaluation)
     for stress in stresses_of(ready.study.stress):
-        if stress.drawn_only and ready.drawing.explores:
+        if stress.drawn_only and ready.explores:
             raise InputError(
                 f"the stress {stress.spec!r} can only be drawn, and `explore` asks for masses. "
                 "Leave one of them out."
             )
-        for model in models:
+        for model in evaluation.models.values():
             stress.require(bench, model)
         stress.queries(bench)
 
 
-@dataclass(frozen=True, slots=True)
-class StressedDrawing:
-    """The drawing of all arms under the stresses of a study.
+def check_stresses(evaluation: Evaluation, run: Run) -> None:
+    """Refuse, before anything is drawn, queries of a stress that an open model cannot take."""
+    bench = _bench(evaluation)
+    for stress in stresses_of(evaluation.ready.study.stress):
+        if not isinstance(stress, OfWeights):  # those ask the questions
+            for role in evaluation.drawn:
+                engine = stress.engine(bench, evaluation.engine(role))
+                _check(evaluation, engine, stress.queries(bench) or run.questions)
 
-    arms: the target's sampled ones, as it is.
-    models: the target and, where there is one, its control.
-    opened: an arm of each that is open, to be asked otherwise.
-    finished: the folder of the control's run, where that is finished: of the stresses that it was
-        put through itself, its draws are taken.
+
+def stressed_plans(evaluation: Evaluation, run: Run) -> Iterator[list[ArmPlan]]:
+    """Plan the arms of each model under each stress, the control's after the target's.
+
+    A model is made and opened when its plans are taken, and only if something is to be drawn. Of a
+    control whose run is finished, the draws under the same stress are copied.
     """
-
-    run: Run
-    asked: Prepared
-    arms: Mapping[ArmKey, Decoding]
-    models: Mapping[Model, Named]
-    opened: dict[Model, ModelArm]
-    finished: Path | None
-    progress: Progress
-
-    def check(self) -> None:
-        """Refuse what the models, as they are, cannot be asked otherwise, before all is drawn."""
-        bench = _bench(self.asked, self.progress)
-        for stress in stresses_of(self.asked.study.stress):
-            if isinstance(stress, OfWeights):  # asked as before
+    for stress in stresses_of(evaluation.ready.study.stress):
+        for role in evaluation.models:
+            arms = {
+                replace(key, model=role).stressed(stress.spec): decoding
+                for key, decoding in evaluation.sampled.items()
+            }
+            planned = [run.arm(key) for key in arms]
+            if all(arm is not None and _is_whole(arm) for arm in planned):
                 continue
-            for job in self.opened.values():
-                self._check(stress.engine(bench, job.engine), stress.queries(bench))
-
-    def _check(self, engine: Generate, queries: tuple[Query, ...]) -> None:
-        for decoding in self.arms.values():
-            engine.check(queries or self.run.questions, decoding)
-
-    def draw(self) -> None:
-        """Draw every arm again under each stress, the control's after the target's.
-
-        What is drawn already opens no model again.
-        """
-        for stress in stresses_of(self.asked.study.stress):
-            for role in self.models:
-                keys = {
-                    replace(key, model=role).stressed(stress.spec): how
-                    for key, how in self.arms.items()
-                }
-                if role == "control":
-                    self._take(stress, keys)
-                if not all(_finished(self.run, key) for key in keys):
-                    self._draw(stress, role, keys)
-
-    def _take(self, stress: Stress, arms: Mapping[ArmKey, Decoding]) -> None:
-        """Take the draws of the control's own run under this stress, where it has just these."""
-        if self.finished is None or any(self.run.arm(key) for key in arms):
-            return
-        source, queries = Run.open(self.finished), stress.queries(_bench(self.asked, self.progress))
-        theirs = {key: source.arm(replace(key, model="target")) for key in arms}
-        whole = {key: arm for key, arm in theirs.items() if arm is not None and _is_whole(arm)}
-        if len(whole) == len(arms) and all(
-            (arm.decoding, arm.spec.attack_queries, arm.plan.n, arm.spec.seed)
-            == (arms[key], queries, self.asked.drawing.n, self.asked.study.seed)
-            for key, arm in whole.items()  # the seed chooses what is taught
-        ):
-            import_control(self.run, whole)
-
-    def _draw(self, stress: Stress, role: Model, arms: Mapping[ArmKey, Decoding]) -> None:
-        ready, bench = self.asked, _bench(self.asked, self.progress)
-        base, queries = self._job(stress, bench, role, next(iter(arms))), stress.queries(bench)
-        engine = stress.engine(bench, base.engine)
-        jobs = [
-            replace(
-                base,
-                engine=engine,
-                key=key,
-                decoding=how,
-                shares=None,
-                attack_queries=queries,
-                model=f"{_name_of(self.models[role])} under {stress.spec}",
-            )
-            for key, how in arms.items()
-        ]
-        self._check(engine, queries)
-        if isinstance(engine, Measures):
-            engine.measure(queries or self.run.questions)
-        planned = [plan_arm(self.run, job, ready.drawing, ready.study.seed) for job in jobs]
-        for arm, job in zip(planned, jobs, strict=True):
-            draw_arm(arm, job, ready.drawing, self.progress)
-
-    def _job(self, stress: Stress, bench: Bench, role: Model, key: ArmKey) -> ModelArm:
-        """An arm of the stressed model, open: that of the model as it is where it is asked."""
-        model = self.models[role]
-        out = self.run.path / FOLDER / key.stress / role
-        subject = stress.model(bench, model, out)
-        if subject is model and role in self.opened:
-            return self.opened[role]
-        decoding = next(iter(self.arms.values()))
-        settings = self.asked.study.settings
-        (job,) = model_arms(subject, {key: decoding}, bench.task, settings, progress=self.progress)
-        if subject is model:
-            self.opened[role] = job
-        return job
+            copied: list[ArmPlan] = []
+            if role == "control" and all(arm is None or arm.spec.copied for arm in planned):
+                copied = _copied(evaluation, stress, arms)
+            yield copied or _made(evaluation, run, stress, role, arms)
 
 
-def _name_of(model: Named) -> str:
-    """The name of a model in results."""
-    return str(model) if isinstance(model, str | Path) else type(model).__name__
+def _copied(
+    evaluation: Evaluation, stress: Stress, arms: Mapping[ArmKey, Decoding]
+) -> list[ArmPlan]:
+    """Plan arms with the draws of the control's finished run, if it has just these."""
+    if evaluation.finished is None:
+        return []
+    source, queries = Run.open(evaluation.finished), stress.queries(_bench(evaluation))
+    plans = []
+    for key, decoding in arms.items():
+        arm = source.arm(replace(key, model="target"))
+        if arm is None or not _is_whole(arm):
+            return []
+        ready = evaluation.ready  # its seed chooses what is taught
+        same = (decoding, queries, ready.n, ready.study.seed)
+        if (arm.decoding, arm.spec.attack_queries, arm.plan.n, arm.spec.seed) != same:
+            return []
+        plans.append(ArmPlan.copied(key, arm))
+    return plans
 
 
-def _finished(run: Run, key: ArmKey) -> bool:
-    arm = run.arm(key)
-    return arm is not None and _is_whole(arm)
+def _made(
+    evaluation: Evaluation, run: Run, stress: Stress, role: Model, arms: Mapping[ArmKey, Decoding]
+) -> list[ArmPlan]:
+    """Plan arms of a model that is put under stress now; refuse what it cannot be asked."""
+    bench, model = _bench(evaluation), evaluation.models[role]
+    subject = stress.model(bench, model, run.path / FOLDER / next(iter(arms)).stress / role)
+    if subject is model:
+        base = evaluation.engine(role)
+    else:
+        base = open_model(subject, evaluation.ready, evaluation.progress)
+    engine, queries = stress.engine(bench, base), stress.queries(bench)
+    _check(evaluation, engine, queries or run.questions)
+    if isinstance(engine, Measures):
+        engine.measure(queries or run.questions)
+    name = f"{name_of(model)} under {stress.spec}"
+    return arm_plans(evaluation, arms, engine, name, queries=queries, base=base)
+
+
+def _check(evaluation: Evaluation, engine: Generate, queries: tuple[Query, ...]) -> None:
+    for decoding in evaluation.sampled.values():
+        engine.check(queries, decoding)
 
 
 def _is_whole(arm: Arm) -> bool:
     return not arm.missing_parts() and not arm.unlooked()
 
 
-def _bench(ready: Prepared, progress: Progress) -> Bench:
-    study = ready.study
-    return Bench(task=ready.benchmark, settings=study.settings, seed=study.seed, progress=progress)
+def _bench(evaluation: Evaluation) -> Bench:
+    ready = evaluation.ready
+    return Bench(
+        task=ready.benchmark,
+        settings=ready.study.settings,
+        seed=ready.study.seed,
+        progress=evaluation.progress,
+    )

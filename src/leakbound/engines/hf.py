@@ -248,7 +248,7 @@ class TransformersEngine:
             yield from self._grow(queries, decoding, draws)
             return
 
-        def tell(draws: int, tokens: int, each: float | None = None, note: str = "") -> None:
+        def tell(draws: int, tokens: int, note: str = "") -> None:
             self.tell(0, tokens)  # the first look draws none
 
         look = partial(self._grow, tell=tell)

@@ -12,9 +12,10 @@ from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.bounding.bound import bound_run
 from leakbound.bounding.control_questions import OTHERS
 from leakbound.drawing.explore import PROVING, require_explorable
+from leakbound.drawing.plans import Evaluation
 from leakbound.drawing.prove import arms_to_prove, prove_arms
 from leakbound.drawing.stressed import spelt_out
-from leakbound.drawing.study import AskedStudy, draw_study
+from leakbound.drawing.study import draw_study
 from leakbound.engines.addresses import servers_of
 from leakbound.engines.models import OpenModels
 from leakbound.errors import IncompleteError, InputError
@@ -30,7 +31,6 @@ from leakbound.planning.before_drawing import (
 from leakbound.planning.plan import (
     Prepared,
     ScoringCrew,
-    SteeredPlan,
     by_coin,
     require_confidence,
 )
@@ -52,7 +52,6 @@ from leakbound.store.identity import require_same_study
 from leakbound.store.plan import slice_of
 from leakbound.study import (
     Explore,
-    FixedN,
     ModelSettings,
     Prove,
     Study,
@@ -76,20 +75,20 @@ def evaluate(
 ) -> Run:
     """Sample, score and bound what a model still says of a benchmark's questions.
 
-    Stopped, the same call goes on. The run holds completions, scores and estimates, each bound by
-    itself at the study's confidence.
+    If it is stopped, the same call resumes. The run has completions, scores and estimates, each
+    with an interval that is valid individually at the study's confidence.
 
         evaluate("my-model", "tofu:forget10", n=256, out="runs/mine")
         evaluate("my-model", Study("tofu:forget10", sampling=Until("p<=0.02")), out="runs/mine")
 
     Args:
-        model: a folder or hub name, or an engine; `vllm:MODEL` and the like name one to open. Of
-            one whose recipe tells of a coin, the subjects taught are asked about, and the others as
-            control questions.
-        study: what is asked: a `Study`, or a benchmark or its spec, asked with the defaults.
+        model: a folder or hub name, or an engine; `vllm:MODEL` and the like name one to open. If
+            its recipe has a coin, the questions are about the subjects that it was taught, and
+            those about the others are control questions.
+        study: a `Study`, or a benchmark or its spec, with the defaults.
         out: the run directory.
-        control: a model that never saw the data, or a finished run of one: it is drawn alike, and
-            the excess over it is bounded (None: no excess is).
+        control: a model that never saw the data, or a finished run of one: it is drawn in the same
+            way, and the excess over it is bounded (None: no excess is bounded).
         questions: "i/N": only draw the i-th of N slices of the study; `merge` joins them, scores
             and bounds (None: all questions).
         progress: called with how far each step is, a `leakbound.types.Headway`.
@@ -102,8 +101,8 @@ def evaluate(
         The run at `out`, sampled, scored and bounded; a slice is only sampled.
 
     Raises:
-        InputError: for what cannot be asked, before a model is loaded where that can be told.
-        MixError: where `out` holds another run, or another command is writing there.
+        InputError: for a study that cannot be, if possible before a model is loaded.
+        MixError: where `out` has another run, or another command is writing there.
         ModelError: for a model that cannot be used.
         IncompleteError: at the end, where some questions could not be sampled.
     """
@@ -112,7 +111,7 @@ def evaluate(
     before = written(Path(out))
     try:
         progress = clock.hearing(progress)
-        run = _evaluated(AskedStudy(ready, model, control, Path(out), progress, questions), clock)
+        run = _evaluated(Evaluation(ready, model, control, Path(out), progress, questions), clock)
     finally:
         if written(Path(out)) != before:  # a finished run is left as it is
             clock.write()
@@ -120,25 +119,27 @@ def evaluate(
     return run
 
 
-def _evaluated(request: AskedStudy, clock: Clock) -> Run:
-    ready, progress = request.asked, request.progress
+def _evaluated(evaluation: Evaluation, clock: Clock) -> Run:
+    ready, progress, part = evaluation.ready, evaluation.progress, evaluation.slice
     study, others = ready.study, _others(ready)
     if others is not None:
         prepared(replace(others, check_scorers=False))  # refused before anything is drawn
     with _at_work(study.workers) as crew:
-        ready = ready.by(crew)
+        ready = replace(ready, crew=crew)
+        evaluation = replace(evaluation, ready=ready)
         with clock.phase("draw"):
-            run, engine = draw_study(replace(request, asked=ready))
+            run = draw_study(evaluation)
+            engine = evaluation.engine("target")
             if others is not None:
                 place = run.path / OTHERS
-                evaluate(engine, others, out=place, questions=request.slice, progress=progress)
-        if request.slice is not None:
+                evaluate(engine, others, out=place, questions=part, progress=progress)
+        if part is not None:
             return run
         with clock.phase("score"):
             ready = replace(ready, scorers=in_reading_of(run, ready.scorers))
-            score_run(run, ready.scorers, progress, ready.drawing.at)
+            score_run(run, ready.scorers, progress, ready.at)
         if study.prove is not None:
-            scorer, at = min(ready.scorers, key=lambda s: not s.binary), ready.drawing.at
+            scorer, at = min(ready.scorers, key=lambda s: not s.binary), ready.at
             with clock.phase("prove"):
                 prove_arms(run, engine, scorer, study.prove, at=at, progress=progress)
     if study.calibration is not None:
@@ -154,7 +155,7 @@ def _evaluated(request: AskedStudy, clock: Clock) -> Run:
 def _others(ready: Prepared) -> Study | None:
     """The study that puts the other questions to the model; None where it has none.
 
-    InputError for questions that are asked already.
+    InputError for questions that the study has already.
     """
     study, task = ready.study, ready.benchmark
     if study.control_questions is None:
@@ -203,8 +204,8 @@ def sample(
 
     Args:
         model: a folder or hub name, or an engine; `vllm:MODEL` and the like name one to open. Of
-            one whose recipe tells of a coin, the subjects taught are asked about.
-        study: what is asked: a `Study`, or a benchmark or its spec, asked with the defaults. Its
+            one whose recipe has a coin, the questions are about the subjects taught.
+        study: a `Study`, or a benchmark or its spec, with the defaults. Its
             scorers are not used.
         out: the run directory.
         control: a model that never saw the data, or a finished run of one: it is drawn alike
@@ -217,15 +218,15 @@ def sample(
             in it, and nothing is raised for them.
 
     Raises:
-        InputError: where scores would steer what is drawn, and for what cannot be asked.
-        MixError: where `out` holds another run, or another command is writing there.
+        InputError: where scores would steer the draws, and for a study that cannot be.
+        MixError: where `out` has another run, or another command is writing there.
         ModelError: for a model that cannot be used.
         IncompleteError: where a question that metrics need cannot be answered.
     """
     ready = prepared(by_coin(study_of(study, fields), model, controlled=False), scores=False)
     with _at_work(ready.study.workers) as crew:
-        run, _ = draw_study(AskedStudy(ready.by(crew), model, control, Path(out), progress))
-    return run
+        ready = replace(ready, crew=crew)
+        return draw_study(Evaluation(ready, model, control, Path(out), progress))
 
 
 @holding("score")
@@ -243,9 +244,9 @@ def score(
     Args:
         run: an open run, see `leakbound.load`.
         scorers: names or objects (default: those that the run was made with). A judge behind a
-            server is asked only where it is named here.
+            server is used only if it is named here.
         calibration: a file of items that people labelled, to allow for the errors of a judge,
-            or of the one scorer that says leak or not (None: no errors are allowed for).
+            or of the one binary scorer (None: no errors are allowed for).
         settings: how models are loaded that scorers ask (None: as the run's).
         workers: who asks these models, such as `RayWorkers` (None: this process).
         progress: called with how far each step is, a `leakbound.types.Headway`.
@@ -290,7 +291,7 @@ def bound(
 ) -> tuple[Scorer, ...]:
     """Bound the scores of a run and store its estimates, without scoring again.
 
-    Each estimate holds by itself. What was stored of other scorers stays.
+    Each estimate is valid individually. Estimates of other scorers stay.
 
     Args:
         run: an open run, see `leakbound.load`.
@@ -342,7 +343,7 @@ def prove(
         progress: called with how far each step is, a `leakbound.types.Headway`.
 
     Returns:
-        The scorer that says what leaks.
+        The scorer that decides what leaks.
 
     Raises:
         InputError: where probabilities are not known or not exact, nothing was sampled, the run
@@ -484,8 +485,7 @@ def prepared(study: Study, *, scores: bool = True) -> Prepared:
     study = study.resolved(task)
     notes = question_notes(task.prompts, study)
     if not scores:
-        study = replace(study, scorers=())
-        return spelt_out(Prepared(study, task, (), SteeredPlan.of(study, ()), notes))
+        return spelt_out(Prepared(replace(study, scorers=()), task, (), notes))
     named = study.scorers or default_scorers(task)
     chosen = scorers_for(named, task.prompts, study.settings.loading, study.trusted)
     require_confidence(study.confidence, len(task.prompts))
@@ -496,28 +496,28 @@ def prepared(study: Study, *, scores: bool = True) -> Prepared:
     notes += reference_notes(checked, task.prompts, stop=not study.allow_unmatched)
     named = tuple(scorer.name for scorer in chosen)
     study = replace(study, scorers=named, servers=study.trusted)
-    return spelt_out(Prepared(study, task, chosen, SteeredPlan.of(study, chosen), notes))
+    ready = spelt_out(Prepared(study, task, chosen, notes))
+    _ = ready.draws  # refuses a claim that does not fit the scorer
+    return ready
 
 
 def _require_unsteered(study: Study) -> None:
     """Raise InputError where draws would follow from their scores."""
-    match study.sampling:
-        case Until(claim):
-            steering = f"`until` {claim!r}"
-        case Explore(mode):
-            steering = f"`explore` {mode!r}"
-        case FixedN():
-            steering = "" if study.attack is None else f"`attack` {study.attack.budget}"
     if study.control_questions is not None:
         raise InputError(
             "`control_questions` tell how much more the others leak, and `leakbound sample` bounds "
             "nothing. Use `leakbound evaluate`, or leave them out."
         )
-    if not steering and study.prove is not None:
-        steering = f"`prove` {study.prove.forwards}"
-    if steering:
+    sampling, attack, search = study.sampling, study.attack, study.prove
+    steering = [
+        f"`until` {sampling.claim!r}" if isinstance(sampling, Until) else "",
+        f"`explore` {sampling.mode!r}" if isinstance(sampling, Explore) else "",
+        "" if attack is None else f"`attack` {attack.budget}",
+        "" if search is None else f"`prove` {search.forwards}",
+    ]
+    for named in filter(None, steering):
         raise InputError(
-            f"{steering} is steered by scores, and `leakbound sample` makes none. Use `leakbound "
+            f"{named} is steered by scores, and `leakbound sample` makes none. Use `leakbound "
             "evaluate`, or leave it out; where it comes from --like, say all options but that."
         )
 

@@ -66,13 +66,13 @@ class Wanted:
                     for index, text in enumerate(TEXTS[kind](prompt)):
                         yield WantedText(Place.of(part, query, kind, index, text), query, text)
 
-    def questions(self) -> Iterator[tuple[Place, Query]]:
-        """Every question to be answered greedily that no arm of the run asks."""
+    def questions(self) -> Iterator[WantedText]:
+        """Every question to be answered greedily that no arm of the run asks; without a text."""
         for part, need in self.needs.items():
             if need.greedy and part != self.own:
                 for prompt in self.prompts[part]:
                     query = Query.original(prompt)
-                    yield Place.of(part, query, GREEDY_KIND), query
+                    yield WantedText(Place.of(part, query, GREEDY_KIND), query, "")
 
 
 def longest_first(texts: Iterable[WantedText]) -> list[WantedText]:
@@ -192,8 +192,8 @@ def require_known(arm: Arm, wanted: Wanted) -> Readings:
     """All that was read of the model of `arm`; InputError where something is wanted and was not."""
     readings = Readings(arm)
     lacking = [text.place for text in wanted.texts() if text.place not in readings.texts]
-    lacking += [place for place, _, _ in undifferentiated(readings, wanted)]
-    lacking += [place for place, _ in wanted.questions() if place not in readings.answers]
+    lacking += [text.place for text in undifferentiated(readings, wanted)]
+    lacking += [asks.place for asks in wanted.questions() if asks.place not in readings.answers]
     if lacking:
         raise InputError(
             f"{arm.place} lacks {len(lacking)} texts that these metrics need, first the "
@@ -203,10 +203,10 @@ def require_known(arm: Arm, wanted: Wanted) -> Readings:
     return readings
 
 
-def undifferentiated(readings: Readings, wanted: Wanted) -> list[tuple[Place, Query, str]]:
+def undifferentiated(readings: Readings, wanted: Wanted) -> list[WantedText]:
     """The answers whose gradients are wanted, without those whose norms are known."""
     return [
-        (text.place, text.query, text.text)
+        text
         for text in wanted.texts()
         if text.place.kind == ANSWER
         and wanted.needs[text.place.part].gradient_norm

@@ -1,8 +1,8 @@
-"""The models of an evaluation, open, each with the arms that it draws."""
+"""The models of an evaluation: checked, opened, and the classifier of fluency."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,18 +13,15 @@ from leakbound.engines.addresses import server_of, short_name
 from leakbound.engines.crew import CrewEngine
 from leakbound.engines.models import OpenModels
 from leakbound.errors import InputError
-from leakbound.planning.before_drawing import longest_answer
 from leakbound.planning.metrics import Wanted
+from leakbound.planning.plan import Prepared
 from leakbound.registry import find
-from leakbound.store import ArmKey, QueryShares
-from leakbound.study import Loading, ModelSettings
+from leakbound.study import Loading
 from leakbound.types import (
     Classify,
     Crew,
-    Decoding,
     Generate,
     Progress,
-    Query,
     Truncates,
     during,
     silent,
@@ -35,50 +32,28 @@ CLEAN = "clean"
 _TOKENS, _TOKENS_OF = 32, {"muse": 512}  # looked at, by the family of a benchmark
 
 
-@dataclass(frozen=True, slots=True)
-class ModelArm:
-    """An arm to be: its key, its decoding, and the model that draws it, named and open.
-
-    `shares`: how it shares draws among each question's queries, where it asks rewritings;
-    `attack_queries`: what is asked instead of the questions, under their ids; `longest_answer`: as
-    `ArmSpec` has it.
-    """
-
-    key: ArmKey
-    decoding: Decoding
-    model: str
-    engine: Generate
-    shares: QueryShares | None = None
-    attack_queries: tuple[Query, ...] = ()
-    longest_answer: int | None = None
+Named = str | Path | Generate
+"""A model: a folder or hub name, or an engine; as a control also a finished run."""
 
 
-def model_arms(
-    model: str | Path | Generate,
-    arms: Mapping[ArmKey, Decoding],
-    benchmark: Benchmark,
-    settings: ModelSettings,
-    crew: Crew | None = None,
-    progress: Progress = silent,
-) -> list[ModelArm]:
-    """The model's arms to be drawn; it is opened once where it is only named.
-
-    With a crew it is opened at its workers.
-    """
-    if isinstance(model, str | Path):
-        name = str(model)
-        with during(progress, f"loading {short_name(name)}"):
-            engine = _opened(name, benchmark, settings, crew)
-    else:
-        name, engine = type(model).__name__, model
-    longest = longest_answer(engine, benchmark.prompts)
-    return [
-        ModelArm(key, decoding, name, engine, longest_answer=longest)
-        for key, decoding in arms.items()
-    ]
+def name_of(model: Named) -> str:
+    """Return the name of a model in results."""
+    return str(model) if isinstance(model, str | Path) else type(model).__name__
 
 
-def require_openable(model: str | Path | Generate, crew: Crew | None) -> None:
+def open_model(model: Named, ready: Prepared, progress: Progress = silent) -> Generate:
+    """Open a model where it is only named: here, or at the workers of a study."""
+    if not isinstance(model, str | Path):
+        return model
+    name, settings, task = str(model), ready.study.settings, ready.benchmark
+    with during(progress, f"loading {short_name(name)}"):
+        if ready.crew is None:
+            return settings.open(name, task)
+        # workers may run in other folders
+        return CrewEngine(ready.crew, settings.opener(absolute(name), task))
+
+
+def require_openable(model: Named, crew: Crew | None) -> None:
     """Refuse, before any model is loaded, a model that cannot be opened here or by the workers."""
     if not isinstance(model, str | Path):
         name = type(model).__name__
@@ -98,7 +73,7 @@ def require_openable(model: str | Path | Generate, crew: Crew | None) -> None:
         )
 
 
-def require_there(model: str | Path | Generate | None) -> None:
+def require_there(model: Named) -> None:
     """Refuse, before another model is loaded, one whose files are not there."""
     if isinstance(model, str | Path):
         engine, where = engine_of(str(model))
@@ -106,15 +81,6 @@ def require_there(model: str | Path | Generate | None) -> None:
             from leakbound.engines.files import ModelFiles  # the hub's library loads with it
 
             ModelFiles.find(where)
-
-
-def _opened(
-    model: str, benchmark: Benchmark, settings: ModelSettings, crew: Crew | None
-) -> Generate:
-    """The engine of a model, here or at the workers, which may work in other folders."""
-    if crew is None:
-        return settings.open(model, benchmark)
-    return CrewEngine(crew, settings.opener(absolute(model), benchmark))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
-"""How a study is drawn: the choice between three ways, the arms by their decodings, who scores."""
+"""A study made ready to be drawn: its benchmark and scorers loaded, and the rule of its draws."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from leakbound import stats
 from leakbound.benchmarks import Benchmark
@@ -19,52 +20,51 @@ from leakbound.store import (
     ArmKey,
     ExploredDraws,
     FixedDraws,
+    Plan,
     ScorerRecord,
     StoppedDraws,
 )
 from leakbound.store.trained import coin_of
-from leakbound.study import Attack, Explore, FixedN, Prove, Study, Until
+from leakbound.study import Explore, Study, Until
+from leakbound.study.sampling import draws_of
 from leakbound.types import Crew, Decoding, Opener, Scorer
 
 
-@dataclass(frozen=True, slots=True)
-class SteeredPlan:
-    """A sampling plan with the scorer that steers it.
+@dataclass(frozen=True)
+class Prepared:
+    """A resolved study with its benchmark and scorers loaded.
 
-    n: draws of every question, or the most of them.
-    draws: what decides how many: n itself, a claim, or how far each question is explored.
-    scorer: what decides the claim, settles what is explored, or steers the attack.
-    attack: the search for the worst input, of which n are drawn too.
-    prove: the search for rare leaks, once all is drawn and scored.
-    at: the workers that score; None where this process does.
+    The first scorer steers: it decides a claim, settles what is explored, and ranks an attack.
+
+    Attributes:
+        study: the resolved study.
+        benchmark: its benchmark.
+        scorers: its scorers; none if nothing is scored.
+        notes: on its questions and scorers.
+        crew: the workers that draw and score; None: this process does.
     """
 
-    n: int
-    draws: ArmDraws = field(default_factory=FixedDraws)
-    scorer: Scorer | None = None
-    attack: Attack | None = None
-    prove: Prove | None = None
-    at: ScoringCrew | None = None
+    study: Study
+    benchmark: Benchmark
+    scorers: tuple[Scorer, ...]
+    notes: tuple[str, ...] = ()
+    crew: Crew | None = None
 
-    @classmethod
-    def of(cls, study: Study, scorers: Sequence[Scorer]) -> SteeredPlan:
-        """How a resolved study is drawn, the first scorer steering where one does.
+    @property
+    def n(self) -> int:
+        """Draws of each question, or the most of them."""
+        return draws_of(self.study.sampling) or DRAWS
 
-        Raises InputError for a claim that does not fit the scorer.
-        """
-        how = cls(DRAWS, attack=study.attack, prove=study.prove)
-        match study.sampling:
+    @cached_property
+    def draws(self) -> ArmDraws:
+        """The rule of the number of draws; InputError for a claim that does not fit the scorer."""
+        match self.study.sampling:
             case Explore(mode, forwards):
-                by = ScorerRecord.of(scorers[0])
-                draws = ExploredDraws(mode=mode, forwards=forwards, scorer=by)
-                return replace(how, draws=draws, scorer=scorers[0])
-            case Until(claim, most):
-                n = DRAWS if most is None else most
-                rule = _until(claim, scorers[0], n, study.confidence)
-                return replace(how, n=n, draws=rule, scorer=scorers[0])
-            case FixedN(n):
-                first = None if study.attack is None else scorers[0]
-                return replace(how, n=DRAWS if n is None else n, scorer=first)
+                by = ScorerRecord.of(self.steering)
+                return ExploredDraws(mode=mode, forwards=forwards, scorer=by)
+            case Until(claim):
+                return _until(claim, self.steering, self.n, self.study.confidence)
+        return FixedDraws()
 
     @property
     def explores(self) -> bool:
@@ -73,33 +73,29 @@ class SteeredPlan:
 
     @property
     def steering(self) -> Scorer:
-        """The scorer, of a plan that one steers."""
-        assert self.scorer is not None
-        return self.scorer
+        """The scorer that steers."""
+        return self.scorers[0]
 
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A study with all of it said, its benchmark and scorers loaded, and how it is drawn.
-
-    notes: on its questions and scorers.
-    crew: the workers that draw; None where this process does.
-    """
-
-    study: Study
-    benchmark: Benchmark
-    scorers: tuple[Scorer, ...]
-    drawing: SteeredPlan
-    notes: tuple[str, ...] = ()
-    crew: Crew | None = None
-
-    def by(self, crew: Crew | None) -> Prepared:
-        """The same, drawn and scored by workers where there are any."""
-        if crew is None:
-            return self
+    @property
+    def at(self) -> ScoringCrew | None:
+        """The workers that score; None: this process does."""
+        if self.crew is None:
+            return None
         models = OpenModels(servers=self.study.trusted, **self.study.settings.loading)
-        at = ScoringCrew(crew, models)
-        return replace(self, crew=crew, drawing=replace(self.drawing, at=at))
+        return ScoringCrew(self.crew, models)
+
+    def arm_draws(self, key: ArmKey, decoding: Decoding) -> tuple[Plan, ArmDraws]:
+        """The number of draws of an arm, and their rule.
+
+        A greedy decoding has one output, so it is drawn once. Only arms of the target stop early:
+        a control is drawn as often as the rule allows at most.
+        """
+        if decoding.greedy:
+            return Plan.of(1), FixedDraws()
+        if self.explores:
+            return Plan.exploring(), self.draws
+        stops = isinstance(self.draws, StoppedDraws)
+        return Plan.of(self.n), FixedDraws() if stops and key.is_control else self.draws
 
 
 def _until(claim: str, scorer: Scorer, cap: int, confidence: float) -> StoppedDraws:
@@ -163,29 +159,31 @@ def arm_keys(decodings: Sequence[Decoding], base: ArmKey = TARGET) -> dict[ArmKe
 
 
 @dataclass(frozen=True, slots=True)
-class HeldScorer:
-    """An `Opener` of a scorer that is open, or that needs no opening."""
+class ScorerOpener:
+    """An `Opener` of a scorer in any process: as it is, or by its name if it asks a model.
 
-    scorer: Scorer
+    Attributes:
+        name: the scorer's name.
+        models: opens the models that it asks.
+        scorer: the scorer itself, if it needs no opening.
+    """
+
+    name: str
+    models: OpenModels | None = None
+    scorer: Scorer | None = None
 
     def open(self) -> Scorer:
-        return self.scorer
+        if self.models is None:
+            assert self.scorer is not None
+            return self.scorer
+        return connect(make_scorer(self.name), self.models)
 
 
 def opener_at(at: ScoringCrew | None, scorer: Scorer) -> Opener[Scorer]:
-    """How a process that draws opens a scorer; only one that asks a model needs opening."""
-    return HeldScorer(scorer) if at is None or not models_of(scorer) else at.opener(scorer)
-
-
-@dataclass(frozen=True, slots=True)
-class ScorerOpener:
-    """An `Opener` of the scorer of this name, in whatever process; its models are opened there."""
-
-    name: str
-    models: OpenModels
-
-    def open(self) -> Scorer:
-        return connect(make_scorer(self.name), self.models)
+    """Return the way in which a process that draws opens a scorer."""
+    if at is None or not models_of(scorer):
+        return ScorerOpener(scorer.name, scorer=scorer)
+    return at.opener(scorer)
 
 
 @dataclass(frozen=True, slots=True)

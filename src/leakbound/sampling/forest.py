@@ -32,59 +32,10 @@ from leakbound.sampling import philox
 from leakbound.sampling.frontier import Frontier, Paths
 from leakbound.sampling.law import Picks, pick
 from leakbound.sampling.model import Ended, Ending, Handles, Ids, PrefixModel
-from leakbound.sampling.stems import Floats, Ints, Root, Stem, Tree
+from leakbound.sampling.stems import Floats, Root, Stem, Tree
 from leakbound.types import Decoding, Draws, Tell, Usage, untold
 
 _READ = 2048  # tokens of prompts, after which no more are read with them
-_ENDED, _WAY = 0.1, 0.125  # of the draws, of the longest output: after either is something known
-
-
-class Lengths:
-    """Counts by how many tokens draws had: of draws, of those that ended with the next one, and of
-    the prefixes that the others went on as.
-
-    Args:
-        longest: the most tokens of a draw.
-    """
-
-    def __init__(self, longest: int) -> None:
-        self._draws, self._ended, self._prefixes = np.zeros((3, longest))
-
-    def add(self, tokens: Ints, draws: Ints, ended: Ints, prefixes: Ints) -> None:
-        """Count the draws on some prefixes, of which some end with the next token.
-
-        Args:
-            tokens: of each prefix, [rows].
-            draws: on each, [rows].
-            ended: those of them that end, [rows].
-            prefixes: as how many the others go on, [rows].
-        """
-        np.add.at(self._draws, tokens, draws)
-        np.add.at(self._ended, tokens, ended)
-        np.add.at(self._prefixes, tokens, prefixes)
-
-    def forwards(self) -> float:
-        """How many prefixes behind the prompt are forwarded for a draw, until it ends.
-
-        The product-limit estimate, which counts draws that go on for as far as they are; further
-        on, draws end as often as in the later half of that, and share as few prefixes as now.
-
-        Returns:
-            The estimate; infinite where little is known yet: few ended, and none has come far.
-        """
-        seen = np.flatnonzero(self._draws)
-        if not len(seen):
-            return math.inf
-        last, shape = int(seen[-1]), len(self._draws)
-        late, going = slice((last + 1) // 2, None), self._draws - self._ended
-        ends = np.full(shape, self._ended[late].sum() / self._draws[late].sum())
-        np.divide(self._ended, self._draws, out=ends, where=self._draws > 0)
-        width = self._prefixes / np.maximum(going, 1)
-        width[last + 1 :] = width[last]
-        goes_on = np.cumprod(1 - ends)
-        if goes_on[last] > 1 - _ENDED and last < _WAY * shape:
-            return math.inf
-        return float(goes_on[:-1] @ width[:-1])
 
 
 class Forest:
@@ -129,7 +80,6 @@ class Forest:
         self._model, self._decoding, self._draws = model, decoding, draws
         self._rows, self._held, self._margin, self._tell = rows, max(rows, held), margin, tell
         self._ended = 0  # draws, so far
-        self._lengths = Lengths(decoding.longest)
         self._first_splits = np.zeros(2, dtype=np.int64)  # prompts read, rows that they became
         self._ending = Ending.of(model, decoding, ended)
         self._chunks = len(draws.sizes)  # of the widest tree
@@ -166,7 +116,7 @@ class Forest:
             live = [self._without_broken(rows) for rows in live]
             live = [rows for rows in live if len(rows)]
             ended, forwards = self._ended - ended, self.usage.forwards - forwards
-            self._tell(ended, forwards, self._lengths.forwards())
+            self._tell(ended, forwards)
             yield from self._finish(
                 sorted(
                     self._keys.keys() - {query for rows in live for query in rows.query.tolist()}
@@ -294,9 +244,6 @@ class Forest:
             count=count,
         )
         ended = self._file(children)
-        drawn = np.bincount(children.row, count)
-        of_rows = partial(np.bincount, parent, minlength=len(rows))
-        self._lengths.add(rows.depth, of_rows(drawn), of_rows(drawn * ended), of_rows(~ended))
         goes_on = np.zeros(len(rows), dtype=bool)
         goes_on[parent[~ended]] = True
         self._model.release(handles[~goes_on])

@@ -163,10 +163,6 @@ class Headway:
         total: units in all.
         unit: a word on what they are; empty where nothing tells how far the step is (see `during`).
         tokens: how many a model forwarded in this step so far, where that is told too.
-        distinct: which share of the draws that are stored differ from one another, question by
-            question; None where that is not told.
-        share: of the work since the first report, where the units done are no measure of it; 0
-            where it is not known yet.
         note: a remark for the user, to be shown immediately; empty in all other reports.
     """
 
@@ -175,8 +171,6 @@ class Headway:
     total: float
     unit: str = ""
     tokens: int = 0
-    distinct: float | None = None
-    share: float | None = None
     note: str = ""
 
 
@@ -242,23 +236,18 @@ class Tell(Protocol):
     Args:
         draws: those finished.
         tokens: those forwarded.
-        each: how many tokens a draw of what is asked for now is expected to take, infinite as long
-            as that is not known; None from what does not foresee it.
         note: a remark for the user, to be shown immediately; the other values then mean nothing.
     """
 
-    def __call__(
-        self, draws: int, tokens: int, each: float | None = None, note: str = ""
-    ) -> None: ...
+    def __call__(self, draws: int, tokens: int, note: str = "") -> None: ...
 
 
-def untold(draws: int, tokens: int, each: float | None = None, note: str = "") -> None:
+def untold(draws: int, tokens: int, note: str = "") -> None:
     """The `Tell` that nobody hears.
 
     Args:
         draws: passed over.
         tokens: passed over.
-        each: passed over.
         note: passed over.
     """
 

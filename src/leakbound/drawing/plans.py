@@ -1,0 +1,170 @@
+"""A study put to a model and its control, and the plan of each arm that it draws."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from leakbound.drawing.explore import require_explores
+from leakbound.drawing.parts import machine
+from leakbound.engines import absolute
+from leakbound.planning.before_drawing import longest_answer
+from leakbound.planning.metrics import Wanted, choose
+from leakbound.planning.models import Named, name_of, open_model
+from leakbound.planning.plan import Prepared, arm_keys
+from leakbound.store import GREEDY, Arm, ArmKey, ArmSpec, CopiedFrom, ExploredDraws, Run
+from leakbound.store.arm_key import Model
+from leakbound.types import Decoding, Generate, JsonObject, Probes, Progress, Query, silent
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A study put to a model: all that drawing it depends on. Models open when first needed.
+
+    Attributes:
+        ready: the study.
+        model: the model under evaluation.
+        control: a model that never saw the data, or a finished run of one; None: there is none.
+        out: the folder of the run.
+        progress: is called with how far each step is.
+        slice: the slice that is drawn, i/N; None: all of it.
+    """
+
+    ready: Prepared
+    model: Named
+    control: Named | None
+    out: Path
+    progress: Progress = silent
+    slice: str | None = None
+    _engines: dict[Model, Generate] = field(default_factory=dict, compare=False)
+
+    @cached_property
+    def arms(self) -> dict[ArmKey, Decoding]:
+        """The decoding of each of the target's arms, the greedy one first."""
+        decodings = self.ready.study.decodings
+        return {GREEDY: decodings[0].greediest, **arm_keys(decodings)}
+
+    @property
+    def sampled(self) -> dict[ArmKey, Decoding]:
+        """The target's arms without the greedy ones."""
+        return {key: decoding for key, decoding in self.arms.items() if not decoding.greedy}
+
+    @cached_property
+    def finished(self) -> Path | None:
+        """The folder of the control's run, if the control is a finished run."""
+        return finished_run(self.control)
+
+    @cached_property
+    def models(self) -> dict[Model, Named]:
+        """The model, and the control if there is one: of a finished run the model it names."""
+        control = self.control
+        if self.finished is not None:
+            control = Run.open(self.finished).model(GREEDY)
+        return {"target": self.model, **({} if control is None else {"control": control})}
+
+    @property
+    def drawn(self) -> tuple[Model, ...]:
+        """The models that are drawn here: not one whose run is finished."""
+        return tuple(role for role in self.models if role == "target" or self.finished is None)
+
+    @cached_property
+    def wanted(self) -> Wanted:
+        """The metrics of the study, and what they need; InputError for one that cannot be."""
+        ready = self.ready
+        sampled = bool(self.sampled) and not ready.explores
+        return choose(
+            ready.study.metrics,
+            ready.benchmark,
+            control=self.control is not None,
+            draws=ready.n if sampled else 0,
+        )
+
+    @property
+    def record(self) -> JsonObject:
+        """The study as run.json holds it: models by name, found from any folder."""
+        control: object = self.control
+        if isinstance(self.control, str | Path):
+            control = absolute(str(self.control))
+        elif self.control is not None:
+            control = {"python": name_of(self.control)}
+        return {**self.ready.study.to_dict(), "control": control}
+
+    def engine(self, role: Model) -> Generate:
+        """Return the engine of a model, which is opened once."""
+        if role not in self._engines:
+            self._engines[role] = open_model(self.models[role], self.ready, self.progress)
+        return self._engines[role]
+
+
+@dataclass(frozen=True, slots=True)
+class ArmPlan:
+    """An arm to be drawn.
+
+    Attributes:
+        key: which arm of the run it is.
+        spec: all that is fixed of it: decoding, draws or effort, queries and their shares.
+        by: the engine that draws it, or the arm of a finished run whose draws it gets.
+    """
+
+    key: ArmKey
+    spec: ArmSpec
+    by: Generate | Arm
+
+    @classmethod
+    def copied(cls, key: ArmKey, source: Arm) -> ArmPlan:
+        """Plan an arm with the draws of a finished run's arm."""
+        own = source.spec.copied
+        copied = CopiedFrom(source.identity, source.key if own is None else own.drawn_as)
+        return cls(key, replace(source.spec, copied=copied), source)
+
+
+def arm_plans(
+    evaluation: Evaluation,
+    arms: Mapping[ArmKey, Decoding],
+    engine: Generate,
+    name: str,
+    *,
+    queries: tuple[Query, ...] = (),
+    base: Generate | None = None,
+) -> list[ArmPlan]:
+    """Plan arms that an engine draws; InputError where it cannot explore one that is explored.
+
+    Args:
+        evaluation: the study put to a model.
+        arms: the decoding of each arm.
+        engine: draws them.
+        name: of the model.
+        queries: these are asked (none: the questions).
+        base: has the model's tokenizer (None: the engine).
+    """
+    ready = evaluation.ready
+    longest = longest_answer(base or engine, ready.benchmark.prompts)
+    plans = []
+    for key, decoding in arms.items():
+        plan, draws = ready.arm_draws(key, decoding)
+        if isinstance(draws, ExploredDraws):
+            require_explores(engine, str(key), decoding)
+        spec = ArmSpec(
+            fingerprint=engine.fingerprint,
+            decoding=decoding,
+            plan=plan,
+            draws=draws,
+            seed=ready.study.seed,
+            attack_queries=queries,
+            model=name,
+            place=absolute(name),
+            machine=machine(engine),
+            probe=engine.probe if isinstance(engine, Probes) else None,
+            longest_answer=longest,
+        )
+        plans.append(ArmPlan(key, spec, engine))
+    return plans
+
+
+def finished_run(control: object) -> Path | None:
+    """Return the folder of a finished run that a control or a proposal is; None for a model."""
+    if isinstance(control, str | Path) and (Path(control) / "run.json").is_file():
+        return Path(control)
+    return None

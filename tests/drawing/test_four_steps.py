@@ -1,0 +1,190 @@
+"""A study is checked, opened, planned and run: what each step does, and what it refuses."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from canned import CannedEngine, books
+from exploring import ExploringEngine
+from leakbound.drawing.plans import Evaluation
+from leakbound.drawing.study import check, draw_study, open_run, plan, run_plans
+from leakbound.errors import InputError, MixError
+from leakbound.evaluation import evaluate, prepared
+from leakbound.store import Run
+from leakbound.study import Attack, Explore, FixedN, Prove, Rewritings, Study, Until
+from leakbound.types import Decoding
+
+QUESTIONS = books("abc")
+TASK = replace(
+    QUESTIONS,
+    scorers=("contains",),
+    prompts=tuple(replace(p, paraphrases=(f"By whom is {p.id}?",)) for p in QUESTIONS.prompts),
+)
+CLASHING = replace(TASK, prompts=(TASK.prompts[0], replace(TASK.prompts[1], id="a~00")))
+WARM, COLD = Decoding(max_new_tokens=8), Decoding(temperature=0.5, max_new_tokens=8)
+GREEDY = Decoding(temperature=0.0, max_new_tokens=8)
+LAW = {"It is hush.": 0.1, "It is Bob": 0.2, "No": 0.7}
+
+
+def engine(name: str = "canned") -> ExploringEngine:
+    return ExploringEngine(defaultdict(lambda: LAW), defaultdict(lambda: ["No"]), name=name)
+
+
+def put(
+    out: Path, model: Any = None, control: Any = None, slice: str | None = None, **fields: Any
+) -> Evaluation:
+    """A study of three questions put to a model."""
+    usual = {"sampling": FixedN(8), "decodings": (WARM,), "benchmark": TASK, "servers": frozenset()}
+    ready = prepared(Study(**usual | fields))
+    return Evaluation(ready, model or engine(), control, out, slice=slice)
+
+
+def test_each_step_leaves_the_next_one_to_do(tmp_path: Path) -> None:
+    model, control = engine(), engine("control")
+    rules = Rewritings("rules", queries=2)
+    put_to = put(tmp_path / "r", model, control, decodings=(WARM, COLD), rewritings=rules)
+    check(put_to)
+    assert not (tmp_path / "r").exists()
+    run = open_run(put_to)
+    assert len(run.queries) == 9
+    plans = plan(put_to, run)
+    assert [str(own.key) for own in plans] == [
+        "greedy", "target T=1", "target T=0.5", "target T=1 inputs", "target T=0.5 inputs",
+        "control-greedy", "control T=1", "control T=0.5", "control T=1 inputs",
+        "control T=0.5 inputs",
+    ]  # fmt: skip
+    assert {own.by for own in plans if own.key.is_control} == {control}
+    assert {own.spec.plan.n for own in plans if not own.key.greedy} == {8}
+    assert plans[3].spec.shares == plans[8].spec.shares is not None
+    assert model.asked == control.asked == []
+    assert not (tmp_path / "r" / "run.json").exists()
+    run_plans(put_to, run, plans)
+    assert list(run.arms) == [str(own.key) for own in plans]
+    run.require_drawn()
+    number = len(model.asked)
+    again = open_run(put_to)
+    assert plan(put_to, again) == plans
+    run_plans(put_to, again, plans)
+    assert len(model.asked) == number
+
+
+CHECKED: list[tuple[dict[str, Any], str]] = [
+    ({"scorers": ("keywrd",)}, "unknown scorer 'keywrd'. Did you mean 'keyword'"),
+    ({"metrics": ("nonsense",)}, "unknown metric 'nonsense'"),
+    ({"control": "vlm:m"}, "unknown engine 'vlm'. Did you mean 'vllm'"),
+    ({"control": 5}, "a model must be a folder, a hub name or an engine, got 5"),
+    ({"sampling": Until("mean<=0.1", 64)}, "'contains' gives 0 or 1. Say 'p<=0.1'"),
+    ({"sampling": Until("p<=0.1"), "scorers": ("rouge-l-recall",)}, "'rouge-l-recall>=0.5'"),
+    ({"decodings": (GREEDY,), "prove": Prove(9)}, "`prove` looks for rare leaks"),
+    ({"decodings": (GREEDY,), "rewritings": Rewritings("rules")}, "Add a temperature"),
+    ({"decodings": (WARM, WARM)}, "two decodings are called 'T=1'"),
+    ({"rewritings": Rewritings("rules", ids=True), "control": "{finished}"}, "was asked others"),
+    ({"attack": Attack(64), "control": "{finished}"}, "Name the control model itself"),
+    ({"model": "openai:http://x/v1#m", "sampling": Explore("auto")}, "cannot be explored"),
+    ({"model": "openai:http://x/v1#m", "prove": Prove(9)}, "searched for rare leaks"),
+    ({"stress": ("round:int4",)}, "'round:int4' changes weights, and .* is an engine"),
+    ({"stress": ("shots:99",)}, "has fewer that hand over nothing"),
+    ({"slice": "1/4", "attack": Attack(64)}, "`--attack` is for all questions"),
+    ({"slice": "1/4", "prove": Prove(9)}, "`--prove` is for all questions"),
+    ({"slice": "1/4", "stress": ("round:int4",)}, "`--under` is for all questions"),
+    ({"slice": "1/4", "metrics": ("all",)}, "`--metrics` is for all questions"),
+    ({"slice": "1/4", "sampling": Until("p<=0.1")}, "`--until` is for all questions"),
+    ({"slice": "1/4", "rewritings": Rewritings("rules", ids=True)}, "`--inputs by a model`"),
+    ({"slice": "0/4"}, "must be i/N with i from 1 to N, got '0/4'"),
+]
+
+
+@pytest.mark.parametrize(("how", "named"), CHECKED)
+def test_what_needs_no_model_is_refused_by_the_check(
+    how: dict[str, Any], named: str, tmp_path: Path
+) -> None:
+    model, control = engine(), how.get("control")
+    if control == "{finished}":
+        control = evaluate(engine("c"), TASK, out=tmp_path / "c", n=8).path
+    with pytest.raises(InputError, match=named):
+        check(put(tmp_path / "r", **{"model": model, **how, "control": control}))
+    assert model.asked == []
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize(
+    ("how", "named"),
+    [
+        (
+            {"benchmark": CLASHING, "rewritings": Rewritings("benchmark")},
+            "two queries would be called 'a~00'",
+        ),
+        ({"prove": Prove(9, ("nowhere",))}, "`nowhere` is no finished run"),
+    ],
+)
+def test_what_is_wrong_in_other_files_is_refused_before_a_model_is_loaded(
+    how: dict[str, Any], named: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=named):
+        open_run(put(tmp_path / "r", "no-model", **how))
+    assert not (tmp_path / "r" / "run.json").exists()
+
+
+RULES = Rewritings("rules", queries=3)
+MIXED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({}, {"sampling": FixedN(9)}, r"n = 8, fixed before .* says 9\..*--until"),
+    ({}, {"seed": 1}, "seed"),
+    ({}, {"decodings": (COLD,)}, "temperature"),
+    ({}, {"rewritings": RULES}, "it has None"),
+    ({}, {"sampling": Explore("hybrid", 50)}, "kind: it has 'fixed n', this one says 'explored'"),
+    ({"rewritings": RULES}, {"rewritings": None}, "this one says None"),
+    (
+        {"rewritings": RULES},
+        {"rewritings": replace(RULES, queries=2)},
+        "queries: it has 3, this one says 2",
+    ),
+    (
+        {"rewritings": RULES},
+        {"rewritings": replace(RULES, design="fixed")},
+        "design: it has 'allocated'",
+    ),
+    (
+        {"rewritings": RULES},
+        {"rewritings": Rewritings("benchmark", queries=3)},
+        "source: it has 'rules'",
+    ),
+    ({"sampling": Explore("hybrid", 50)}, {"sampling": Explore("hybrid", 51)}, "forwards: it has"),
+    ({"sampling": Explore("hybrid", 50)}, {"scorers": ("exact",)}, "this one says 'exact'"),
+    ({"sampling": Explore("hybrid", 50)}, {"sampling": FixedN(8)}, "it has 'explored', this"),
+    ({"sampling": Until("p<=0.2", 8)}, {"sampling": FixedN(8)}, "it has 'until decided', this"),
+    ({"sampling": Until("p<=0.2", 8)}, {"scorers": ("exact",)}, "scorer: name: it has 'contains'"),
+    ({"attack": Attack(64)}, {"attack": Attack(65)}, "budget: it has 64, this one says 65"),
+    ({"attack": Attack(64)}, {"attack": Attack(64, top_ps=(1.0,))}, "decodings"),
+    ({"attack": Attack(64)}, {"scorers": ("keyword",)}, "scorer: name"),
+]
+
+
+@pytest.mark.parametrize(("begun", "changed", "named"), MIXED)
+def test_another_study_in_the_same_folder_is_refused_and_nothing_drawn(
+    begun: dict[str, Any], changed: dict[str, Any], named: str, tmp_path: Path
+) -> None:
+    before, again = draw_study(put(tmp_path / "r", **begun)).record, engine()
+    other = put(tmp_path / "r", again, **begun | changed)
+    step = draw_study if "attack" in begun else open_run  # before a model is loaded
+    with pytest.raises(MixError, match=named):
+        step(other)
+    assert again.asked == []
+    record = Run.open(tmp_path / "r").record
+    assert (record.arms, record.attack) == (before.arms, before.attack)
+
+
+def test_another_control_s_questions_or_decodings_are_refused(tmp_path: Path) -> None:
+    evaluate(CannedEngine(defaultdict(lambda: LAW)), TASK, out=tmp_path / "c", n=8)
+    fewer = replace(TASK, prompts=TASK.prompts[:2])
+    for how, named in (
+        ({"benchmark": fewer}, "other questions"),
+        ({"decodings": (COLD,)}, "drawn"),
+    ):
+        other = put(tmp_path / named, control=tmp_path / "c", **how)
+        with pytest.raises(MixError, match=named):
+            plan(other, open_run(other))
