@@ -264,6 +264,15 @@ def test_an_effort_that_may_not_pay_for_one_draw_is_all_explored() -> None:
         assert each.explored == each.forwards == 15
 
 
+@pytest.mark.parametrize("mode", ["hybrid", "auto"])
+def test_a_tree_that_is_known_whole_has_no_draws(mode: str) -> None:
+    for each in explore(mode, 10_000):
+        assert (each.leaves, each.remainder) == ((), 0.0)
+        assert {n.token_ids for n in each.nodes} == set(
+            enumerate_law(PLAIN, ROOTS[each.root].token_ids)
+        )
+
+
 def test_settled_prefixes_are_events_beside_draws_too() -> None:
     found = explore("hybrid", 40, settle=keyword)
     assert any(each.leaves for each in found)

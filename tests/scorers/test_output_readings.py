@@ -196,11 +196,6 @@ def test_every_family_takes_a_reading_or_reads_answers_only() -> None:
         assert reading_of(with_reading(scorer, "answer")) == "answer"
 
 
-def test_another_part_than_the_three_is_refused() -> None:
-    with pytest.raises(InputError, match="keyword:of cannot be 'output'"):
-        make_scorer("keyword:of=output")
-
-
 @pytest.mark.parametrize(
     ("spec", "unscored"),
     [

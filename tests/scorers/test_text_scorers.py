@@ -115,9 +115,10 @@ def test_answers_of_which_nothing_is_left_are_refused(spec: str, answer: str) ->
         check_prompts(make_scorer(spec), [prompt])
 
 
-def test_a_plain_answer_has_no_keywords() -> None:
-    with pytest.raises(InputError, match="plain string"):
-        Keyword().score(["Ron"], "Ron")
+def test_a_plain_answer_has_no_keywords_and_no_options() -> None:
+    for scorer, part in ((Keyword(), "keywords"), (Choice(), "options")):
+        with pytest.raises(InputError, match=f"{part} of a Prompt, got the plain string 'Ron'"):
+            scorer.score(["Ron"], "Ron")
 
 
 OPTIONS = ("An RNA virus", "A double-stranded RNA virus", "Bacillus subtilis", "12 mM")
@@ -194,11 +195,6 @@ def test_letters_are_those_of_the_options() -> None:
 def test_prompts_without_a_right_option_are_refused(changed: Prompt, message: str) -> None:
     with pytest.raises(InputError, match=message):
         check_prompts(Choice(), [changed])
-
-
-def test_a_plain_answer_has_no_options() -> None:
-    with pytest.raises(InputError, match="options of a Prompt"):
-        Choice().score(["B"], "B")
 
 
 ANSWER = " the cat\n sat on a mat"

@@ -186,16 +186,13 @@ def test_the_word_of_a_source_for_a_finish(word: object, finish: str | None) -> 
     assert output_of("Paris", word).finish == (finish or "error")
 
 
-def test_an_output_of_a_text_only() -> None:
+def test_what_a_source_marks_is_true_or_false() -> None:
     plain = output_of("Paris")
     assert plain == Output(answer="Paris", thought=None, finish="unknown", tokens=None)
     assert plain.refused is plain.hidden is False
-
-
-@pytest.mark.parametrize("value", [True, 1, "yes"])
-def test_what_a_source_marks_is_true_or_false(value: object) -> None:
-    assert output_of("Paris", refused=value).refused is True
-    assert output_of("Paris", hidden=value).hidden is True
+    for value in (True, 1, "yes"):
+        marked = output_of("Paris", refused=value, hidden=value)
+        assert (marked.refused, marked.hidden) == (True, True)
 
 
 def test_a_model_that_thought_without_a_visible_thought_hides_it() -> None:

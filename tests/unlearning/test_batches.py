@@ -11,7 +11,6 @@ from rows import FORGET, RETAIN
 from torch import Tensor
 
 from leakbound.engines.prompting import Prompting
-from leakbound.errors import InputError
 from leakbound.losses import IGNORED, Needs, Site, direction, sequence_nll
 from leakbound.types import Prompt
 from leakbound.unlearning import reference
@@ -29,13 +28,6 @@ def test_rows_are_encoded_with_prefix_and_end() -> None:
     example = Encoder(tokenizer, Prompting()).row(row)
     assert tokenizer.decode(example.prompt) == "Question: who wrote Answer: blue"
     assert tokenizer.convert_ids_to_tokens(example.answer) == ["Ann", "</s>"]
-
-
-def test_row_over_the_limit_is_refused_and_named() -> None:
-    row = Prompt(id="long", question="who", answer="Ann")  # 3 + 2 tokens
-    assert Encoder(tiny_tokenizer(), Prompting(), limit=5).row(row)
-    with pytest.raises(InputError, match="'long' has 5 tokens, the limit is 4"):
-        Encoder(tiny_tokenizer(), Prompting(), limit=4).row(row)
 
 
 def test_padding_is_masked_by_position() -> None:

@@ -38,25 +38,34 @@ def grouped(groups: int, number: int, seed: int = 0) -> tuple[list[int], Array]:
     return group, means[group] + chance.normal(size=(number, 30)) / np.sqrt(30)
 
 
+def partition(labels: list[int] | tuple[int, ...]) -> set[frozenset[int]]:
+    return {frozenset(np.flatnonzero(np.array(labels) == each).tolist()) for each in labels}
+
+
 @pytest.mark.parametrize("number", [8, 13, 21])
 @pytest.mark.parametrize("groups", [2, 3, 4])
 def test_groups_that_are_there_are_found(groups: int, number: int) -> None:
     group, vectors = grouped(groups, number)
-    chosen = contrast_centres(texts_of(number), vectors)
-    assert sorted(group[i] for i in chosen) == list(range(groups))
-    assert chosen[0] == 0
+    found = contrast_centres(texts_of(number), vectors)
+    assert partition(found.component) == partition(group)
+    assert len(found.chosen) == groups
+    assert sorted(group[i] for i in found.chosen) == list(range(groups))
+    assert found.chosen[0] == found.component[0] == 0
 
 
 def test_groups_on_a_line_are_found() -> None:
     """All the variance in one dimension: the prior, equally wide in each, is narrow in this."""
     group, noise = grouped(3, 13)
     noise[:, 0] = np.random.default_rng(0).normal(size=13) + 30 * np.array(group)
-    assert sorted(group[i] for i in contrast_centres(texts_of(13), noise)) == [0, 1, 2]
+    found = contrast_centres(texts_of(13), noise)
+    assert partition(found.component) == partition(group)
 
 
 def test_one_group_has_one_centre() -> None:
     _, vectors = grouped(1, 21)
-    assert contrast_centres(texts_of(21), vectors) == (0,)
+    found = contrast_centres(texts_of(21), vectors)
+    assert found.chosen == (0,)
+    assert found.component == (0,) * 21
 
 
 def test_the_nearest_to_the_mean_is_chosen_and_the_question_for_its_own() -> None:
@@ -65,8 +74,9 @@ def test_the_nearest_to_the_mean_is_chosen_and_the_question_for_its_own() -> Non
     near = np.stack([line, np.zeros(5), np.zeros(5)], axis=1)
     far = near + np.array([0.0, 60.0, 0.0])
     vectors = np.concatenate([near, far])
-    # not 2, which is nearest the mean of the question's
-    assert contrast_centres(texts_of(10), vectors) == (0, 7)
+    found = contrast_centres(texts_of(10), vectors)
+    assert found.component == (0,) * 5 + (1,) * 5
+    assert found.chosen == (0, 7)  # not 2, which is nearest the mean of the question's
 
 
 def test_order_makes_no_difference() -> None:
@@ -79,7 +89,10 @@ def test_order_makes_no_difference() -> None:
     for _ in range(4):
         order = [0, *(1 + chance.permutation(12)).tolist()]
         other = contrast_centres([texts[i] for i in order], vectors[order], seed=1)
-        assert {order[i] for i in other} == {*first}
+        assert {order[i] for i in other.chosen} == set(first.chosen)
+        back = [other.component[order.index(i)] for i in range(13)]
+        assert partition(back) == partition(first.component)
+        assert [other.coordinates[order.index(i)] for i in range(13)] == list(first.coordinates)
 
 
 def test_chance_is_the_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,14 +111,26 @@ def test_chance_is_the_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("number", [4, 9])
 def test_texts_that_all_mean_the_same(number: int) -> None:
-    vectors = np.full((number, 5), 0.3, dtype=np.float32)
-    assert contrast_centres(texts_of(number), vectors) == (0,)
+    found = contrast_centres(texts_of(number), np.full((number, 5), 0.3, dtype=np.float32))
+    assert found.chosen == (0,)
+    assert found.component == (0,) * number
+    assert found.coordinates == ((0.0, 0.0),) * number
 
 
 def test_points_on_a_line_and_twice_the_same() -> None:
     """Fewer places than components, and one dimension: no warning comes out."""
-    chosen = contrast_centres(texts_of(8), np.array([[0.0], [5.0]] * 4))
-    assert sorted(i % 2 for i in chosen) == [0, 1]
+    found = contrast_centres(texts_of(8), np.array([[0.0], [5.0]] * 4))
+    assert partition(found.component) == {frozenset({0, 2, 4, 6}), frozenset({1, 3, 5, 7})}
+    assert {y for _, y in found.coordinates} == {0.0}
+    assert len(found.chosen) == 2
+
+
+def test_coordinates_are_the_two_widest_directions() -> None:
+    noise = np.random.default_rng(1).normal(size=(12, 5))
+    columns, _ = np.linalg.qr(noise - noise.mean(0))  # orthogonal, each of mean 0
+    vectors = 7.0 + columns * [1.0, 20.0, 0.1, 5.0, 0.1]
+    found = np.array(contrast_centres(texts_of(12), vectors).coordinates)
+    np.testing.assert_allclose(np.abs(found), np.abs(columns[:, [1, 3]] * [20.0, 5.0]), atol=1e-9)
 
 
 def test_vectors_that_cannot_be_clustered_are_refused() -> None:
@@ -160,7 +185,7 @@ def test_centres_are_chosen_once_and_stand_with_the_model(base: str, tmp_path: P
     assert embedder.asked == [(ROWS[0].question, *MANY)]  # the only row that is clustered
     first, second, third = kept(out)
     assert first["id"] == "f0"
-    assert {(ROWS[0].question, *MANY)[i][:3] for i in first["chosen"]} == {"who", "sky", "red"}
+    assert first["component"] == [0, 0, 1, 1, 1, 2, 2, 2]
     assert len(first["chosen"]) == 3
     assert second["chosen"] == [0, 1]
     assert third["chosen"] == [0]

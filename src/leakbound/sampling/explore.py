@@ -162,15 +162,14 @@ class Exploring(BestFirstSearch):
     def goal(self) -> int:
         """How far to explore before the next decision; no further than now where that is enough."""
         forwards = self.effort.forwards
-        if self.broken_at is not None or not self._open.best:
-            return self.forwards
-        if not self.draws:
+        if not self.draws and self._open.best:
             return forwards
-        goal = min(self.forwards + min(max(forwards // _ROUNDS, 1), self.left), self.most)
+        if not self.drawn_from or not self._open.best or self.left <= 0:
+            return self.forwards
         early = self.effort.mode == "hybrid" and self.forwards < _QUARTER * forwards
-        affordable = self.left / self.passed
-        pays = self._open.first.mass / self.remainder * affordable >= _VISITS
-        return goal if self.drawn_from and (early or pays) else self.forwards
+        visits = self._open.first.mass / self.remainder * self.left / self.passed
+        step = min(max(forwards // _ROUNDS, 1), self.left)
+        return min(self.forwards + step, self.most) if early or visits >= _VISITS else self.forwards
 
     def expand(self, brood: Brood) -> None:
         self.handles += brood.handles

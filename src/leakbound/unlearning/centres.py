@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,21 @@ _STARTS = 5  # the best of so many fits: one may end in a poor local optimum
 Array = NDArray[np.float64]
 
 
+@dataclass(frozen=True, slots=True)
+class Centres:
+    """The candidates `texts` of a question, itself first, and which of them are its centres.
+
+    `chosen` are indices into `texts`, 0 the first of them; `component` tells of each candidate
+    which group it is in, the question's being 0. `coordinates` are each candidate's first two
+    principal components, none where there was nothing to cluster.
+    """
+
+    texts: tuple[str, ...]
+    chosen: tuple[int, ...]
+    component: tuple[int, ...]
+    coordinates: tuple[tuple[float, float], ...] = ()
+
+
 def candidates(row: Prompt) -> tuple[str, ...]:
     """The question and its paraphrases, each once; case and white space make no difference."""
     texts: dict[str, str] = {}
@@ -54,28 +69,38 @@ def candidates(row: Prompt) -> tuple[str, ...]:
 
 def contrast_centres(
     texts: Sequence[str], vectors: NDArray[np.floating], *, seed: int = 0
-) -> tuple[int, ...]:
+) -> Centres:
     """Cluster the candidates of one question, itself first; `vectors` [n, d] say what they mean.
 
-    Gives the indices of its centres. Fewer than four are all centres, and their vectors are not
-    read. Otherwise one centre for each occupied component, at most eight: the candidate nearest its
-    mean, the question for its own. The same for the same seed, in whatever order the rewritings
-    come. Raises InputError for vectors of another number or that are not finite. Needs
-    scikit-learn.
+    Fewer than four are all centres, and their vectors are not read. Otherwise one centre for each
+    occupied component, at most eight: the candidate nearest its mean, the question for its own.
+    The same for the same seed, in whatever order the rewritings come. Raises InputError for
+    vectors of another number or that are not finite. Needs scikit-learn.
     """
+    texts = tuple(texts)
     if len(texts) < CLUSTERED_FROM:
-        return tuple(range(len(texts)))
+        every = tuple(range(len(texts)))
+        return Centres(texts, chosen=every, component=every)
     _require_vectors(texts, vectors)
     order = sorted(range(len(texts)), key=texts.__getitem__)
     back = np.argsort(order)
     points = _principal(np.asarray(vectors, dtype=np.float64)[order])
     labels, means = _components(points, seed)
     gaps = np.linalg.norm(points - means[labels], axis=1)[back]
-    component = labels[back].tolist()
-    nearest = {component[0]: 0}
+    points, component = points[back], labels[back].tolist()
+    nearest: dict[int, int] = {}
     for i in sorted(range(len(texts)), key=lambda i: (gaps[i], texts[i])):
         nearest.setdefault(component[i], i)
-    return tuple(sorted(nearest.values()))
+    nearest[component[0]] = 0
+    numbers = {label: number for number, label in enumerate(dict.fromkeys(component))}
+    plane = np.zeros((len(texts), 2))
+    plane[:, : points.shape[1]] = points[:, :2]
+    return Centres(
+        texts,
+        chosen=tuple(sorted(nearest.values())),
+        component=tuple(numbers[label] for label in component),
+        coordinates=tuple((x, y) for x, y in plane.tolist()),
+    )
 
 
 def _principal(vectors: Array) -> Array:
@@ -204,7 +229,7 @@ def _chosen(row: Prompt, embedder: Embed, seed: int) -> dict[str, Any]:
     texts = candidates(row)
     clustered = len(texts) >= CLUSTERED_FROM
     vectors = embedder.embed(texts) if clustered else np.empty((len(texts), 0))
-    return {"id": row.id, "texts": texts, "chosen": contrast_centres(texts, vectors, seed=seed)}
+    return {"id": row.id, **asdict(contrast_centres(texts, vectors, seed=seed))}
 
 
 def _require_enough(row: Prompt, objective: Objective, split: str, number: int) -> None:
