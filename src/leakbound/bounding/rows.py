@@ -54,7 +54,7 @@ def at(estimate: stats.Estimate, i: int) -> stats.Estimate:
 
 
 def entries(estimate: stats.Estimate) -> Callable[[int, int | None], stats.Estimate]:
-    """What gives the entry of a question, where there are several, and of an x or k."""
+    """Return a function of a question and of an x or k that gives their entry."""
     given = {name: getattr(estimate, name) for name in _AXES}
     arrays = {name: np.asarray(values) for name, values in given.items() if values is not None}
     numbers = {name: (array.tolist(), array.ndim) for name, array in arrays.items()}
