@@ -146,7 +146,7 @@ def ends_at(
 
 
 def confidence_of_each(n: Counts | None) -> float:
-    """What a count gives each question's bound: 1 - 1/n, kept within [.99, .999].
+    """Return the confidence of each bound in a count: 1 - 1/n, kept within [.99, .999].
 
     n is the numbers of draws that were fixed in advance; None: they were not, and it is .999.
     """
