@@ -181,23 +181,3 @@ def test_hardly_any_draws_say_hardly_anything(n: int) -> None:
         made = bound(Rows.of(scores), SD.mean(), side="both", seed=0)
         assert 0 <= made.lower <= made.value <= made.upper <= 0.5
     assert bound(Rows.of(np.zeros((4, 1))), SD.mean(), seed=0).upper == 0.5
-
-
-def test_what_is_missing_may_be_anything() -> None:
-    """Above as far from the mean as can be, below as if its block did not vary."""
-    scores = RNG.beta(4, 4, (8, 60))
-    whole = bound(Rows.of(scores), SD.mean(), side="both", seed=1)
-    few = bound(Rows.of(scores[:, :50], missing=10), SD.mean(), side="both", seed=1)
-    assert (few.n, few.missing) == (480, 80)
-    assert few.upper > whole.upper
-    assert few.lower < whole.lower
-    gone = bound(Rows.of(np.empty((3, 0)), missing=50), SD.mean(), side="both", seed=1)
-    assert math.isnan(float(gone.value))
-    assert (gone.lower, gone.upper) == (0, 0.5)
-
-
-def test_it_says_what_it_is_about() -> None:
-    made = bound(Rows.of(RNG.random((3, 20))), ed().mean(), seed=4)
-    assert made.estimand == "mean + 2 standard deviations"
-    assert "mean over" in made.target
-    assert (made.about.over, made.seed, made.n) == (3, 4, 60)

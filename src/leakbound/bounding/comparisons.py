@@ -123,12 +123,12 @@ def excess_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
         if query_ids != control.query_ids or not query_ids:
             continue
         excess = Excess.of(target, control)
-        each = excess.each(confidence=confidence, side="both")
+        entries = excess.each(confidence=confidence, side="both")
         # For users who pick questions by it: of N that equal the control's, none is picked.
         together = stats.every_question(
             excess.each, len(query_ids), confidence=confidence, side="lower", independent=False
         )
-        yield from rows_of(name, run.scorer.name, query_ids, each, together)
+        yield from rows_of(name, run.scorer.name, query_ids, entries, together)
         if target.whole:
             over = excess.over_questions(confidence)
             yield from rows_of(name, run.scorer.name, ALL, over.mean, over.worst)

@@ -28,12 +28,12 @@ from leakbound.types import Query
 class Pooled(Drawn):
     """The scores of an arm whose draws are shared among each question's queries.
 
-    `scores` are those of each question, of whichever of its queries; `asked` has a row for each
+    `scores` are those of each question, of whichever of its queries; `by_query` has a row for each
     query with outputs, `members` the queries of each question of which none failed, those without
     outputs included.
     """
 
-    asked: ArmScores
+    by_query: ArmScores
     members: Mapping[str, tuple[str, ...]]
 
     @classmethod
@@ -67,7 +67,7 @@ class Pooled(Drawn):
             queries=list(map(len, whole.values())),
         )
         own = ArmScores.joined([owned], tuple(whole))
-        return cls(own, pool, asked=rows, members=whole, **how)
+        return cls(own, pool, by_query=rows, members=whole, **how)
 
     def each(self, confidence: float) -> Iterator[stats.Estimate]:
         """Every quantity of every question that has a bound for the design, and its worst query."""
@@ -108,9 +108,9 @@ class Pooled(Drawn):
 
     def _single(self, ids: Sequence[str]) -> Drawn:
         """Rows that are each i.i.d. draws of one law; a query may have none."""
-        drawn = {query_id: place for place, query_id in enumerate(self.asked.query_ids)}
+        drawn = {query_id: place for place, query_id in enumerate(self.by_query.query_ids)}
         places = [drawn.get(query_id, -1) for query_id in ids]
-        columns = (self.asked.scores, self.asked.counts, self.asked.missing)
+        columns = (self.by_query.scores, self.by_query.counts, self.by_query.missing)
         padded = (np.concatenate([column, np.zeros_like(column[:1])])[places] for column in columns)
         scores = ArmScores(tuple(ids), *padded)
         return Drawn(scores, scores.rows(binary=self.binary, empty=True), order=self.order)
@@ -124,7 +124,7 @@ class Pooled(Drawn):
     def _seed(self, quantity: stats.Quantity) -> NDArray[np.int64]:
         """The mean over unlike queries meets the draws of each query, in an order of its own."""
         unlike = quantity.over == "mean" and self.pool.design == "fixed"
-        return self.order.keys(self.asked.query_ids) if unlike else self.keys
+        return self.order.keys(self.by_query.query_ids) if unlike else self.keys
 
     def _put(self, estimate: stats.Estimate) -> stats.Estimate:
         return self.pool.about(estimate)

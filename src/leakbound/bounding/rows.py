@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -40,18 +41,37 @@ def rows_of(
     An estimate with one entry a question has them in the order of `query_ids`.
     """
     for estimate in estimates:
-        parameter = estimate.about.parameter
+        parameter, entry = estimate.about.parameter, entries(estimate)
         places = range(len(parameter)) if isinstance(parameter, tuple) else [None]
         for i, query_id in enumerate([ALL] if query_ids is None else query_ids):
             for j in places:
-                yield EstimateRow(arm, scorer, query_id, at(estimate, i, j))
+                yield EstimateRow(arm, scorer, query_id, entry(i, j))
 
 
-def at(estimate: stats.Estimate, i: int, j: int | None = None) -> stats.Estimate:
-    """The entry of one question, where it has several, and of one x or k."""
+def at(estimate: stats.Estimate, i: int) -> stats.Estimate:
+    """The entry of one question, where it has several."""
+    return entries(estimate)(i, None)
+
+
+def entries(estimate: stats.Estimate) -> Callable[[int, int | None], stats.Estimate]:
+    """Return a function of a question and of an x or k that gives their entry."""
+    given = {name: getattr(estimate, name) for name in _AXES}
+    arrays = {name: np.asarray(values) for name, values in given.items() if values is not None}
+    numbers = {name: (array.tolist(), array.ndim) for name, array in arrays.items()}
     axes = np.ndim(estimate.n)  # that of the questions, where it has one
-    place = ((i,) if axes else ()) + (() if j is None else (j,))
-    return replace(_entry(estimate, place), about=estimate.about.at(i, j))
+    about = cache(estimate.about.at)
+    several = isinstance(estimate.about.over, tuple)
+
+    def entry(i: int, j: int | None) -> stats.Estimate:
+        place = ((i,) if axes else ()) + (() if j is None else (j,))
+        picked: dict[str, Any] = {}
+        for name, (value, depth) in numbers.items():
+            for index in place[: min(_AXES[name], depth)]:
+                value = value[index]
+            picked[name] = value
+        return replace(estimate, about=about(i if several else 0, j), **picked)
+
+    return entry
 
 
 def stacked(bounds: Sequence[stats.BoundFunction]) -> stats.BoundFunction:
@@ -61,16 +81,6 @@ def stacked(bounds: Sequence[stats.BoundFunction]) -> stats.BoundFunction:
         return stats.stack([single(confidence=confidence, side=side) for single in bounds])
 
     return bound
-
-
-def _entry(estimate: stats.Estimate, at: tuple[int, ...]) -> stats.Estimate:
-    """The numbers of one question, and of one parameter where there are several."""
-    picked: dict[str, Any] = {}
-    for name, axes in _AXES.items():
-        if (values := getattr(estimate, name)) is not None:
-            array = np.asarray(values)
-            picked[name] = array[at[: min(axes, array.ndim)]].item()
-    return replace(estimate, **picked)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from leakbound.store import Arm, ImportedDraws
 from leakbound.store.arm_key import Asks
 from leakbound.types import Scorer
 
-_ASKED: dict[Asks, str] = {
+_WORDS: dict[Asks, str] = {
     "own words": "own words",
     "rewritings": "rewritings",
     "attack": "found",
@@ -62,7 +62,7 @@ def draws_key(arm: Arm) -> int:
             "decoding": arm.decoding.to_dict(),
             "draw seed": arm.spec.seed,
             "role": arm.key.model,
-            "asked": _ASKED[arm.key.asks],
+            "asked": _WORDS[arm.key.asks],
             **({"stress": arm.key.stress} if arm.key.stress else {}),
         }
     )

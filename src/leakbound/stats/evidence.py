@@ -209,7 +209,7 @@ class Rows:
 
         return self.each(rule)
 
-    def beside(self, other: Rows) -> Rows:
+    def joined_with(self, other: Rows) -> Rows:
         """The questions of both, those of `other` last; both have keys of one kind."""
         assert self.keys is not None, "rows that are met together have an order"
         assert other.keys is not None, "rows that are met together have an order"

@@ -176,7 +176,7 @@ def _upper(mine: Rows, other: Rows, alpha: float) -> Array:
 
 
 def _mean_upper(mine: Rows, other: Rows, alpha: float) -> Array:
-    rows = mine.beside(other.mirrored())
+    rows = mine.joined_with(other.mirrored())
     return np.asarray(2 * rounds.mean_upper(rows, np.ones(len(rows.n)), alpha, _around_none) - 1)
 
 

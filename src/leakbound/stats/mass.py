@@ -274,10 +274,12 @@ def mass_leak_at_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate
     """
     sizes = quantity.sizes
 
-    def of(one: Masses) -> Estimate:
-        (law,) = one.laws
-        knots = np.unique(np.concatenate([[0.0, 1.0], law.low, law.high, one.rest.values[0]]))
-        bound = mass_tail(one, tail(knots[:-1]), replace(terms, seed=0))  # no order plays a part
+    def of(question: Masses) -> Estimate:
+        (law,) = question.laws
+        knots = np.unique(np.concatenate([[0.0, 1.0], law.low, law.high, question.rest.values[0]]))
+        bound = mass_tail(
+            question, tail(knots[:-1]), replace(terms, seed=0)
+        )  # no order plays a part
 
         def largest(tails: float | Array) -> float | Array:
             chances = np.ascontiguousarray(np.transpose(among(tails, sizes)))  # k's axis first
@@ -286,7 +288,7 @@ def mass_leak_at_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate
         return replace(
             bound,
             about=quantity.about(),
-            value=plain(supported(largest(bound.value), sizes, _like(one)[0])),
+            value=plain(supported(largest(bound.value), sizes, _like(question)[0])),
             lower=largest(bound.lower),
             upper=largest(bound.upper),
         )
@@ -378,7 +380,7 @@ def mass_std(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
     In float64 the ends are rounded outwards, by what the module's text proves to be enough; so they
     never cross, also where masses add up to a little more than 1 (`Mass` allows 1e-9).
     """
-    return _joined(masses, lambda one: _std_of_one(one.laws[0], terms.side))
+    return _joined(masses, lambda question: _std_of_one(question.laws[0], terms.side))
 
 
 def _std_of_one(mass: Mass, side: Side) -> Estimate:

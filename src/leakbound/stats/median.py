@@ -22,7 +22,7 @@ from leakbound.stats.mean import mirrored
 def upper(rows: Rows, alpha: float) -> Array:
     """Upper bound at 1 - alpha on the median of each row's score: (Q,); a missing draw is 1."""
     luck = bdtrc(np.arange(rows.size), rows.size, 0.5)  # P(Bin(n, 1/2) > i)
-    return smallest(rows, 1 + np.count_nonzero(luck > alpha))
+    return smallest(rows, 1 + int(np.count_nonzero(luck > alpha)))
 
 
 def smallest(rows: Rows, place: int) -> Array:

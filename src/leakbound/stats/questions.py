@@ -64,8 +64,8 @@ def worst_question(
             or side that is none.
     """
     alpha = share_of_side(confidence, side, questions)
-    each = ends_at(bound, questions, side, upper=alpha, lower=alpha / questions)
-    return worst_watched(replace(each, confidence=confidence, side=side))
+    bounds = ends_at(bound, questions, side, upper=alpha, lower=alpha / questions)
+    return worst_watched(replace(bounds, confidence=confidence, side=side))
 
 
 def leaking_questions(
@@ -103,11 +103,11 @@ def leaking_questions(
     """
     points, rate = finite("x", x), error_rate(each_confidence)
     share = share_of_side(confidence, side, questions)
-    each = ends_at(bound, questions, side, upper=rate, lower=rate)
-    if np.ndim(each.upper) > 1:
+    bounds = ends_at(bound, questions, side, upper=rate, lower=rate)
+    if np.ndim(bounds.upper) > 1:
         raise InputError(
-            f"a question is counted by one quantity, got {each.estimand} of shape "
-            f"{np.shape(each.upper)}. Bound it at one x or one k."
+            f"a question is counted by one quantity, got {bounds.estimand} of shape "
+            f"{np.shape(bounds.upper)}. Bound it at one x or one k."
         )
     fails = failures(questions, rate, share)
 
@@ -116,15 +116,15 @@ def leaking_questions(
         return np.asarray((rows > points).sum(axis=0), dtype=np.float64)
 
     none, every = np.zeros(points.shape), np.full(points.shape, float(questions))
-    lower = none if side == "upper" else np.maximum(above(each.lower) - fails, none)
-    upper = every if side == "lower" else np.minimum(above(each.upper) + fails, every)
+    lower = none if side == "upper" else np.maximum(above(bounds.lower) - fails, none)
+    upper = every if side == "lower" else np.minimum(above(bounds.upper) + fails, every)
     return replace(
-        summed(each, confidence, side),
-        about=each.about.counted(parameter_of(points), questions),
-        value=plain(above(each.value)),
+        summed(bounds, confidence, side),
+        about=bounds.about.counted(parameter_of(points), questions),
+        value=plain(above(bounds.value)),
         lower=plain(lower),
         upper=plain(upper),
-        method=f"{each.method} at {percent(1 - rate)} each, at most {fails} fail",
+        method=f"{bounds.method} at {percent(1 - rate)} each, at most {fails} fail",
     )
 
 
@@ -146,7 +146,7 @@ def ends_at(
 
 
 def confidence_of_each(n: Counts | None) -> float:
-    """What a count gives each question's bound: 1 - 1/n, kept within [.99, .999].
+    """Return the confidence of each bound in a count: 1 - 1/n, kept within [.99, .999].
 
     n is the numbers of draws that were fixed in advance; None: they were not, and it is .999.
     """

@@ -74,12 +74,12 @@ def median_over_seeds(
             f"{', or bound one side' if side == 'both' else ''}."
         )
     rate = (share - luck) / seeds
-    each = ends_at(bound, seeds, side, upper=rate, lower=rate)
-    lower, upper = (np.sort(np.atleast_1d(end)) for end in (each.lower, each.upper))
+    bounds = ends_at(bound, seeds, side, upper=rate, lower=rate)
+    lower, upper = (np.sort(np.atleast_1d(end)) for end in (bounds.lower, bounds.upper))
     return replace(
-        summed(each, confidence, side),
-        about=replace(each.about, seeds=seeds),
-        value=float(np.median(np.asarray(each.value))),
+        summed(bounds, confidence, side),
+        about=replace(bounds.about, seeds=seeds),
+        value=float(np.median(np.asarray(bounds.value))),
         lower=float(lower[rank - 1]),
         upper=float(upper[-rank]),
     )

@@ -213,23 +213,23 @@ def mean_over_stopped_questions(
         end: _spread(questions, alpha) if each_confidence is None else error_rate(each_confidence)
         for end, alpha in shares.items()
     }
-    each = ends_at(bound, questions, side, **rates)
+    bounds = ends_at(bound, questions, side, **rates)
     fails = {end: failures(questions, rates[end], alpha) for end, alpha in shares.items()}
     lower, upper = 0.0, 1.0
     if side != "upper":
-        lower = float(np.mean(each.lower)) - fails["lower"] / questions
+        lower = float(np.mean(bounds.lower)) - fails["lower"] / questions
     if side != "lower":
         worst = bound(confidence=1 - shares["upper"], side="upper")
-        mean = float(np.mean(each.upper)) + fails["upper"] / questions
+        mean = float(np.mean(bounds.upper)) + fails["upper"] / questions
         upper = min(mean, float(np.max(worst.upper)))
     end = "lower" if side == "lower" else "upper"
     return replace(
-        summed(each, confidence, side),
-        about=replace(each.about, scope="mean", over=questions),
-        value=float(np.mean(each.value)),
+        summed(bounds, confidence, side),
+        about=replace(bounds.about, scope="mean", over=questions),
+        value=float(np.mean(bounds.value)),
         lower=max(lower, 0.0),
         upper=min(upper, 1.0),
-        method=f"{each.method} at {percent(1 - rates[end])} each, at most {fails[end]} fail",
+        method=f"{bounds.method} at {percent(1 - rates[end])} each, at most {fails[end]} fail",
     )
 
 

@@ -179,10 +179,10 @@ def bound(
         return worst_question(own, evidence.questions, confidence=confidence, side=side)
     if quantity.over == "every":
         return every_question(own, evidence.questions, confidence=confidence, side=side)
-    each = confidence_of_each(_fixed_n(evidence))
+    own_confidence = confidence_of_each(_fixed_n(evidence))
     return leaking_questions(
         own, evidence.questions, quantity.level,
-        confidence=confidence, each_confidence=each, side=side,
+        confidence=confidence, each_confidence=own_confidence, side=side,
     )  # fmt: skip
 
 
