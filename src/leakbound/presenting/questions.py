@@ -321,7 +321,7 @@ def searched_table(view: View, scorer: Scorer) -> Table:
     return table
 
 
-def proofs_found(view: View) -> bool:
+def search_proves(view: View) -> bool:
     """Whether a leak of a searched query is proved."""
     scorers = view.scorers
     return any(searched_leakage(row, s, proved=True) for row in view.attacks for s in scorers)

@@ -239,18 +239,18 @@ GAPS = ArmTable(
         **_gap_columns("Worst query", inputs="worst query"),
     },
 )
-_FOUND: Columns = {
+_OF_ATTACK: Columns = {
     "Model": _label,
     "{mean}": stated(scope="mean"),
     "Worst question": stated(scope="worst question"),
 }
-_MORE = _gap_columns("Beyond own words")
+_BEYOND_OWN = _gap_columns("Beyond own words")
 ATTACKED = ArmTable(
     "Scorer {scorer}: as they were found",
     "attacked",
-    {**_FOUND, **BEYOND, **_MORE},
+    {**_OF_ATTACK, **BEYOND, **_BEYOND_OWN},
     lambda view, scorer: sentences.counted_of(view.attacked),
-    (*_FOUND, *_MORE),
+    (*_OF_ATTACK, *_BEYOND_OWN),
 )
 
 

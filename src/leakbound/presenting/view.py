@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Unpack
+from typing import Unpack
 
 from leakbound.bounding.grid import Setting, axes_of, setting_of
 from leakbound.bounding.rows import EACH, LEAKAGE
@@ -373,18 +373,14 @@ class View:
         return tuple(map(make_scorer, self.first.estimates.scorers))
 
     @cached_property
-    def _settings(self) -> Mapping[str, Any]:
-        return _settings_of(self.first)
-
-    @property
     def confidence(self) -> float:
         """The confidence of each bound on leakage."""
-        return float(self._settings["confidence"])
+        return _confidence(self.first)
 
-    @property
+    @cached_property
     def rho(self) -> float:
         """The weight of the standard deviation in the ED score."""
-        return float(self._settings["rho"])
+        return _rho(self.first)
 
     @property
     def every(self) -> tuple[ArmView, ...]:
@@ -492,13 +488,16 @@ def read_view(
         require_same_questions(label, first_label, run, first)
         if run is first:
             continue
-        wanted = _settings_of(first)
-        for kind, have in _settings_of(run).items():
-            if have != wanted[kind]:
+        for kind, have, want in (
+            ("scorers", run.estimates.scorers, first.estimates.scorers),
+            ("confidence", _confidence(run), _confidence(first)),
+            ("rho", _rho(run), _rho(first)),
+        ):
+            if have != want:
                 raise MixError(
-                    f"run {label!r} used the {kind} {have!r}, run {first_label!r} "
-                    f"{wanted[kind]!r}. One report compares runs with the same questions, scorers, "
-                    "confidence and rho; evaluate, score and bound them alike."
+                    f"run {label!r} used the {kind} {have!r}, run {first_label!r} {want!r}. One "
+                    "report compares runs with the same questions, scorers, confidence and rho; "
+                    "evaluate, score and bound them alike."
                 )
     require_known(first, first.estimates.scorers)
     sampled = sampled_targets(named)
@@ -518,14 +517,14 @@ def read_view(
     )
 
 
-def _settings_of(run: Run) -> dict[str, Any]:
-    """What runs of one view have in common; the confidence of exact values is 1."""
+def _confidence(run: Run) -> float:
+    """Return the confidence of each bound on leakage; exact values are valid at 1."""
     bounded = run.estimates.plain(quantity=LEAKAGE, scope=(*EACH, "mean"))
-    return {
-        "scorers": run.estimates.scorers,
-        "confidence": min((row.confidence for row in bounded), default=1.0),
-        "rho": float(run.estimates_made_from().get("rho", RHO)),
-    }
+    return min((row.confidence for row in bounded), default=1.0)
+
+
+def _rho(run: Run) -> float:
+    return float(run.estimates_made_from().get("rho", RHO))
 
 
 def sampled_targets(runs: Mapping[str, Run], stress: str = "") -> dict[str, ArmView]:
