@@ -248,7 +248,7 @@ def begin(
         study=study or {},
         slice=slice,
     )
-    if run := Run.found(out, record):
+    if run := Run.resumed(out, record):
         return run
     if asking is None:
         queries = [Query.original(prompt) for prompt in benchmark.prompts]

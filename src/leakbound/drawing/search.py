@@ -145,7 +145,7 @@ def retained_pairs(benchmark: Benchmark) -> tuple[Prompt, ...]:
 def tried(run: Run, hunt: AttackSearch) -> tuple[Run, dict[str, list[Variant]]]:
     """The run of the search, begun or as it was left, and the variants of each question."""
     path = run.path / ATTACK_FOLDER / "search"
-    trial = Run.found(path, run.record)
+    trial = Run.resumed(path, run.record)
     if trial is None:
         number = most_candidates(hunt.budget)
         fits = _fits(hunt.job.engine)
