@@ -45,7 +45,7 @@ def contents(run: Run) -> dict[str, Any]:
         found[name, "completions"] = [arm.completions(part).to_pylist() for part in arm.parts]
         found[name, "failures"] = arm.failures
         found[name, "masses"] = [table.to_pylist() for table in arm.masses.tables()]
-        found[name, "explored"] = object_of(arm.masses.found())
+        found[name, "explored"] = object_of(arm.masses.explored())
         for file in sorted((arm.folder / "scores").glob("*.parquet")):
             if file.suffixes[-2:] == [".ranges", ".parquet"]:
                 found[name, file.name] = list(arm.masses.scored(file.name.split(".ranges")[0]))

@@ -8,58 +8,10 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 _CANNOT = (errno.EINVAL, errno.ENOTSUP)  # how some network file systems answer for folders
-
-
-Check = Callable[[], None]
-_guards: dict[Path, Check] = {}  # what is asked before a rename in a folder, or of it
-
-
-def guard(folder: Path, check: Check) -> None:
-    """Let a check raise, from now on, before anything in a folder or the folder itself is renamed.
-
-    Args:
-        folder: the folder.
-        check: raises where nothing may be renamed.
-    """
-    _guards[folder.resolve()] = check
-
-
-def unguard(folder: Path) -> None:
-    """The inverse of `guard`.
-
-    Args:
-        folder: the folder.
-    """
-    _guards.pop(folder.resolve(), None)
-
-
-def require_guarded(path: Path) -> None:
-    """Raise what the guards of a path raise: call it right before each rename to it.
-
-    Args:
-        path: where something is to be.
-    """
-    for check in _guards_of(path):
-        check()
-
-
-def is_guarded(path: Path) -> bool:
-    """True if this process alone writes there.
-
-    Args:
-        path: a file or folder.
-    """
-    return bool(_guards_of(path))
-
-
-def _guards_of(path: Path) -> list[Check]:
-    path = path.parent.resolve() / path.name
-    return [_guards[folder] for folder in (path, *path.parents) if folder in _guards]
 
 
 def sync_file(file: Path) -> None:
@@ -110,7 +62,6 @@ def place(partial: Path, path: Path) -> None:
         path: its new place.
     """
     sync_tree(partial)
-    require_guarded(path)
     partial.rename(path)
     sync_names(path.parent)
     for above in path.absolute().parent.parents:  # some of which may have been made for it

@@ -5,6 +5,7 @@ By differences only where the records show that nothing is shared.
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import pyarrow.parquet as pq
 import pytest
 from scipy.stats import binom
 
@@ -25,7 +27,7 @@ from leakbound.bounding.evidence import ArmEvidence
 from leakbound.evaluation import bound, bound_run, evaluate, sample, score_run, summary
 from leakbound.scorers import make_scorer
 from leakbound.scoring.score import slug
-from leakbound.store import Estimates, ImportedDraws, Run, tables
+from leakbound.store import Estimates, ImportedDraws, Run
 from leakbound.study import Until
 from leakbound.testing import FakeScorer
 from leakbound.text.shown import many
@@ -280,16 +282,21 @@ def test_excesses_of_many_experiments_hold(tmp_path: Path, n: int, experiments: 
 def test_every_file_of_scores_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = benchmark_of(IDS, answer="the secret", scorers=("contains", "rouge-l-recall"))
     run = evaluate(leaking("m"), task, out=tmp_path / "r", control=clean(), n=32)
-    (run.path / "estimates.parquet").unlink()
+    copy = Path(shutil.copytree(run.path, tmp_path / "copy"))  # of which nothing is in memory
+    (copy / "estimates.parquet").unlink()
     read: Counter[Path] = Counter()
-    whole = tables.read_table
 
-    def counted(path: Path, remedy: str = "") -> Any:
-        read[path] += 1
-        return whole(path, remedy)
+    class Counted(pq.ParquetFile):
+        def __init__(self, path: Path) -> None:
+            super().__init__(path)
+            self.path = path
 
-    monkeypatch.setattr(tables, "read_table", counted)
-    bound(Run.open(run.path))
+        def read(self) -> Any:
+            read[self.path] += 1
+            return super().read()
+
+    monkeypatch.setattr(pq, "ParquetFile", Counted)
+    bound(Run.open(copy))
     files = [path for path in read if path.parent.name == "scores"]
     assert len(files) == 8
     assert {read[path] for path in files} == {1}

@@ -71,7 +71,7 @@ ELSEWHERE = [
     *("inputs.json: *", "stress: *", "looks.json: arm"),
 ]
 """Places on the list that the first kind of run does not have, or has no other value for."""
-OWNER, SEALS = ("arm", "part", "work"), ("digest", "table", "seal")
+OWNER, SEALS = ("arm", "part", "work"), ("digest", "table")
 MADE_AGAIN = ("estimates.parquet", "certificate.json", "times.json", ".lock")
 CHOICES = [
     ("forget", "retain"), ("length", "stop"), ("cut", "complete"), ("allocated", "fixed"),
@@ -198,8 +198,7 @@ def edited(at: Path, run: Path) -> None:
 def written(at: Path, table: pa.Table, meta: Values, run: Path) -> None:
     """Write a table as the store does, whatever its metadata say, and renew the record."""
     kept = {k: v for k, v in meta.items() if k not in SEALS} | {"table": tables.digest(table)}
-    kept["digest"] = digest_of({k: v for k, v in kept.items() if k not in ("usage", "machine")})
-    kept["seal"] = digest_of({f"meta {k}": v for k, v in kept.items()})
+    kept["digest"] = digest_of(kept)
     bare = table.replace_schema_metadata({b"leakbound": json.dumps(kept).encode()})
     pq.write_table(bare, run / at)
     record: Values = read_sealed(run / "run.json", "")
@@ -226,7 +225,7 @@ def renewed(run: Path, proved: bool) -> None:
         owners: Values = {str(f): {"arm": arm.identity} for f in arm.folder.glob("proofs/*")}
         for part in arm.parts:
             files = arm.folder.glob(f"*/part-{part.number:05d}.parquet")
-            owners |= {str(file): part.owned_by(arm.identity) for file in files}
+            owners |= {str(file): {"arm": arm.identity, **part.owner} for file in files}
         for file, owner in owners.items():
             if not tables.says(meta := tables.read_meta(Path(file)), owner):
                 table = tables.read_table(Path(file)).replace_schema_metadata(None)

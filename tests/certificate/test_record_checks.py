@@ -49,7 +49,7 @@ def shown(run: Run, prompts: Sequence[Prompt]) -> Run:
     """The run with other questions, and what follows from them."""
     prompts = tuple(prompts)
     queries = tuple(Query.original(prompt) for prompt in prompts)
-    run.asked = replace(run.asked, prompts=prompts, queries=queries)
+    run.run_queries = replace(run.run_queries, prompts=prompts, queries=queries)
     return told(run, prompts=len(prompts), sha256=digest_of(prompts))
 
 
@@ -167,7 +167,7 @@ def test_a_number_of_published_questions_and_an_unknown_name(rows: Run) -> None:
 
 
 def asking(run: Run, *queries: Query) -> Run:
-    run.asked = replace(run.asked, queries=queries)
+    run.run_queries = replace(run.run_queries, queries=queries)
     return run
 
 

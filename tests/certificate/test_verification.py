@@ -114,7 +114,7 @@ def test_a_run_may_move_and_be_bounded_again_and_checking_writes_nothing(
 ) -> None:
     moved = path.rename(tmp_path / "elsewhere")
     (moved / "estimates.parquet").unlink()
-    (moved / "arms" / "target" / "completions" / "part-00000.parquet.set-aside-1").touch()
+    (moved / "arms" / "target" / "completions" / "part-00000.parquet.old").touch()
     assert checked(moved).verified
     completions(moved).write_bytes(b"damaged")
     before = {str(f): f.read_bytes() for f in moved.rglob("*") if f.is_file()}
@@ -248,7 +248,7 @@ def test_other_keywords_would_score_otherwise(path: Path) -> None:
     """Whoever asks something else has run.json say that it was asked all along."""
     file = path / "prompts.parquet"
     rewrite(file, lambda rows: rows[2].update(keywords=["nothing at all"]))
-    files = {file.name: tables.file_digest(file)}
+    files = {file.name: tables.read_meta(file)["digest"]}
     edit(path / "run.json", lambda v: v["files"].update(files), fits=True)
     found = failed(checked(path))
     assert {"files", "scores"} <= found.keys()

@@ -166,7 +166,7 @@ def names_known(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def partial_of(file: Path) -> Path:
-    return file.with_name(f".{file.name}.{os.getpid()}-0.partial")
+    return file.with_name(f".{file.name}.0.partial")
 
 
 def fill(file: Path) -> Path:

@@ -104,7 +104,7 @@ def test_the_draws_are_counted_at_each_decoding_where_findings_are_shown(tmp_pat
 
 
 def test_found_json_tells_all_that_a_reader_needs(whole: Run) -> None:
-    entries = json.loads((whole.path / "attack" / "found.json").read_text())["found"]
+    entries = json.loads((whole.path / "attack" / "found.json").read_text())["queries"]
     assert [entry["query"]["prompt_id"] for entry in entries] == ["p0", "p1", "p2"]
     shares = rounds(most_candidates(3_000), 3_000)
     for entry in entries:
@@ -370,7 +370,7 @@ def test_a_round_of_proofs_costs_what_its_draws_would(rare: Run) -> None:
             assert 0 < after - before <= round(draws * price)
     assert rare.record.attack is not None
     assert rare.record.attack.forwards_per_token == FORWARDS
-    entry, _ = json.loads((rare.path / "attack" / "found.json").read_text())["found"]
+    entry, _ = json.loads((rare.path / "attack" / "found.json").read_text())["queries"]
     assert entry["rounds"][-1]["proved"] == pytest.approx(SELDOM, rel=0.1)
 
 

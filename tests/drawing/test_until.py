@@ -261,7 +261,8 @@ def test_looks_that_do_not_follow_from_the_scores_are_refused(
     record = json.loads(file.read_text())
     record["looks"][0]["p1"][field] = value
     write_sealed(file, record)
-    with pytest.raises(MixError, match=r"'target'.*'p1'.*Name another --out"):
+    says = r"'target'.*'p1'.*Name another --out|part-00001.parquet` belongs to another run"
+    with pytest.raises(InputError, match=says):
         until(tmp_path / "r")
 
 

@@ -159,7 +159,7 @@ SECOND: dict[str, Second] = {
     "slice 2/4, is not finished: arm 'target' lacks part .* Run its command again": (
         lambda out: part_of(draw(out, questions="2/4")).unlink()
     ),
-    "slice 2/4, is not finished: .* is not a whole Parquet file": (
+    "2/arms/.*` is not a whole Parquet file .* or remove it and run": (
         lambda out: part_of(draw(out, questions="2/4")).write_bytes(b"PAR1")
     ),
 }

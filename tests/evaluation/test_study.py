@@ -389,7 +389,7 @@ def test_estimates_of_another_version_are_named_and_made_anew(
         lambda: leakbound.bound(leakbound.load(out)),
     ):
         older = {"version": "0.0.9", "statistics": "else"}
-        monkeypatch.setattr("leakbound.store.run.made_by", lambda older=older: older)
+        monkeypatch.setattr("leakbound.store.run.code", lambda older=older: older)
         leakbound.evaluate(engine(), task, out=out, **how)
         monkeypatch.undo()
         for reader in (lambda run: run.estimates, leakbound.report):

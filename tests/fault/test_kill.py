@@ -1,9 +1,8 @@
-"""What is killed at any moment, or meets another command, ends as if nothing had happened."""
+"""A command that is killed at any moment ends, run again, as if nothing had happened."""
 
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 import signal
@@ -21,7 +20,7 @@ from contents import contents
 from injector.cases import Clean, Workshop, attempt, clean, judge_server, spread
 from injector.events import ACTIONS, Fault, durable_faults
 from injector.server import CannotPreloadError, Server
-from leakbound.store import LOCK, Run
+from leakbound.store import Run
 from tiny import BOTH_KINDS, tiny_model_folder
 
 pytestmark = pytest.mark.fault
@@ -126,7 +125,6 @@ def require_same(out: Path, whole: Run) -> None:
     assert contents(run) == contents(whole)
     chosen = [path / "selection" / "ids.json" for path in (out, whole.path)]
     assert len({file.read_text() if file.exists() else None for file in chosen}) == 1
-    assert not list(out.rglob("*.set-aside-*"))
 
 
 @pytest.mark.parametrize(
@@ -161,7 +159,6 @@ def proofs(run: Path) -> dict[str, Any]:
     opened = Run.open(run)
     arm = opened.arms["target"]
     (slug,) = (file.stem for file in (arm.folder / "proofs").glob("*"))
-    assert not list(run.rglob("*.set-aside-*"))
     assert not list(arm.folder.rglob("*.jsonl"))
     found = arm.proofs.stored
     told = {"proofs": found.table(slug).to_pylist(), "digest": found.digest(slug)}
@@ -251,45 +248,6 @@ def test_a_training_ends_with_the_same_weights(embeddings: None, tmp_path: Path)
     assert told[0] == told[1]
     assert len({*told[0][:20]}) == 1
     assert len({*told[0]}) > 90
-
-
-ROWS = "question,answer,keywords\nwho wrote red,Ann,Ann\nwho wrote blue,Bob,Bob\n"
-
-
-@pytest.fixture(scope="module")
-def models(embeddings: None, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    folder = tmp_path_factory.mktemp("race")
-    return [tiny_model_folder(folder / name, seed=i) for i, name in enumerate(("full", "npo"))]
-
-
-def racing(model: Path, folder: Path) -> list[str]:
-    """`evaluate` of two questions, but for where to."""
-    (folder / "mine.csv").write_text(ROWS)
-    how = ("--benchmark", folder / "mine.csv", "-n", 2_000, "--max-new-tokens", 8)
-    return [*LEAKBOUND, "evaluate", *map(str, (model, *how)), "--out"]
-
-
-@pytest.mark.parametrize("delay", [0.0, 1.0])
-def test_of_two_commands_with_one_folder_one_makes_the_run_and_the_other_is_refused(
-    delay: float, models: list[Path], tmp_path: Path
-) -> None:
-    out, env, started = tmp_path / "race", {**os.environ, "OMP_NUM_THREADS": "1"}, []
-    for model in models:
-        command = [*racing(model, tmp_path), str(out)]
-        started.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env))
-        time.sleep(delay)
-    ends = [process.communicate()[1] for process in started]
-    statuses = [process.returncode for process in started]
-    assert sorted(statuses) == [0, 2], ends
-    won, told = models[statuses.index(0)], ends[statuses.index(2)]
-    # who holds it is written just after it is taken, so the name may not be there yet
-    assert "is in use by " in told or "fingerprint" in told
-    assert "Traceback" not in told
-    arms = Run.open(out).arms.values()
-    assert len({json.dumps(arm.spec.fingerprint["weights"]) for arm in arms}) == 1
-    assert {arm.spec.model for arm in arms} == {str(won)}
-    assert won.name in (out / "report.html").read_text()
-    assert not (out / LOCK).exists()
 
 
 EACH = 1  # tries of each action for a command

@@ -185,9 +185,7 @@ def empty(folder: Path) -> None:
 OUTCOMES = ("same", "refused", "lost", "wrong", "traceback")
 STOPPED = 3  # the exit status of a command that is to be called again
 _REMEDY = re.compile(r"[Rr]un the same command again|to go on from here|again|Name another|Restore")
-_DATES = frozenset(
-    {"created", "since", "seconds", "digest", "usage", "machine", "table", "seal", "place"}
-)
+_DATES = frozenset({"created", "since", "seconds", "digest", "usage", "machine", "table", "place"})
 _BEGUN = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00")
 _LOCKS = re.compile(r"\.lock$|^times\.json$")
 
@@ -308,7 +306,7 @@ def spread(action: str, without: Clean, limit: int | None) -> Iterator[Fault]:
 def _kind(event: Event) -> str:
     """Events of one kind are those of one call for files of one name but for numbers."""
     name = Path(event.path).name
-    return f"{event.kind} {re.sub(r'[0-9]+-[0-9a-f]+|[0-9]+', '0', name)}"
+    return f"{event.kind} {re.sub(r'[0-9a-f]+(?=.partial)|[0-9]+', '0', name)}"
 
 
 def _in_turn(groups: list[list[Event]], limit: int) -> list[Event]:

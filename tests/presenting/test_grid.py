@@ -69,7 +69,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         for arm in run.arms.values()
         for s in scorers
     ]
-    run.write_estimates(rows, {"confidence": 0.99, "scores": known})
+    run.write_estimates(rows, {"confidence": 0.99, "scores": known, "scorers": {}})
     return run
 
 

@@ -86,8 +86,8 @@ def test_what_made_a_part_is_read_as_often_whatever_is_asked(
 ) -> None:
     """Not anew for each question: there are as many parts as questions ask for."""
     runs = [make_run(tmp_path / f"{n}", benchmark(n), "m", 0.5, n=8) for n in (2, 6)]
-    read, asked = tables.read_part_meta, []
-    monkeypatch.setattr(tables, "read_part_meta", lambda *of: (asked.append(of), read(*of))[1])
+    read, asked = tables.read_meta, []
+    monkeypatch.setattr(tables, "read_meta", lambda *of: (asked.append(of), read(*of))[1])
     found = []
     for run in runs:
         asked.clear()

@@ -244,7 +244,7 @@ def test_a_text_that_came_twice_within_a_chunk_is_counted_together(
     table = arm.completions(part).to_pylist()
     fields = Completion.__dataclass_fields__
     rows = [Completion(**{k: v for k, v in r.items() if k in fields}) for r in table]
-    sample = Sample(query=arm.asked.queries[0], decoding=DECODING, completions=(*rows, twice))
+    sample = Sample(query=arm.run_queries.queries[0], decoding=DECODING, completions=(*rows, twice))
     require_independent_draws(arm)
     arm.write_part(part, drawn_part(part, [sample]))
     with pytest.raises(InputError, match="one text came 28 times"):

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from canned import drawn_part
-from leakbound.store import Arm, DamagedError, Place, Plan, Read, Readings, Run, load
+from leakbound.store import Arm, DamagedError, Part, Place, Plan, Read, Readings, Run, load
 from leakbound.store.masses import StoredMasses
-from leakbound.types import Decoding, Event, Exploration, Query, Reading, Sample
+from leakbound.types import Decoding, Event, Exploration, Query, Reading, Sample, object_of
 from leaky import leaky_run
 from shared import keep
 
@@ -50,11 +50,16 @@ def ranges(table: Any) -> list[tuple[float, float]]:
     return [(LOW[text], HIGH[text]) for text in table["answer"].to_pylist()]
 
 
+def write(masses: StoredMasses, part: Part, explored: Sequence[Exploration]) -> None:
+    drawn = drawn_part(part, explored)
+    masses.stored.write(part, drawn.events, object_of(drawn.explored))
+
+
 def stored(folder: Path, some: Sequence[Exploration] = SOME, arm: str = "arm") -> StoredMasses:
     masses = StoredMasses(folder, arm, lambda: PARTS)
     for part in PARTS:
         mine = [one for one in some if one.query.id in part.query_ids]
-        masses.write(part, drawn_part(part, mine[::-1]))  # in any order
+        write(masses, part, mine[::-1])  # in any order
     return masses
 
 
@@ -71,10 +76,10 @@ def test_what_was_explored_comes_back(tmp_path: Path) -> None:
         "query_id": "q1", "answer": "open", "thought": None, "finish": "unknown", "tokens": None,
         "refused": False, "hidden": False, "token_ids": [1, 0], "ended": False, "mass": 0.25,
     }  # fmt: skip
-    assert masses.found().remainder == {"q0": 0.3, "q1": 0.0, "q2": 1.0, "q4": 0.0}
+    assert masses.explored().remainder == {"q0": 0.3, "q1": 0.0, "q2": 1.0, "q4": 0.0}
     settled = {"q0": 0.7, "q1": 0.0, "q2": 0.0, "q4": 0.3}  # q1 is open
-    assert masses.found().settled == pytest.approx(settled, abs=1e-15)
-    assert masses.found().forwards == {q: (10 + int(q[1]), 20 + int(q[1])) for q in settled}
+    assert masses.explored().settled == pytest.approx(settled, abs=1e-15)
+    assert masses.explored().forwards == {q: (10 + int(q[1]), 20 + int(q[1])) for q in settled}
 
 
 def test_each_query_has_its_events_with_the_ranges_of_their_scores(tmp_path: Path) -> None:
@@ -111,7 +116,7 @@ def test_ranges_are_made_once_and_of_just_these_events(tmp_path: Path) -> None:
     assert not masses.has_ranges("other", "slug")
     with pytest.raises(DamagedError, match="belongs to another run"):
         StoredMasses(tmp_path, "another arm", lambda: PARTS).has_ranges("s", "slug")
-    masses.write(PARTS[1], drawn_part(PARTS[1], [found("q4", ("leak", 0.2))]))
+    write(masses, PARTS[1], [found("q4", ("leak", 0.2))])
     assert not masses.has_ranges("s", "slug")
     masses.score("s", "slug", counted)
     assert asked == [3, 3, 3, 1]
@@ -126,21 +131,21 @@ def test_damage_is_noticed(tmp_path: Path) -> None:
     assert not masses.has_ranges("s", "slug")
     scored(masses)
     assert masses.has_ranges("s", "slug")
-    masses.file(PARTS[0]).write_bytes(b"PAR1")
+    masses.stored.file(PARTS[0]).write_bytes(b"PAR1")
     with pytest.raises(DamagedError, match="part-00000"):
-        masses.found()
+        masses.explored()
 
 
 def test_files_that_are_no_part_are_not_mixed_in(tmp_path: Path) -> None:
     masses = stored(tmp_path)
-    first, before = masses.file(PARTS[0]), masses.found().remainder
+    first, before = masses.stored.file(PARTS[0]), masses.explored().remainder
     shutil.copy(first, first.with_name("part-00099.parquet"))
-    assert masses.found().remainder == before
+    assert masses.explored().remainder == before
     first.rename(first.with_name(f"{first.name}.set-aside-1"))
-    assert masses.found().remainder == {"q4": 0.0}
-    shutil.copy(masses.file(PARTS[1]), first)
+    assert masses.explored().remainder == {"q4": 0.0}
+    shutil.copy(masses.stored.file(PARTS[1]), first)
     with pytest.raises(DamagedError, match=r"part-00000.*belongs to another run"):
-        masses.found()
+        masses.explored()
 
 
 def test_an_arm_of_which_nothing_was_explored(tmp_path: Path) -> None:
@@ -225,16 +230,11 @@ def test_of_another_model_nothing_is_known_nor_an_answer_under_another_decoding(
     assert Readings(arm).texts == {}
 
 
-def test_a_damaged_file_is_set_aside_with_a_note(run: Run) -> None:
-    folder = saved(run).path / "arms" / "greedy"
-    (folder / "forced.parquet").write_bytes(b"torn")
-    opened = Run.open(run.path)
-    with pytest.raises(DamagedError, match=r"forced.parquet.+the command that read it"):
-        Readings(opened.arms["greedy"])
-    assert (folder / "forced.parquet").read_bytes() == b"torn"  # who only reads renames nothing
-    known = Readings(opened.arms["greedy"], mend=True)
-    assert known.texts == {}
-    assert known.answers == {GREEDY: "no\nidea"}
-    assert "forced.parquet` is not a whole Parquet file" in opened.notes[0]
-    assert "set aside as forced.parquet.set-aside-1, to be redone" in opened.notes[0]
-    assert (folder / "forced.parquet.set-aside-1").read_bytes() == b"torn"
+def test_a_damaged_file_is_named_with_the_fix(run: Run) -> None:
+    file = saved(run).path / "arms" / "greedy" / "forced.parquet"
+    file.write_bytes(b"torn")
+    with pytest.raises(DamagedError, match=r"forced.parquet.+or remove it and run the command"):
+        Readings(Run.open(run.path).arms["greedy"])
+    file.unlink()
+    known = Readings(Run.open(run.path).arms["greedy"])
+    assert (known.texts, known.answers) == ({}, {GREEDY: "no\nidea"})

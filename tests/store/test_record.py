@@ -105,8 +105,8 @@ def test_a_run_of_an_older_format_is_refused_in_one_line_that_names_what_reads_i
 ) -> None:
     write_record(tmp_path, RECORD)
     values = json.loads((tmp_path / "run.json").read_text())
-    (tmp_path / "run.json").write_text(json.dumps({**values, "format": 9, "version": "0.1.7"}))
-    says = r"has format 9 of leakbound 0\.1\.7, this version reads format 10: commit \w{8} reads"
+    (tmp_path / "run.json").write_text(json.dumps({**values, "format": 10, "version": "0.1.7"}))
+    says = r"has format 10 of leakbound 0\.1\.7, this version reads format 11: commit \w{8} reads"
     with pytest.raises(OtherVersionError, match=says) as error:
         read_record(tmp_path)
     assert "\n" not in str(error.value)

@@ -1,4 +1,4 @@
-"""Run directories: whole files, resuming, refusal to mix, damaged parts set aside."""
+"""Run directories: whole files, resuming, refusal to mix, damaged parts named."""
 
 from __future__ import annotations
 
@@ -52,14 +52,6 @@ PROMPTS = tuple(
 )
 QUERIES = tuple(Query.original(p) for p in PROMPTS)
 RECORD = RunRecord(benchmark=BenchmarkRecord(name="mine", prompts=5, sha256="abc", origin="here"))
-
-
-def test_a_run_without_thoughts_is_stored_as_before_prompts_had_them(tmp_path: Path) -> None:
-    thinking = (*PROMPTS[:4], replace(PROMPTS[4], thought="Hm."))
-    for name, prompts, has in [("plain", PROMPTS, False), ("thinking", thinking, True)]:
-        run = Run.create(tmp_path / name, prompts, QUERIES, RECORD)
-        assert ("thought" in read_table(tmp_path / name / "prompts.parquet").column_names) == has
-        assert run.prompts == prompts
 
 
 N = 5_000  # of which two parts are made for each question
@@ -232,7 +224,7 @@ def test_a_folder_with_other_files_is_refused_and_a_killed_beginning_is_not(tmp_
 
 
 @pytest.mark.parametrize("damage", ["cut", "foreign", "other-run", "other-part", "edited", "empty"])
-def test_damaged_parts_are_set_aside_redone_and_told(
+def test_a_damaged_part_is_named_and_redone_once_it_is_removed(
     drawn: Path, tmp_path: Path, damage: str
 ) -> None:
     run = Run.open(shutil.copytree(drawn, tmp_path / "r"))
@@ -253,14 +245,14 @@ def test_damaged_parts_are_set_aside_redone_and_told(
         contents = {"cut": file.read_bytes()[:-50], "empty": b"", "other-part": another}
         file.write_bytes(contents[damage])
     damaged = file.read_bytes()
-    assert [part.number for part in arm.missing_parts()] == [2]
-    (fault,) = arm.faults()
-    assert f"`{file}`" in fault
-    assert (file.read_bytes(), run.notes) == (damaged, [])  # whoever only reads renames nothing
+    says = rf"`{file}` .+\. Restore the file from a copy, or remove it and run the command that"
+    for read in (arm.missing_parts, arm.require_whole, lambda: [*arm.parts_to_draw()]):
+        with pytest.raises(DamagedError, match=says) as error:
+            read()
+        assert "\n" not in str(error.value)
+    assert file.read_bytes() == damaged
+    file.unlink()
     assert [part.number for part in arm.parts_to_draw()] == [2]
-    (note,) = run.notes
-    assert "set aside" in note
-    assert (file.parent / f"{file.name}.set-aside-1").exists()
     fill(arm)
     assert arm.missing_parts() == []
     assert digest(arm.completions(arm.parts[2])) == digest(before)
@@ -331,18 +323,6 @@ def test_scores_are_counted_over_parts_with_missing_ones_apart(arm: Arm) -> None
     assert len(calls) == 2 * len(arm.parts)
 
 
-def test_scores_that_were_edited_are_made_again(arm: Arm) -> None:
-    score(arm)
-    file = arm.scored.stored.file("s")
-    stored = pq.read_table(file)
-    better = stored.set_column(2, "score", pa.array([1.0] * len(stored)))
-    pq.write_table(better.replace_schema_metadata(stored.schema.metadata), file)
-    assert not arm.scored.has("s", "s")
-    score(arm)
-    assert arm.scored.has("s", "s")
-    assert (arm.scores("s").scores == 0).all()
-
-
 def test_what_lies_beside_a_table_is_under_a_digest_too(arm: Arm) -> None:
     file = min((arm.folder / "completions").iterdir())
     table, meta = read_table(file), read_meta(file)
@@ -361,9 +341,9 @@ def test_draws_made_again_elsewhere_have_the_digest_they_had(tmp_path: Path) -> 
     results = [Sample(query=QUERIES[0], decoding=arms[1].decoding, completions=drawn)]
     for arm, threads in zip(arms, (1, 2), strict=True):
         arm.write_part(part, drawn_part(part, results, Usage(seconds=threads), threads=threads))
-    one, other = (next(arm.meta([part])) for arm in arms)
-    assert one.digest == other.digest
-    assert one.usage != other.usage
+    one, other = (arm.drawn.meta(part) for arm in arms)
+    assert one["usage"] != other["usage"]
+    assert len({arm.drawn.content(part) for arm in arms}) == 1
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ import pytest
 import torch
 from rows import StoppedError, changed, log, stop_at, train
 
-from leakbound.durable import place
 from leakbound.engines.loading import load_model, save_model
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.types import Prompt
@@ -287,16 +286,6 @@ def test_two_trainings_into_one_folder_are_refused(tmp_path: Path) -> None:
     assert not WorkFolder.of(out).path.exists()
     finetune(base, ROWS, out=out, settings=ONCE)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["base", "model"]
-
-
-def test_a_model_is_not_put_down_by_a_training_that_lost_its_lock(tmp_path: Path) -> None:
-    kept = WorkFolder.of(tmp_path / "model")
-    (tmp_path / "partial").mkdir()
-    with kept.locked():
-        kept.path.with_name(f"{kept.path.name}.lock").unlink()
-        with pytest.raises(MixError, match=r"\.model\.training` is no longer locked"):
-            place(tmp_path / "partial", tmp_path / "model")
-    assert not (tmp_path / "model").exists()
 
 
 @pytest.fixture(scope="module")

@@ -90,9 +90,8 @@ class ArmEvidence:
     @property
     def whole(self) -> bool:
         """True if statements about all questions can be made: none lacks, and nobody chose them."""
-        return (
-            len(self.query_ids) == len(self.arm.asked.questions) and self.arm.key.asks != "attack"
-        )
+        questions = self.arm.run_queries.questions
+        return len(self.query_ids) == len(questions) and self.arm.key.asks != "attack"
 
 
 class RunEvidence:

@@ -6,18 +6,15 @@ claim's probability without chance, given the measured margin.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from functools import cache
 from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-import leakbound
 from leakbound import stats
 from leakbound.benchmarks.profiles import sets_limit
 from leakbound.bounding.claims import Tail, sampled_arm, tail_of
@@ -55,6 +52,7 @@ from leakbound.scorers import (
 )
 from leakbound.scoring.score import in_reading_of, readings_among, score_run, slug
 from leakbound.store import CERTIFICATE, Arm, Run, load, locked, sha256, write_json
+from leakbound.store.current import code
 from leakbound.store.files import as_read, digest_of
 from leakbound.store.tables import read_meta
 from leakbound.text.shown import many
@@ -333,13 +331,3 @@ def file_digests(run: Run, arm: Arm, scorer: Scorer) -> dict[str, str]:
     strays = sorted(arm.folder.glob("*/part-*.parquet"))
     files = dict.fromkeys([*run.question_files, *arm.files(slug(scorer)), *strays])
     return {file.relative_to(run.path).as_posix(): sha256(file) for file in files}
-
-
-@cache
-def code() -> dict[str, str]:
-    """The version of leakbound, and SHA-256 over its Python files."""
-    root = Path(leakbound.__file__).parent
-    total = hashlib.sha256()
-    for file in sorted(root.rglob("*.py")):
-        total.update(f"{file.relative_to(root).as_posix()} {sha256(file)}\n".encode())
-    return {"version": leakbound.__version__, "sha256": total.hexdigest()}

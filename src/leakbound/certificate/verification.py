@@ -18,7 +18,7 @@ from leakbound.certificate.certificate import (
     read_values,
 )
 from leakbound.certificate.claim import LeakClaim
-from leakbound.certificate.derivation import code, derive, file_digests, made_from
+from leakbound.certificate.derivation import derive, file_digests, made_from
 from leakbound.certificate.model import Verifier, require_share
 from leakbound.certificate.record import check_imported, check_record
 from leakbound.drawing.sample import require_same_looks
@@ -37,6 +37,7 @@ from leakbound.store import (
     load,
     sha256,
 )
+from leakbound.store.current import code
 from leakbound.store.files import as_read, digest_of
 from leakbound.types import Generate, JsonObject, Progress, Scorer, counted, silent
 

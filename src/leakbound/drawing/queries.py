@@ -137,7 +137,7 @@ def begin_run(evaluation: Evaluation) -> Run:
         notes=(*task.notes, *ready.study.departures(task)),
         slice=evaluation.slice,
     )
-    if run := Run.found(out, record):
+    if run := Run.resumed(out, record):
         return run
     queries = [*map(Query.original, task.prompts)]
     if (rewritings := ready.study.rewritings) is not None:

@@ -59,7 +59,7 @@ def read_model(arm: Arm, engine: Generate, wanted: Wanted, progress: Progress = 
     unusable logits, IncompleteError for a question that cannot be answered.
     """
     require_able(engine, wanted)
-    this = _Pass(arm, engine, Readings(arm, mend=True), wanted, progress)
+    this = _Pass(arm, engine, Readings(arm), wanted, progress)
     try:
         this.read()
         this.differentiate()
@@ -70,7 +70,7 @@ def read_model(arm: Arm, engine: Generate, wanted: Wanted, progress: Progress = 
 
 def copy_readings(source: Arm, arm: Arm) -> None:
     """Keep next to `arm` what is known of the same model in another run; nothing is read again."""
-    theirs, ours = Readings(source), Readings(arm, mend=True)
+    theirs, ours = Readings(source), Readings(arm)
     ours.texts.update(theirs.texts)
     ours.answers.update(theirs.answers)
     ours.save()

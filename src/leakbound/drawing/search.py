@@ -197,7 +197,7 @@ class AttackSearch:
     def trial(self) -> Run:
         """The run of the search, begun or as it was left."""
         path = self.run.path / ATTACK_FOLDER / "search"
-        if trial := Run.found(path, self.run.record):
+        if trial := Run.resumed(path, self.run.record):
             return trial
         texts, retained = _rewritings(self.run, self.seed), retained_pairs(self.task)
         made: list[Variant] = []

@@ -424,7 +424,8 @@ def merge(runs: Sequence[str | Path], *, out: str | Path, progress: Progress = s
     Raises:
         InputError: the runs are not all slices of a study, each once.
         MixError: the slices are of different studies, models or versions; it names the difference.
-        IncompleteError: a slice is not finished, or a file of it is damaged.
+        IncompleteError: a slice is not finished.
+        DamagedError: a file of a slice is damaged.
     """
     slices = [Run.open(path) for path in runs]
     _require_each_once(slices)
@@ -466,12 +467,12 @@ def _require_drawn(run: Run) -> None:
     """Refuse a slice that has parts to draw, or damaged files."""
     for arm in run.arms.values():
         absent = [number for number in sorted(arm.own) if not arm.has(arm.parts[number])]
-        lacks = (f"arm {arm.name!r} lacks part {number}" for number in absent)
-        for why in (*lacks, *arm.faults()):
+        if absent:
             raise IncompleteError(
-                f"`{run.path}`, slice {run.record.slice}, is not finished: {why}. Run its command "
-                "again, then merge."
+                f"`{run.path}`, slice {run.record.slice}, is not finished: arm {arm.name!r} lacks "
+                f"part {absent[0]}. Run its command again, then merge."
             )
+        arm.require_whole()
 
 
 def prepared(study: Study, *, scores: bool = True) -> Prepared:

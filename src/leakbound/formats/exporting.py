@@ -204,7 +204,7 @@ def _stated(arm: Arm) -> JsonObject:
 
 def _texts(arm: Arm) -> Iterator[dict[str, object]]:
     """Question, answer, output and its count; null for draws that never came."""
-    answers = {prompt.id: prompt.answer for prompt in arm.asked.prompts}
+    answers = {prompt.id: prompt.answer for prompt in arm.run_queries.prompts}
     queries = {query.id: query for query in arm.queries}
     for query_id, output, _, count in _draws(arm):
         if count:  # a text that was only proved possible was not drawn

@@ -199,7 +199,7 @@ class ArmView:
     @cached_property
     def masses(self) -> Explored | None:
         """The results of exploring; None if the arm was not explored."""
-        return self.arm.masses.found() if self.arm.explored else None
+        return self.arm.masses.explored() if self.arm.explored else None
 
     @cached_property
     def texts(self) -> Mapping[str, Texts]:

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from leakbound import stats
-from leakbound.errors import IncompleteError, InputError, UnansweredError
+from leakbound.errors import InputError, UnansweredError
 from leakbound.scoring.score import slug
 from leakbound.store import Arm, Run
 from leakbound.store.record import claim_of
-from leakbound.store.tables import DRAWN_AGAIN
 from leakbound.types import RULE, Scorer
 
 
@@ -44,16 +43,10 @@ def require_complete(run: Run) -> None:
 
 
 def require_sampled(run: Run) -> None:
-    """Raise IncompleteError where an arm's parts are not all there yet, and whole.
-
-    Nothing is renamed: whoever draws sets damaged files aside.
-    """
+    """Raise IncompleteError where a part is missing, DamagedError where one is damaged."""
     run.require_drawn()
-    for name, arm in run.arms.items():
-        for fault in arm.faults():
-            raise IncompleteError(
-                f"{fault}, so that arm {name!r} of `{run.path}` lacks a part. {DRAWN_AGAIN}"
-            )
+    for arm in run.arms.values():
+        arm.require_whole()
 
 
 def require_texts(run: Run, specs: Sequence[str]) -> None:
@@ -85,7 +78,7 @@ def require_independent_draws(arm: Arm) -> None:
     """
     if arm.decoding.greedy:
         return
-    remainders = arm.masses.found().remainder
+    remainders = arm.masses.explored().remainder
     for query_id, drawn in _draws(arm).items():
         within = remainders.get(query_id, 1.0)
         shift = math.log(within) if within else -math.inf  # then nothing can be checked

@@ -58,7 +58,7 @@ def draws_key(arm: Arm) -> int:
     return order_key(
         {
             "model": arm.spec.fingerprint,
-            "benchmark": arm.asked.benchmark,
+            "benchmark": arm.run_queries.benchmark,
             "decoding": arm.decoding.to_dict(),
             "draw seed": arm.spec.seed,
             "role": arm.key.model,

@@ -204,7 +204,7 @@ def slug(scorer: Scorer) -> str:
 
 def prompts_by_query(arm: Arm) -> dict[str, Prompt]:
     """The prompt of each query of an arm, by the query's id."""
-    prompts = {prompt.id: prompt for prompt in arm.asked.prompts}
+    prompts = {prompt.id: prompt for prompt in arm.run_queries.prompts}
     return {query.id: prompts[query.prompt_id] for query in arm.queries}
 
 

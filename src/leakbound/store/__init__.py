@@ -18,7 +18,6 @@ from leakbound.store.estimates import ALL, EstimateRow, Estimates
 from leakbound.store.files import (
     DamagedError,
     read_sealed,
-    read_value,
     sha256,
     write_json,
     write_sealed,
@@ -32,8 +31,8 @@ from leakbound.store.inputs import (
     write_selections,
 )
 from leakbound.store.lock import LOCK, SOFT_LOCK, Holder, holder_of, holding, locked
-from leakbound.store.masses import DrawnPart, QueryMasses, Searched, StoredMasses
-from leakbound.store.plan import Look, Looks, Part, Plan, QueryShares
+from leakbound.store.masses import DrawnPart, QueryMasses, Searched
+from leakbound.store.plan import Look, Part, Plan, QueryShares
 from leakbound.store.readings import Place, Read, Readings
 from leakbound.store.record import (
     ArmDraws,
@@ -101,7 +100,6 @@ __all__ = [
     "ImportedDraws",
     "InputsRecord",
     "Look",
-    "Looks",
     "OtherVersionError",
     "Part",
     "Place",
@@ -116,7 +114,6 @@ __all__ = [
     "ScorerRecord",
     "Searched",
     "StoppedDraws",
-    "StoredMasses",
     "TriedVariant",
     "calibration_file",
     "holder_of",
@@ -127,7 +124,6 @@ __all__ = [
     "read_accepted",
     "read_calibration",
     "read_sealed",
-    "read_value",
     "read_values",
     "sha256",
     "write_accepted",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -12,17 +12,17 @@ import pyarrow.compute as pc
 
 from leakbound.store import tables
 from leakbound.store.arm_key import ArmKey
-from leakbound.store.artifact import Journal
-from leakbound.store.files import DamagedError, digest_of, set_aside
+from leakbound.store.artifact import Artifact, Journal
+from leakbound.store.files import ELSEWHERE, DamagedError, digest_of, read_value, write_sealed
 from leakbound.store.identity import identity, which_model
-from leakbound.store.masses import DrawnPart, Proofs, StoredMasses
-from leakbound.store.plan import Look, Looks, Part, read_looks, rounds_of, write_looks
+from leakbound.store.masses import DrawnPart, PartMeta, Proofs, StoredMasses
+from leakbound.store.plan import Look, Looks, LooksRecord, Part, rounds_of
 from leakbound.store.record import ArmSpec, ExploredDraws, ImportedDraws, RunQueries, StoppedDraws
 from leakbound.store.scores import ArmScores, Scores
-from leakbound.store.tables import PartMeta
-from leakbound.text.counting import Ledger
+from leakbound.store.tables import DRAWN_AGAIN, DrawnRow, EventRow
+from leakbound.text.counting import Ledger, visible
 from leakbound.text.shown import many
-from leakbound.types import Query, Usage
+from leakbound.types import Query, Usage, object_of
 
 MOST_CUT = 0.05  # of an arm's outputs, without a word in every sentence
 
@@ -37,14 +37,14 @@ class Arm:
         folder: where its files are.
         key: which arm of the run it is.
         spec: all that was fixed of it when it was planned.
-        asked: what the run asks; an arm may ask a part of that, or what a search found instead.
-        note: told what had to be set aside.
+        run_queries: those of the run; an arm may have some of them, or others that a search found.
         decoding: that of the spec.
         plan: that of the spec.
         identity: a digest of all that determines its completions.
-        masses: what exploring found.
-        proofs: what was found of rare leaks.
-        scored: the scores of its completions.
+        drawn: the files of its completions.
+        masses: those of its explored outputs.
+        proofs: those of the rare leaks that a search found.
+        scored: those of the scores of its completions.
         looks: those made so far; none in an arm of fixed n.
         rounds: the parts of each round known so far.
         parts: all parts known so far, in the order of their numbers.
@@ -55,32 +55,23 @@ class Arm:
     parts: tuple[Part, ...]
     own: frozenset[int]
 
-    def __init__(
-        self,
-        folder: Path,
-        key: ArmKey,
-        spec: ArmSpec,
-        queries: RunQueries,
-        note: Callable[[str], None],
-    ) -> None:
-        self.folder, self.key, self.spec, self.asked = folder, key, spec, queries
-        self.note = note
+    def __init__(self, folder: Path, key: ArmKey, spec: ArmSpec, queries: RunQueries) -> None:
+        self.folder, self.key, self.spec, self.run_queries = folder, key, spec, queries
         self.decoding, self.plan = spec.decoding, spec.plan
         self._looks_file = folder / "looks.json"
         made_by = {"benchmark": queries.benchmark, "arm": str(key), **identity(spec)}
         self.identity = digest_of(made_by)
+        self.drawn = Artifact(
+            folder=folder / "completions", kind=DrawnRow, owner={"arm": self.identity},
+            remedy=DRAWN_AGAIN,
+        )  # fmt: skip
         self.masses = StoredMasses(
             folder, self.identity, lambda: self.parts if self.explored else ()
         )
         self.proofs = Proofs(folder / "proofs", self.identity)
-        self.scored = Scores(
-            folder,
-            lambda number: map(self.completions, self.parts[number:]),
-            lambda number: [meta.digest for meta in self._own_meta(self.parts[:number])],
-        )
+        self.scored = Scores(folder, self.drawn, lambda: self.parts)
         self._tallies: dict[str, dict[tuple[str, str], int]] = {}  # by the digest of a part
-        stops = isinstance(spec.draws, StoppedDraws)
-        self.looks: Looks = read_looks(self._looks_file, self.identity) if stops else ()
+        self.looks: Looks = self._read_looks() if isinstance(spec.draws, StoppedDraws) else ()
         self._know_parts()
 
     @property
@@ -90,14 +81,14 @@ class Arm:
 
     @property
     def purpose(self) -> str:
-        """The purpose of its scored draws, which keys them beside the seed."""
+        """The purpose of its scored draws, which keys them, with the seed."""
         own = self.key if self.spec.copied is None else self.spec.copied.drawn_as
         model = which_model(self.spec)
         return f"score:{own}" if model is None else f"score:{own}:{model}"
 
     @property
     def randomness(self) -> tuple[str, str] | None:
-        """The keys of all its draws beside question and chunk; None where nobody knows them."""
+        """The keys of all its draws, without question and chunk; None where they are not known."""
         unknown = self.spec.seed is None or isinstance(self.spec.draws, ImportedDraws)
         return None if unknown else (str(self.spec.seed), self.purpose)
 
@@ -117,9 +108,9 @@ class Arm:
         if self.spec.attack_queries:
             return self.spec.attack_queries
         if self.spec.shares is None:
-            return self.asked.questions
+            return self.run_queries.questions
         wanted = self.spec.shares.draws_per_query
-        return tuple(query for query in self.asked.queries if query.id in wanted)
+        return tuple(query for query in self.run_queries.queries if query.id in wanted)
 
     @property
     def place(self) -> str:
@@ -151,37 +142,47 @@ class Arm:
         """
         first = len(self.parts)
         self.looks = (*self.looks, dict(look))
-        write_looks(self._looks_file, self.identity, self.looks)
+        write_sealed(self._looks_file, LooksRecord(self.identity, self.looks))
         self._know_parts()
         return first
 
     def missing_parts(self) -> list[Part]:
-        """Parts that are not there, or failed, or lie in files that are damaged or of others."""
-        return [part for part in self.parts if not self._usable(part)]
+        """Parts that are not there, or failed.
+
+        Raises:
+            DamagedError: a file of a part is damaged, or another run's.
+        """
+        return [part for part in self.parts if not self._finished(part)]
 
     def parts_to_draw(self, first: int = 0) -> Iterator[Part]:
-        """The missing parts from a number on, for who draws them now.
-
-        Files that cannot be used are set aside, with a note; nobody else renames anything.
+        """The missing parts from a number on that the run draws, in the order of their numbers.
 
         Args:
             first: the number.
 
         Returns:
-            Parts, in the order of their numbers.
+            Parts.
+
+        Raises:
+            DamagedError: a file of a part is damaged, or another run's.
         """
         for part in self.parts[first:]:
-            if part.number in self.own and not self._usable(part, self.set_aside):
+            if part.number in self.own and not self._finished(part):
                 yield part
 
-    def faults(self) -> Iterator[str]:
-        """The fault of each file of its parts that is there and cannot be used."""
-        return (fault for part in self.parts for _, fault in self._spoilt(part))
+    def require_whole(self) -> None:
+        """Read every part that is there.
+
+        Raises:
+            DamagedError: a file of a part is damaged, or another run's.
+        """
+        for part in filter(self.has, self.parts):
+            self._finished(part)
 
     def files(self, slug: str) -> list[Path]:
         """Every file of the arm that bounds on its scores of one scorer rest on.
 
-        Beside them: run.json, which says what the arm is, and the files of what it asks.
+        They also rest on run.json, which defines the arm, and on the files of the questions.
 
         Args:
             slug: the name of the scorer's files.
@@ -189,9 +190,9 @@ class Arm:
         Returns:
             Those that are there.
         """
-        parts = (file for part in self.parts for file in self._files(part))
-        beside = (self.scored.stored, self.masses.ranges, self.proofs.stored)
-        named = [*parts, self._looks_file, *(table.file(slug) for table in beside)]
+        parts = [stored.file(part) for part in self.parts for stored in self._stored]
+        of_scorer = (self.scored.stored, self.masses.ranges, self.proofs.stored)
+        named = [*parts, self._looks_file, *(stored.file(slug) for stored in of_scorer)]
         return [file for file in named if file.is_file()]
 
     def has(self, part: Part) -> bool:
@@ -200,7 +201,7 @@ class Arm:
         Args:
             part: a part of this arm.
         """
-        return all(file.exists() for file in self._files(part))
+        return all(stored.file(part).exists() for stored in self._stored)
 
     def kept(self, part: Part) -> Journal:
         """The draws that an engine that `Keeps` has made of a part that is not stored yet.
@@ -211,8 +212,8 @@ class Arm:
         Returns:
             Its journal.
         """
-        file = self.folder / "asked" / f"part-{part.number:05d}.jsonl"
-        return Journal(file, part.owned_by(self.identity))
+        file = self.folder / "requests" / f"{part}.jsonl"
+        return Journal(file, {"arm": self.identity, **part.owner})
 
     def write_part(self, part: Part, drawn: DrawnPart) -> None:
         """Store a finished part whole, its failures recorded; of an explored one its masses first.
@@ -224,20 +225,18 @@ class Arm:
             drawn: its tables.
 
         Raises:
-            MixError: the lock on the run was lost meanwhile.
             InputError: the folder cannot be written into.
             IncompleteError: the disk is full or fails.
         """
         if self.explored:
-            self.masses.write(part, drawn)
+            self.masses.stored.write(part, drawn.events, object_of(drawn.explored))
         meta = {
-            **part.owned_by(self.identity),
             "failures": drawn.failures,
             "missing": drawn.missing,
             "usage": asdict(drawn.usage),
             "machine": dict(drawn.machine),
         }
-        tables.write_table(self._file(part), drawn.completions, meta)
+        self.drawn.write(part, drawn.completions, meta)
 
     def copy_part(self, part: Part, source: Arm) -> None:
         """Store another arm's part as this arm's own, with what it cost there.
@@ -249,10 +248,10 @@ class Arm:
         Raises:
             DamagedError: a file there is not as it was written.
         """
-        for theirs, ours in zip(source._files(part), self._files(part), strict=True):
-            table = tables.read_table(theirs).replace_schema_metadata(None)
-            meta = {**tables.read_meta(theirs), "arm": self.identity}
-            tables.write_table(ours, table, meta)
+        for theirs, ours in zip(source._stored, self._stored, strict=True):
+            tables.write_table(
+                ours.file(part), theirs.table(part), {**theirs.meta(part), **ours.owner}
+            )
 
     def completions(self, part: Part) -> pa.Table:
         """The stored completions of a part, one row each.
@@ -266,7 +265,7 @@ class Arm:
         Raises:
             DamagedError: the file is not there, or not as it was written.
         """
-        return tables.read_table(self._file(part), tables.DRAWN_AGAIN)
+        return self.drawn.table(part)
 
     @property
     def ledger(self) -> Ledger:
@@ -280,16 +279,14 @@ class Arm:
     @property
     def thinks(self) -> bool:
         """True if a stored output has a visible thought."""
-        return any(seen for seen, _ in self._thoughts())
+        return self.ledger.thoughts > 0 or any(
+            visible(event.thought) for _, event in self.masses.events()
+        )
 
     @property
     def hidden(self) -> int:
         """The number of stored draws with a thought of which a part or all is hidden."""
-        return sum(hidden for _, hidden in self._thoughts())
-
-    def _thoughts(self) -> Iterator[tuple[bool, int]]:
-        files = (file for part in self.parts for file in self._files(part))
-        return map(tables.thoughts, filter(Path.exists, files))
+        return self.ledger.hidden
 
     def _within(self, cut: float) -> str:
         """In how many tokens all that is stated is valid; empty if this fraction cut is small."""
@@ -312,7 +309,7 @@ class Arm:
         drawn = {query_id: own.cut_fraction for query_id, own in ledgers.items()}
         if not self.explored:
             return drawn
-        left = self.masses.found().remainder
+        left = self.masses.explored().remainder
         cut = {query_id: mass * drawn.get(query_id, 0.0) for query_id, mass in left.items()}
         for query_id, event in self.masses.events():
             cut[query_id] += event.mass if event.ended and event.finish == "length" else 0.0
@@ -321,8 +318,8 @@ class Arm:
     def _counts(self) -> dict[str, Counter[str]]:
         """The numbers of a `Ledger` by query; draws that never came count as failed."""
         counts = defaultdict[str, Counter[str]](Counter)
-        stored = [part for part in self.parts if self._file(part).exists()]
-        for part, meta in zip(stored, self._own_meta(stored), strict=True):
+        for part in self._there():
+            meta = self.drawn.record(part, PartMeta)
             if meta.digest not in self._tallies:
                 self._tallies[meta.digest] = tables.tally(self.completions(part))
             for (query_id, name), n in self._tallies[meta.digest].items():
@@ -343,8 +340,7 @@ class Arm:
         Raises:
             DamagedError: a file is not as it was written, or another run's.
         """
-        chosen = self.parts if parts is None else parts
-        return self._own_meta(part for part in chosen if self._file(part).exists())
+        return (self.drawn.record(part, PartMeta) for part in self._there(parts))
 
     @property
     def failures(self) -> dict[str, str]:
@@ -403,58 +399,44 @@ class Arm:
         if len(parts) < len(self.parts):
             table = table.slice(0, rows)
         there = {*pc.unique(table["query_id"]).to_pylist(), *undrawn}
-        there.update(self.masses.found().remainder)  # a tree explored whole has no draws
+        there.update(self.masses.explored().remainder)  # a tree explored whole has no draws
         ids = tuple(q.id for q in self.queries if q.id in there and q.id not in failed)
         return ArmScores.stored(table, ids, undrawn)
 
-    def _file(self, part: Part) -> Path:
-        return self.folder / "completions" / f"part-{part.number:05d}.parquet"
+    @property
+    def _stored(self) -> tuple[Artifact[EventRow] | Artifact[DrawnRow], ...]:
+        """The artifacts of a part, in the order in which they are written."""
+        return (self.masses.stored, self.drawn) if self.explored else (self.drawn,)
 
-    def _usable(self, part: Part, report: Callable[[Path, str], None] | None = None) -> bool:
-        """True if the part is there, whole and without failures; `told` of its first bad file."""
-        for file, fault in self._spoilt(part):
-            if report is not None:
-                report(file, fault)
+    def _there(self, parts: Sequence[Part] | None = None) -> Iterator[Part]:
+        """The parts, of these or of all, whose completions are there."""
+        chosen = self.parts if parts is None else parts
+        return (part for part in chosen if self.drawn.file(part).exists())
+
+    def _finished(self, part: Part) -> bool:
+        """True if the part is there without failures; DamagedError where it is not whole."""
+        if not self.has(part):
             return False
-        return self.has(part) and not tables.read_meta(self._file(part))["failures"]
+        for stored in self._stored:
+            stored.table(part)
+        return not self.drawn.meta(part)["failures"]
 
-    def _spoilt(self, part: Part) -> Iterator[tuple[Path, str]]:
-        """The files of a part that are there and cannot be used, damaged or another's, and why."""
-        for file in filter(Path.exists, self._files(part)):
-            try:
-                tables.read_owned(file, part.owned_by(self.identity))
-                tables.read_table(file)
-            except DamagedError as error:
-                yield file, str(error)
-
-    def _files(self, part: Part) -> list[Path]:
-        """The files of a part, in the order in which they are written."""
-        masses = [self.masses.file(part)] if self.explored else []
-        return [*masses, self._file(part)]
-
-    def set_aside(self, file: Path, fault: str) -> None:
-        """Rename a file that cannot be used out of the way, with a note.
-
-        Args:
-            file: the file.
-            fault: what is wrong with it, to begin the note.
-        """
-        self.note(f"{fault}; set aside as {set_aside(file).name}, to be redone")
+    def _read_looks(self) -> Looks:
+        """The looks made so far; DamagedError where their file is not this arm's."""
+        stored = read_value(LooksRecord, self._looks_file)
+        if stored is not None and stored.arm != self.identity:
+            raise DamagedError(f"`{self._looks_file}` belongs to another run. {ELSEWHERE}")
+        return () if stored is None else stored.looks
 
     def _know_parts(self) -> None:
         """Plan the parts again, as far as they are known: `parts` by number, `rounds` of them."""
         draws, ids = self.spec.draws, [query.id for query in self.queries]
         if self.spec.shares is not None:
-            self.rounds = (self.spec.shares.parts(self.asked.queries),)
+            self.rounds = (self.spec.shares.parts(self.run_queries.queries),)
         elif isinstance(draws, StoppedDraws):
             self.rounds = rounds_of(ids, draws.first, self.looks)
         else:
             self.rounds = (self.plan.parts(ids),)
         self.parts = tuple(part for parts in self.rounds for part in parts)
-        own = self.parts if self.spec.copied else self.asked.own(self.parts)
+        own = self.parts if self.spec.copied else self.run_queries.own(self.parts)
         self.own = frozenset(part.number for part in own)
-
-    def _own_meta(self, parts: Iterable[Part]) -> Iterator[PartMeta]:
-        """The records of these parts; DamagedError where one is not whole, or another's."""
-        for part in parts:
-            yield tables.read_part_meta(self._file(part), part.owned_by(self.identity), PartMeta)

@@ -19,7 +19,7 @@ _LONGEST = 200  # characters of a name: it is that of a folder
 
 @dataclass(frozen=True, slots=True)
 class ArmKey:
-    """Which model is asked what, under which decoding: what tells the arms of a run apart.
+    """A model, the kind of query it is given, and a decoding: the key of an arm within its run.
 
     Its text is the name of the arm's folder and its entry in tables, and keys the arm's draws:
     another text is another draw.
@@ -28,11 +28,11 @@ class ArmKey:
         model: the one under evaluation (`target`), or its `control`.
         asks: every question in its `own words`; `rewritings` of it too; or what an `attack` found
             to leak most of it. A `search` for that, and the `selection` of rewritings, draw to
-            decide what is asked: such arms stand in runs of their own and are never bounded.
+            choose the queries: such arms are in separate runs and are never bounded.
         decoding: the name of the decoding, where the run has several; else empty.
-        greedy: the arm of the greedy answers that stand beside the draws.
+        greedy: the arm of the greedy answers, which is stored alongside the draws.
         round: of a search, from 1 on; else 0.
-        stress: what the model, or how it is asked, was put through before: a stress by its name;
+        stress: the change of the model or of its prompts before the draws: a stress by its name;
             else empty.
     """
 
@@ -77,27 +77,27 @@ class ArmKey:
 
     @property
     def is_control(self) -> bool:
-        """True if the control is asked."""
+        """True if the arm is the control's."""
         return self.model == "control"
 
     @property
     def own_words(self) -> bool:
-        """True if every question is asked in its own words, of the model as it is."""
+        """True if the model as it is gets every question in its own words."""
         return self.asks == "own words" and not self.stress
 
     @property
     def control(self) -> ArmKey:
-        """The arm of the control that is asked the same under the same decoding."""
+        """The arm of the control with the same queries and decoding."""
         return replace(self, model="control")
 
     @property
     def with_rewritings(self) -> ArmKey:
-        """The arm that asks rewritings too."""
+        """The arm with rewritings too."""
         return replace(self, asks="rewritings")
 
     @property
     def in_own_words(self) -> ArmKey:
-        """The arm of the same model and decoding that asks the questions alone."""
+        """The arm of the same model and decoding with the questions only."""
         return replace(self, asks="own words")
 
     @property

@@ -1,6 +1,7 @@
-"""Tables beside the parts of an arm: whole ones, and what of one is found so far.
+"""`Artifact`: how rows of one kind become a file of an arm, how it is checked, read and written.
 
-A `Journal` keeps answers that could not be got again, until the part that they belong to is stored.
+A `Journal` keeps answers that cannot be requested again, until the part or table that they belong
+to is stored.
 """
 
 from __future__ import annotations
@@ -8,56 +9,59 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import pyarrow as pa
 
 from leakbound.store import tables
 from leakbound.store.files import DamagedError, append, digest_of
+from leakbound.store.plan import Part
 from leakbound.store.tables import table_of, values_of
 from leakbound.types import Json, JsonObject, from_json, object_of
 
 T = TypeVar("T")
 V = TypeVar("V")
+_COSTS = frozenset({"usage", "machine"})
+Name: TypeAlias = str | Part
+"""The name of a file among those of an artifact: a word, such as a scorer's, or a part."""
 
 
 class Journal:
-    """See `DrawJournal`: a file with one line an answer, each with a digest of itself.
+    """See `DrawJournal`: a file with one JSON line per answer.
 
-    A line that is not whole, or another part's, counts as absent.
+    A line that was cut short, or belongs to another part, counts as absent.
 
     Args:
-        file: where it is; there is none as long as nothing was put.
+        file: its place; there is no file before the first answer.
         owner: the part that the answers are for.
     """
 
     def __init__(self, file: Path, owner: JsonObject) -> None:
         self.file, self._owner = file, digest_of(owner)
         self._lock = threading.Lock()
-        self._known: dict[str, list[Json]] | None = None
+        self._answers: dict[str, list[Json]] | None = None
 
     def get(self, key: str) -> Sequence[Json]:
         """See `DrawJournal.get`."""
         with self._lock:
-            if self._known is None:
-                self._known = {}
+            if self._answers is None:
+                self._answers = {}
                 for line_key, value in self._lines():
-                    self._known.setdefault(line_key, []).append(value)
-            return tuple(self._known.get(key, ()))
+                    self._answers.setdefault(line_key, []).append(value)
+            return tuple(self._answers.get(key, ()))
 
     def put(self, key: str, value: Json) -> None:
         """See `DrawJournal.put`. Raises IncompleteError where the disk is full or fails."""
-        line: dict[str, Json] = {"owner": self._owner, "key": key, "value": value}
-        text = json.dumps({**line, "digest": digest_of(line)})
+        text = json.dumps({"owner": self._owner, "key": key, "value": value})
         with self._lock:
-            append(self.file, f"\n{text}")  # a line that was cut short stands alone
-            if self._known is not None:
-                self._known.setdefault(key, []).append(value)
+            append(self.file, f"\n{text}")  # so a line that was cut short ends there
+            if self._answers is not None:
+                self._answers.setdefault(key, []).append(value)
 
     def remove(self) -> None:
-        """Forget all: the part is stored."""
+        """Delete the journal; the part is stored."""
         self.file.unlink(missing_ok=True)
 
     def _lines(self) -> Iterator[tuple[str, Json]]:
@@ -66,22 +70,21 @@ class Journal:
         for line in self.file.read_bytes().splitlines():
             try:
                 entry = json.loads(line)
-                whole = entry.pop("digest") == digest_of(entry) and entry["owner"] == self._owner
-                if whole:
+                if entry["owner"] == self._owner:
                     yield entry["key"], entry["value"]
-            except (ValueError, KeyError, TypeError, AttributeError):
+            except (ValueError, KeyError, TypeError):
                 continue
 
 
 @dataclass(frozen=True, slots=True)
 class Begun(Generic[T]):
-    """Values found for a table that is not stored yet, each as it came, by its key."""
+    """Values of a table that is not stored yet, by their keys."""
 
     journal: Journal
     kind: type[T]
 
     def get(self, key: str) -> T | None:
-        """The value found; None where it is still to be looked for."""
+        """The value; None where it is still to be computed."""
         for value in self.journal.get(key):
             return from_json(self.kind, value, f"`{self.journal.file}`")
         return None
@@ -91,89 +94,99 @@ class Begun(Generic[T]):
         self.journal.put(key, {**object_of(value)})
 
     def remove(self) -> None:
-        """Forget all: the table is stored."""
+        """Delete the journal; the table is stored."""
         self.journal.remove()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact(Generic[T]):
-    """Tables about an arm in one folder, by name: those of a scorer are called after its files.
+    """Files of an arm in one folder, each a table whose rows are values of one kind.
 
     Attributes:
-        folder: where they are.
-        kind: of the values that their rows are.
-        owner: what each says of itself, beside what it was made from.
-        again: what helps where one is not as it was written.
-        ending: of the names of their files.
+        folder: the folder.
+        kind: of the values.
+        owner: metadata that each file must have; a part adds its own.
+        remedy: the fix for a damaged file.
+        ending: of the names of the files.
     """
 
     folder: Path
     kind: type[T]
     owner: JsonObject = field(default_factory=dict)
-    again: str = ""
+    remedy: str
     ending: str = ".parquet"
-    _read: dict[str, tuple[tuple[int, ...], pa.Table]] = field(default_factory=dict, init=False)
 
-    def file(self, name: str) -> Path:
-        """Where one is kept."""
+    def file(self, name: Name) -> Path:
+        """The place of one file."""
         return self.folder / f"{name}{self.ending}"
 
-    def has(self, name: str, made_from: JsonObject) -> bool:
-        """True if what lies there, whole, was made from just this."""
-        try:
-            self.table(name)
-            return tables.says(self.meta(name), made_from)
-        except DamagedError:
-            return False
+    def meta(self, name: Name) -> dict[str, Json]:
+        """The metadata of a file; DamagedError unless it is there, as written, and the owner's."""
+        file = self.file(name)
+        with tables.reading(file, self.remedy):
+            meta = tables.read_meta(file)
+            if not tables.says(meta, self._owner(name)):
+                raise DamagedError(f"`{file}` belongs to another run")
+        return meta
 
-    def meta(self, name: str) -> Mapping[str, Json]:
-        """The metadata of one; DamagedError unless it is there, as written, and the owner's."""
-        return tables.read_owned(self.file(name), self.owner, self.again)
+    def record(self, name: Name, kind: type[V]) -> V:
+        """The fields of this value, from the metadata of a file; DamagedError as of `meta`."""
+        meta = self.meta(name)
+        values = {one.name: meta.get(one.name) for one in fields(kind)}  # type: ignore[arg-type]
+        with tables.reading(self.file(name), self.remedy):
+            return from_json(kind, values, f"`{self.file(name)}`")
 
-    def known(self, name: str) -> Mapping[str, Json]:
-        """The metadata of one; empty where there is none, or none that can be read."""
+    def says(self, name: Name, made_from: JsonObject) -> bool:
+        """True if the metadata of a file state that it was made from this."""
+        return tables.says(self.meta_or_none(name), made_from)
+
+    def meta_or_none(self, name: Name) -> Mapping[str, Json]:
+        """The metadata of a file; empty where there is none, or none that can be read."""
         try:
             return self.meta(name)
         except DamagedError:
             return {}
 
-    def table(self, name: str) -> pa.Table:
-        """All rows; DamagedError, with the remedy, unless they are there as they were written.
+    def has(self, name: Name, made_from: JsonObject) -> bool:
+        """True if a file is there, whole, and was made from this."""
+        try:
+            self.table(name)
+        except DamagedError:
+            return False
+        return self.says(name, made_from)
 
-        They are read once, as long as the file stays what it is.
-        """
-        if (now := _state(self.file(name))) != self._read.get(name, ((), None))[0] or not now:
-            self._read[name] = now, tables.read_table(self.file(name), self.again)
-            self.meta(name)
-        return self._read[name][1]
+    def table(self, name: Name) -> pa.Table:
+        """All rows; DamagedError, with the remedy, unless they are there as they were written."""
+        self.meta(name)
+        return tables.read_table(self.file(name), self.remedy)
 
-    def values(self, name: str) -> Iterator[T]:
-        """The stored values; none where there is no file."""
+    def values(self, name: Name, made_from: JsonObject | None = None) -> Iterator[T]:
+        """The stored values; none where there is no file, or it was made from something else."""
         if self.file(name).exists():
-            yield from values_of(self.kind, self.table(name))
+            table = self.table(name)
+            if made_from is None or self.says(name, made_from):
+                yield from values_of(self.kind, table)
 
-    def digest(self, name: str) -> str | None:
-        """A digest of what is stored, read whole; None where nothing is."""
+    def digest(self, name: Name) -> str | None:
+        """The digest of the content of a file, read whole; None where there is none."""
         if not self.file(name).exists():
             return None
         self.table(name)
-        return tables.file_digest(self.file(name))
+        return self.content(name)
 
-    def write(self, name: str, rows: pa.Table | Sequence[T], made_from: JsonObject) -> None:
-        """Store a table, instead of what was there."""
+    def content(self, name: Name) -> str:
+        """A digest of the metadata without the costs, so equal draws made elsewhere have it too."""
+        return digest_of({k: v for k, v in self.meta(name).items() if k not in _COSTS})
+
+    def write(self, name: Name, rows: pa.Table | Sequence[T], made_from: JsonObject) -> None:
+        """Store a table in place of the old one."""
         table = rows if isinstance(rows, pa.Table) else table_of(self.kind, rows)
-        tables.write_table(self.file(name), table, {**self.owner, **made_from})
+        tables.write_table(self.file(name), table, {**made_from, **self._owner(name)})
 
     def begun(self, name: str, made_from: JsonObject, kind: type[V]) -> Begun[V]:
         """The values kept until a table that is made from this is stored."""
         owner = {**self.owner, **made_from, "slug": name}
         return Begun(Journal(self.folder / f"{name}.jsonl", owner), kind)
 
-
-def _state(file: Path) -> tuple[int, ...]:
-    """A mark that differs once a file was written anew; empty where it is not there."""
-    try:
-        stat = file.stat()
-    except OSError:
-        return ()
-    return stat.st_ino, stat.st_mtime_ns, stat.st_size
+    def _owner(self, name: Name) -> JsonObject:
+        return {**self.owner, **name.owner} if isinstance(name, Part) else self.owner

@@ -59,7 +59,7 @@ class Clock:
             self.seconds.setdefault(name, 0.0)
 
     def hearing(self, progress: Progress) -> Progress:
-        """The same `Progress`; what it is told of loading is counted as a phase."""
+        """The same `Progress`; loading is counted as a phase."""
 
         def heard(now: Headway) -> None:
             if now.phase.startswith(_LOADING) and not now.unit:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,30 +12,21 @@ from typing import Any
 import leakbound
 from leakbound.errors import IncompleteError, InputError
 from leakbound.store.arm import Arm
-from leakbound.store.files import read_sealed
+from leakbound.store.files import read_sealed, sha256
+from leakbound.store.record import RunRecord
 
 CALIBRATION = "calibration"
 """The folder, within that of the run, of what is known of its scorers' errors."""
-_USUAL_CONFIDENCE = 0.99
-MAKERS = (
-    "stats",
-    "planning",
-    "scoring",
-    "bounding",
-    "store/scores.py",
-    "store/masses.py",
-)
-"""What turns stored scores into estimates, within the package."""
 
 
-def require_drawn(
-    run: Path, arms: Mapping[str, Arm], *, searches: bool, stresses: Sequence[str] = ()
-) -> None:
-    """Raise IncompleteError, saying what is missing, where parts of a run are still to be drawn.
-
-    `searches`: whether it searches for worst-case inputs; `stresses`: those it is asked under.
-    """
-    for lack in _undrawn(arms, searches, stresses):
+def require_drawn(run: Path, record: RunRecord, arms: Mapping[str, Arm]) -> None:
+    """Raise IncompleteError, naming what is missing, where parts of a run are still to be drawn."""
+    if record.slice is not None:
+        raise IncompleteError(
+            f"`{run}` is slice {record.slice} of a study and states nothing. When all slices are "
+            "drawn, run `leakbound merge RUN... --out RUN`."
+        )
+    for lack in _undrawn(record, arms):
         raise IncompleteError(
             f"`{run}` is not finished: {lack}. Run the command that sampled it again."
         )
@@ -50,7 +41,7 @@ def require_current(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, 
         raise InputError(f"the estimates of `{run}` {why}. {_remedy(run, arms, made_from)}")
 
 
-def _undrawn(arms: Mapping[str, Arm], searches: bool, stresses: Sequence[str]) -> Iterator[str]:
+def _undrawn(record: RunRecord, arms: Mapping[str, Arm]) -> Iterator[str]:
     if not arms:
         yield "nothing was drawn yet"
     for name, arm in arms.items():
@@ -59,17 +50,18 @@ def _undrawn(arms: Mapping[str, Arm], searches: bool, stresses: Sequence[str]) -
             yield f"arm {name!r} lacks {len(absent)} of {len(arm.parts)} parts"
         if waiting := arm.unlooked():
             yield f"arm {name!r} has {len(waiting)} questions yet to be decided"
-    if searches and not any(arm.key.asks == "attack" for arm in arms.values()):
+    if record.attack and not any(arm.key.asks == "attack" for arm in arms.values()):
         yield "the search for worst-case inputs has not ended"
-    for spec in stresses:
-        if not any(arm.key.stress == arm.key.stressed(spec).stress for arm in arms.values()):
+    stresses = record.study.get("stress")
+    for spec in stresses if isinstance(stresses, list | tuple) else ():
+        if not any(arm.key.stress == arm.key.stressed(str(spec)).stress for arm in arms.values()):
             yield f"nothing was drawn yet under the stress {spec!r}"
 
 
 def _differing(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, Any]) -> Iterator[str]:
     """The ways in which the estimates are of something else, each as a predicate."""
     maker = made_from.get("made_by", {})
-    if maker != made_by():
+    if maker != code():
         yield f"were made by other statistics, those of leakbound {maker.get('version', 'unknown')}"
     scores = made_from["scores"]
     for name in arms.keys() - {arm for arm, *_ in scores}:
@@ -83,27 +75,16 @@ def _differing(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, Any])
 
 def _remedy(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, Any]) -> str:
     """The commands that make the same estimates again."""
-    folder = shlex.quote(str(run))
-    bounded = made_from.get("scorers")
-    scorers = {
-        scorer: slug
-        for _, scorer, slug, _ in made_from["scores"]
-        if bounded is None or scorer in bounded
-    }
-    usual = made_from["confidence"]
-    by_confidence: dict[float, list[str]] = {}  # scorers are bounded apart, each at its own
-    for scorer in scorers:
-        own = made_from.get("scorers", {}).get(scorer, {}).get("confidence", usual)
-        by_confidence.setdefault(own, []).append(scorer)
+    folder, bounded = shlex.quote(str(run)), made_from["scorers"]
     scored = all(
-        arm.digests(scorer, slug) is not None
-        for arm in arms.values()
-        for scorer, slug in scorers.items()
+        arms[name].digests(scorer, slug) is not None
+        for name, scorer, slug, _ in made_from["scores"]
+        if name in arms
     )
-    commands = [] if scored else [f"`leakbound score {folder}{_named(scorers)}`"]
-    for confidence, names in by_confidence.items():
-        option = "" if confidence == _USUAL_CONFIDENCE else f" --confidence {confidence!r}"
-        commands.append(f"`leakbound bound {folder}{_named(names)}{option}`")
+    commands = [] if scored else [f"`leakbound score {folder}{_named(bounded)}`"]
+    for confidence in dict.fromkeys(made["confidence"] for made in bounded.values()):
+        own = [scorer for scorer, made in bounded.items() if made["confidence"] == confidence]
+        commands.append(f"`leakbound bound {folder}{_named(own)} --confidence {confidence!r}`")
     return f"Run {', then '.join(commands)}."
 
 
@@ -112,25 +93,13 @@ def _named(scorers: Iterable[str]) -> str:
 
 
 @cache
-def made_by() -> dict[str, str]:
-    """The version of leakbound, and a digest of all the code that estimates depend on.
-
-    Of the source itself, so that no change of a bound can be forgotten; a change of mere words in
-    it has estimates made again too, which costs seconds and no model.
-    """
-    package = Path(leakbound.__file__).parent
-    return {"version": leakbound.__version__, "statistics": revision(package)}
-
-
-def revision(package: Path) -> str:
-    """A digest of the Python files that estimates depend on, of the package in this folder."""
+def code() -> dict[str, str]:
+    """The version of leakbound, and SHA-256 over its Python files."""
+    root = Path(leakbound.__file__).parent
     total = hashlib.sha256()
-    for maker in MAKERS:
-        place = package / maker
-        for file in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
-            name, text = file.relative_to(package).as_posix(), file.read_text(encoding="utf-8")
-            total.update(f"{name} {len(text)}\n{text}".encode())
-    return total.hexdigest()[:16]
+    for file in sorted(root.rglob("*.py")):
+        total.update(f"{file.relative_to(root).as_posix()} {sha256(file)}\n".encode())
+    return {"version": leakbound.__version__, "sha256": total.hexdigest()}
 
 
 def calibration_file(run: Path, slug: str) -> Path:

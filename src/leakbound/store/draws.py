@@ -1,4 +1,4 @@
-"""The completions and the scores of a run as tables of typed rows, read arm by arm when asked."""
+"""The completions and the scores of a run as tables of typed rows, read arm by arm."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ScoreRow:
 
 @dataclass(frozen=True)
 class DrawTable(Generic[R]):
-    """Rows of several arms, of all queries or some; nothing is read before it is asked for.
+    """Rows of several arms, of all queries or some; each arm is read when its rows are used.
 
     Attributes:
         arms: those whose draws they are.

@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import re
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from glob import escape
@@ -20,7 +19,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, TypeVar
 
-from leakbound.durable import is_guarded, require_guarded, sync_file, sync_names
+from leakbound.durable import sync_file, sync_names
 from leakbound.errors import PASSING, IncompleteError, InputError, require_no_fault
 from leakbound.registry import near
 from leakbound.text.shown import visible
@@ -29,7 +28,7 @@ from leakbound.types import Json, JsonObject, from_json, object_of
 NO_SPACE = tuple(getattr(errno, name, errno.ENOSPC) for name in ("ENOSPC", "EDQUOT"))
 REFUSED = (errno.EACCES, errno.EPERM)
 FOLDER_MODE, FILE_MODE = 0o700, 0o600  # forget-set answers are secrets
-_PARTIAL = re.compile(r"\..+\.(?P<pid>\d+)(-[0-9a-f]+)?\.partial")
+_PARTIAL = re.compile(r"\..+\.[0-9a-f]+\.partial")
 
 
 def make_folder(path: Path) -> None:
@@ -62,39 +61,28 @@ def make_private(path: Path) -> None:
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a temporary file, flush it to disk, then rename it to `path`.
 
-    The file is readable by its owner alone, wherever it lies. MixError where the lock on its
-    folder was lost meanwhile. The temporary name is nobody else's: processes in two containers
-    may have one number. What a killed process had begun to write of this file is removed.
+    Only its owner may read the file. Beginnings of this file that killed processes left are
+    removed.
     """
     make_folder(path.parent)
-    partial = path.with_name(f".{path.name}.{os.getpid()}-{token_hex(4)}.partial")
+    partial = path.with_name(f".{path.name}.{token_hex(4)}.partial")
     instead = "Name another place, or change its rights."
     with _explain(f"write `{path}`", instead, REFUSED.__contains__):
-        if not is_guarded(path):  # else `clear_partials` has done so, once
-            _clear_abandoned(path)
+        for file in path.parent.glob(f".{escape(path.name)}.*.partial"):
+            _clear_abandoned(file)
+        descriptor = os.open(partial, os.O_CREAT | os.O_WRONLY, FILE_MODE)
         try:
-            with _begun(partial):
-                write(partial)
-                sync_file(partial)
-                require_guarded(path)
-                partial.replace(path)
+            _lock(descriptor)
+            write(partial)
+            sync_file(partial)
+            partial.replace(path)
         finally:
+            os.close(descriptor)
             partial.unlink(missing_ok=True)
         sync_names(path.parent)
 
 
-@contextmanager
-def _begun(partial: Path) -> Iterator[None]:
-    """Make a file private before a byte is in it, and hold its lock while it is written."""
-    descriptor = os.open(partial, os.O_CREAT | os.O_WRONLY, FILE_MODE)
-    try:
-        _holds(descriptor)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _holds(descriptor: int) -> bool:
+def _lock(descriptor: int) -> bool:
     """Take the kernel's lock on a file; False where another process has it, or there is none."""
     try:
         import fcntl
@@ -105,33 +93,15 @@ def _holds(descriptor: int) -> bool:
     return True
 
 
-def _clear_abandoned(path: Path) -> None:
-    """Remove what processes that were killed had begun to write of one file.
-
-    Those have ended as far as can be seen from here, and hold the file's lock in no container.
-    """
-    for file in path.parent.glob(f".{escape(path.name)}.*.partial"):
-        match = _PARTIAL.fullmatch(file.name)
-        if match is None or is_running(int(match["pid"])):
-            continue
-        with suppress(OSError):
-            descriptor = os.open(file, os.O_WRONLY)
-            try:
-                if _holds(descriptor):
-                    file.unlink(missing_ok=True)
-            finally:
-                os.close(descriptor)
-
-
-def is_running(pid: int) -> bool:
-    """True unless this machine knows that it has no process of this number."""
-    if sys.platform == "win32":
-        return True  # no signal asks there, it ends the process
-    try:
-        os.kill(pid, 0)
-    except (OSError, OverflowError) as error:
-        return not isinstance(error, ProcessLookupError)
-    return True
+def _clear_abandoned(file: Path) -> None:
+    """Remove the beginning of a file unless a process, in whatever container, is writing it."""
+    with suppress(OSError):
+        descriptor = os.open(file, os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0))
+        try:
+            if _PARTIAL.fullmatch(file.name) and _lock(descriptor):
+                file.unlink(missing_ok=True)
+        finally:
+            os.close(descriptor)
 
 
 @contextmanager
@@ -159,7 +129,6 @@ def append(path: Path, text: str) -> None:
         make_folder(path.parent)
     instead = "Name another place, or change its rights."
     with _explain(f"write `{path}`", instead, REFUSED.__contains__):
-        require_guarded(path)
         descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, FILE_MODE)
         try:
             with os.fdopen(descriptor, "ab", closefd=False) as stream:
@@ -189,16 +158,6 @@ def sha256(file: Path) -> str:
     """As the command `sha256sum` prints it."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def set_aside(path: Path) -> Path:
-    """Rename a file that cannot be used out of the way; nothing is deleted."""
-    number = 1
-    while (target := path.with_name(f"{path.name}.set-aside-{number}")).exists():
-        number += 1
-    require_guarded(path)
-    path.rename(target)
-    return target
 
 
 def clear_partials(folder: Path) -> None:
@@ -245,6 +204,13 @@ def read_sealed(path: Path, remedy: str) -> dict[str, Json]:
     return unsealed(path, read_json(path, remedy), remedy)
 
 
+def unsealed(path: Path, values: Json, remedy: str) -> dict[str, Json]:
+    """The record that `read_json` read; DamagedError unless it is as it was written."""
+    if not isinstance(values, dict) or values.get(DIGEST) != digest_of(values):
+        raise DamagedError(f"`{path}` was changed after it was written. {remedy}")
+    return {name: value for name, value in values.items() if name != DIGEST}
+
+
 def read_value(kind: type[T], path: Path, remedy: str = ELSEWHERE) -> T | None:
     """The value that `write_sealed` wrote; None where there is no file.
 
@@ -253,8 +219,8 @@ def read_value(kind: type[T], path: Path, remedy: str = ELSEWHERE) -> T | None:
     return value_of(kind, path, read_sealed(path, remedy), remedy) if path.exists() else None
 
 
-def value_of(kind: type[T], path: Path, values: JsonObject, remedy: str = ELSEWHERE) -> T:
-    """A record that `read_sealed` read, as a value of this kind; DamagedError if it is none."""
+def value_of(kind: type[T], path: Path, values: Json, remedy: str = ELSEWHERE) -> T:
+    """JSON from a file as a value of this kind; DamagedError, with the remedy, if it is none."""
     try:
         return from_json(kind, values, f"`{path}`")
     except InputError as error:
@@ -262,20 +228,20 @@ def value_of(kind: type[T], path: Path, values: JsonObject, remedy: str = ELSEWH
 
 
 def read_json(path: Path, remedy: str) -> Json:
-    """The value in a JSON file, unjudged; DamagedError, with the remedy, where it holds none."""
+    """The value in a JSON file; DamagedError, with the remedy, where it holds none."""
+    content = read_bytes(path, remedy)
     try:
-        value: Json = json.loads(path.read_text(encoding="utf-8"))
+        value: Json = json.loads(content)
         return value
-    except OSError as error:
-        require_no_fault(path, error)
-        fault = f"`{path}` cannot be read ({error.strerror}). {near(path)}{remedy}"
-        raise DamagedError(fault) from error
     except (ValueError, RecursionError) as error:
         raise DamagedError(f"`{path}` is not JSON ({error}). {remedy}") from error
 
 
-def unsealed(path: Path, values: Json, remedy: str) -> dict[str, Json]:
-    """The record that `read_json` read; DamagedError unless it is as it was written."""
-    if not isinstance(values, dict) or values.get(DIGEST) != digest_of(values):
-        raise DamagedError(f"`{path}` was changed after it was written. {remedy}")
-    return {name: value for name, value in values.items() if name != DIGEST}
+def read_bytes(path: Path, remedy: str) -> bytes:
+    """The content of a file; DamagedError, with the remedy, where it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        require_no_fault(path, error)
+        fault = f"`{path}` cannot be read ({error.strerror}). {near(path)}{remedy}"
+        raise DamagedError(fault) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -130,13 +131,11 @@ def _of_study(record: RunRecord) -> JsonObject:
 
 
 def _shown(value: Json) -> str:
-    """A value for a person: a digest cut, of a long list or text the beginning."""
-    if isinstance(value, str):
-        is_digest = len(value) >= 32 and all(c in "0123456789abcdef" for c in value)
-        length = 12 if is_digest else _LONG
-        return repr(value if len(value) <= length else f"{value[:length]}…")
-    if isinstance(value, list | tuple):
-        return f"[{some([*value])}]" if len(repr(value)) <= _LONG else f"{len(value):,} entries"
-    if isinstance(value, dict) and len(repr(value)) > _LONG:
-        return f"{len(value):,} entries ({some([*value])})"
-    return repr(value)
+    """A value for a person: of a digest, long list or long text the beginning."""
+    if isinstance(value, list | tuple) and len(repr(value)) <= _LONG:
+        return f"[{some([*value])}]"
+    is_digest = isinstance(value, str) and re.fullmatch("[0-9a-f]{32,}", value)
+    length = 12 if is_digest else _LONG
+    text = value if isinstance(value, str) else repr(value)
+    text = text if len(text) <= length else f"{text[:length]}…"
+    return repr(text) if isinstance(value, str) else text

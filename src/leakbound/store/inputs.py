@@ -1,4 +1,4 @@
-"""Findings about a run's inputs before they were asked, in files of its folder.
+"""The inputs of a run and their selection, in files of its folder.
 
 `inputs.json` has what a source gave for each prompt and what the filters removed, `ids.json` what
 input selection found, `found.json` the queries that a search for worst-case inputs found. A source
@@ -47,7 +47,7 @@ def write_accepted(run: Path, record: RunRecord, accepted: Sequence[Accepted]) -
 def read_accepted(run: Path, record: RunRecord) -> tuple[Accepted, ...] | None:
     """The results of a source stored for the run with this record; None where nothing is.
 
-    MixError where another command asked a source, DamagedError where the file cannot be read.
+    MixError where another command used a source, DamagedError where the file cannot be read.
     """
     stored = read_value(_InputsFile, run / _GIVEN)
     if stored is None:
@@ -99,7 +99,7 @@ class AttackQuery:
 class _AttackFile:
     """The content of the file of a search."""
 
-    found: tuple[AttackQuery, ...]
+    queries: tuple[AttackQuery, ...]
 
 
 def write_attack_queries(run: Path, queries: tuple[AttackQuery, ...]) -> None:
@@ -111,7 +111,7 @@ def read_attack_queries(run: Path) -> tuple[AttackQuery, ...] | None:
     """The findings of the search of a run; None where it is not finished, or there was none."""
     again = "Remove it, and the command that made the run makes it again."
     stored = read_value(_AttackFile, attack_file(run), again)
-    return None if stored is None else stored.found
+    return None if stored is None else stored.queries
 
 
 def attack_file(run: Path) -> Path:

@@ -1,4 +1,4 @@
-"""One command at a time: a lock on a folder, gone with its process, that says who holds it."""
+"""One command at a time: a lock on a folder that ends with its process and names its holder."""
 
 from __future__ import annotations
 
@@ -6,36 +6,35 @@ import errno
 import json
 import os
 import socket
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from functools import partial, wraps
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from leakbound.durable import guard, unguard
 from leakbound.errors import InputError, MixError
-from leakbound.store.files import FILE_MODE, clear_partials, is_running, make_folder
+from leakbound.store.files import FILE_MODE, clear_partials, make_folder
 from leakbound.types import from_json
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 LOCK = ".lock"
-"""The file of a run's lock: who holds it, while somebody does."""
+"""The file of a run's lock: its holder, while a command is at work."""
 SOFT_LOCK = f"{LOCK}.soft"
-"""Beside it where the file system has no locks: whoever makes this file holds the lock."""
+"""The file whose existence is the lock where the file system has no locks."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
 _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 _WAIT, _POLL = 0.05, 0.01  # seconds: the last holder may be removing the file
-Key = tuple[Path, int, int]
-"""The file of a lock, and the process and thread that hold it."""
-_held: set[Key] = set()
+_mine: set[tuple[Path, int, int]] = set()
+"""Locks that are taken: the file, and the process and thread that took it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,76 +63,66 @@ def utc_now() -> str:
 
 
 @contextmanager
-def locked(
-    folder: Path, command: str, file: Path | None = None, *, makes: Path | None = None
-) -> Iterator[None]:
-    """Keep every other process and thread that asks from writing into `folder` meanwhile.
+def locked(folder: Path, command: str, file: Path | None = None) -> Iterator[None]:
+    """Keep every other process and thread that calls this from writing into `folder` meanwhile.
 
-    The lock lies in the folder, which is made where it is not there, or in `file`. Whoever holds
-    it may take it again. However its process ends, the lock ends with it; where the file system
-    has no locks, only this host sees that it has. Raises MixError, naming the holder, where another
-    one has it.
+    The lock is `file`, or a file in the folder, which is made where it is missing. The thread that
+    has the lock may take it again. The lock ends with its process. Where the file system has no
+    locks, only this host can know that the process has ended.
 
-    Before each rename within the folder, or to `makes`, its file is looked at again: MixError where
-    it was removed, or names another. What killed commands had begun to write in the folder is
-    removed.
+    The beginnings of files that killed commands left in the folder are removed.
+
+    Raises:
+        MixError: another command has the lock; it names the command.
     """
     fresh = not folder.exists()
     make_folder(folder if file is None else file.parent)
     file = (folder / LOCK if file is None else file).resolve()
     key = file, os.getpid(), threading.get_ident()
-    if key in _held:
+    if key in _mine:
         yield
         return
     lock = _taken(folder, file)
-    _held.add(key)
+    _mine.add(key)
+    holder = Holder(os.getpid(), socket.gethostname(), command, utc_now())
     with suppress(OSError):
-        holder = Holder(os.getpid(), socket.gethostname(), command, utc_now())
         file.write_text(json.dumps(asdict(holder)), encoding="utf-8")
-    text = _text(file)
-    guarded = [folder] if makes is None else [folder, makes]
-    for path in guarded:
-        guard(path, partial(_require_held, file, text, folder))
     try:
         if file.parent == folder.resolve():
             clear_partials(folder)
         yield
     finally:
-        for path in guarded:
-            unguard(path)
-        if os.getpid() == key[1]:  # else a forked child, whose parent holds it
-            _held.discard(key)
+        if os.getpid() == key[1]:  # else a forked child, whose parent has the lock
+            _mine.discard(key)
             with suppress(OSError):
-                if _text(file) == text:
+                if _holder(file) == holder:  # else another command's, after this one was removed
                     file.unlink()
             lock.release()
             if fresh:
                 with suppress(OSError):
-                    folder.rmdir()  # a command that was refused leaves none
-
-
-def _require_held(file: Path, text: bytes, folder: Path) -> None:
-    """Refuse to go on where the lock is not this holder's any more."""
-    if _text(file) == text:
-        return
-    why = f"{_holder(file) or 'another command'} has taken it"
-    raise MixError(
-        f"`{folder}` is no longer locked by this command: "
-        f"{why if file.exists() else f'`{file}` was removed'}. It has stopped, so that two do "
-        "not mix their results; what was finished is kept. Wait until the other one has ended, "
-        "then run this command again."
-    )
+                    folder.rmdir()  # a command that was refused leaves no folder
 
 
 def holder_of(folder: Path) -> Holder | None:
-    """The holder at work in a folder, as its lock says; None where nobody is known to be.
+    """The holder at work in a folder, by its lock; None where no command is known to be at work.
 
-    The lock is looked at and not asked for, so nobody is kept out. What a process of this host
-    left when it was killed counts for nothing; one of another host may have ended.
+    The lock is only read. A process of this host that was killed does not count; a process of
+    another host may have ended.
     """
     holder = _holder(folder / LOCK)
-    ended = holder and holder.host == socket.gethostname() and not is_running(holder.pid)
+    ended = holder and holder.host == socket.gethostname() and not _is_running(holder.pid)
     return None if ended else holder
+
+
+def _is_running(pid: int) -> bool:
+    """True unless this machine knows that it has no process of this number."""
+    if sys.platform == "win32":
+        return True  # a signal ends the process there
+    try:
+        os.kill(pid, 0)
+    except (OSError, OverflowError) as error:
+        return not isinstance(error, ProcessLookupError)
+    return True
 
 
 def holding(command: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
@@ -141,26 +130,23 @@ def holding(command: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         @wraps(function)
-        def held(*args: P.args, **kwargs: P.kwargs) -> T:
-            with locked(_folder(args, kwargs), command):
+        def with_lock(*args: P.args, **kwargs: P.kwargs) -> T:
+            run = args[0] if args else kwargs.get("run")
+            folder: Any = kwargs.get("out", getattr(run, "path", None))
+            if folder is None:
+                raise InputError(
+                    "`out` is missing, or no open run is given. Name the folder: out='runs/mine'."
+                )
+            with locked(Path(folder), command):
                 return function(*args, **kwargs)
 
-        return held
+        return with_lock
 
     return decorate
 
 
-def _folder(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Path:
-    if "out" in kwargs:
-        return Path(kwargs["out"])
-    run = args[0] if args else kwargs.get("run")
-    if isinstance(path := getattr(run, "path", None), Path):
-        return path
-    raise InputError("`out` is missing, or no open run is given. Name the folder: out='runs/mine'.")
-
-
 def _taken(folder: Path, file: Path) -> BaseFileLock:
-    """The lock on a file, held; where the file system has none, on one that is made beside it."""
+    """The lock on a file, taken; where the file system has no locks, on a file that it makes."""
     from filelock import FileLock, SoftFileLock, Timeout
 
     if file.exists() and not file.is_file():
@@ -168,9 +154,8 @@ def _taken(folder: Path, file: Path) -> BaseFileLock:
             f"`{file}` is no file, and the lock of a folder is one. Remove it, or name another "
             "folder."
         )
-    soft = file.with_name(f"{file.name}.soft")
-    ended = ""
     how: dict[str, Any] = {"mode": FILE_MODE, "thread_local": False, "timeout": _WAIT}
+    soft, remedy = file.with_name(f"{file.name}.soft"), ""
     lock: BaseFileLock = FileLock(file, fallback_to_soft=False, **how)
     try:
         try:
@@ -178,7 +163,7 @@ def _taken(folder: Path, file: Path) -> BaseFileLock:
         except OSError as error:
             if error.errno not in _NO_LOCKS:
                 raise
-            ended = f" Its file system has no locks: if that has ended already, remove `{soft}`."
+            remedy = f" Its file system has no locks: if that has ended already, remove `{soft}`."
             lock = SoftFileLock(soft, **how)
             lock.acquire(poll_interval=_POLL)
             warnings.warn(
@@ -189,7 +174,7 @@ def _taken(folder: Path, file: Path) -> BaseFileLock:
     except Timeout as error:
         raise MixError(
             f"`{folder}` is in use by {_holder(file) or 'another command'}. Wait until that has "
-            f"ended, or name another folder; two commands would mix their results.{ended}"
+            f"ended, or name another folder; two commands would mix their results.{remedy}"
         ) from error
     except PermissionError as error:
         raise InputError(
@@ -198,20 +183,12 @@ def _taken(folder: Path, file: Path) -> BaseFileLock:
     return lock
 
 
-def _text(file: Path) -> bytes:
-    """The first 10,000 bytes of a lock; nothing where it cannot be read or is a link."""
-    try:
-        if file.is_symlink() or not file.is_file():  # whoever opens a pipe waits for its other end
-            return b""
-        with file.open("rb") as stream:
-            return stream.read(10_000)
-    except OSError:
-        return b""
-
-
 def _holder(file: Path) -> Holder | None:
-    """The holder whose name is in the file; None where there is none, or not all of it."""
+    """The holder that a lock names; None where it names none, or is no file of usual size."""
     try:
-        return from_json(Holder, json.loads(_text(file)), f"`{file}`")
-    except (InputError, ValueError, RecursionError):
+        if file.is_symlink() or not file.is_file():  # to open a pipe waits for its other end
+            return None
+        with file.open("rb") as stream:
+            return from_json(Holder, json.loads(stream.read(10_000)), f"`{file}`")
+    except (OSError, InputError, ValueError, RecursionError):
         return None

@@ -1,13 +1,13 @@
 """Findings of exploration and proof about an arm, and the draws of a part as they are handed over.
 
-Masses of events lie beside the completions, and beside scores the ranges of the events' scores.
-What a search for rare leaks has found lies in a file a scorer.
+Masses of events are stored like completions, and the ranges of their scores like scores. The rare
+leaks that a search found are in one file per scorer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import chain
 from math import fsum
 from pathlib import Path
@@ -17,12 +17,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from leakbound.store import tables
 from leakbound.store.artifact import Artifact, Begun
 from leakbound.store.files import digest_of
 from leakbound.store.plan import Part
 from leakbound.store.scores import place_of
-from leakbound.store.tables import schema_of, values_of
+from leakbound.store.tables import (
+    DRAWN_AGAIN,
+    SCORED_AGAIN,
+    DrawnRow,
+    EventRow,
+    schema_of,
+    table_of,
+)
 from leakbound.types import (
     Event,
     Exploration,
@@ -43,7 +49,7 @@ class Explored:
 
     Attributes:
         remainder: the mass, at least, of the region that the draws were taken from.
-        settled: the mass of events that were told apart from the rest; without draws prefixes may
+        settled: the mass of events that were separated from the rest; without draws prefixes may
             still be open, and do not count.
         forwards: prefixes forwarded before the draws, and in all.
     """
@@ -51,15 +57,6 @@ class Explored:
     remainder: Mapping[str, float]
     settled: Mapping[str, float]
     forwards: Mapping[str, tuple[int, int]]
-
-    @classmethod
-    def of(cls, explorations: Sequence[Exploration]) -> Explored:
-        """The results of these explorations, in this order."""
-        return cls(
-            remainder={x.query.id: x.remainder for x in explorations},
-            settled={x.query.id: _settled(x) for x in explorations},
-            forwards={x.query.id: (x.explored, x.forwards) for x in explorations},
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +68,7 @@ class DrawnPart:
         failures: why queries have no completions, by their ids.
         missing: how many draws of a query never came, by its id.
         usage: what the part cost.
-        machine: what its exact draws, though not their distribution, depend on besides the plan.
+        machine: what its exact draws, though not their distribution, depend on, with the plan.
         events: what exploring found, one row an event.
         explored: what exploring found of each query.
     """
@@ -99,13 +96,21 @@ class DrawnPart:
         drawn = [result.sample if isinstance(result, Exploration) else result for result in ordered]
         samples = [s for s in drawn if isinstance(s, Sample)]
         return cls(
-            completions=tables.completions_table(samples),
+            completions=table_of(
+                DrawnRow, [DrawnRow.of(s, c) for s in samples for c in s.completions]
+            ),
             failures={f.query.id: f.reason for f in drawn if isinstance(f, Failure)},
             missing={s.query.id: s.missing for s in samples if s.missing},
             usage=usage,
             machine=machine,
-            events=tables.masses_table(explored),
-            explored=Explored.of(explored),
+            events=table_of(
+                EventRow, [EventRow(x.query.id, e) for x in explored for e in x.events]
+            ),
+            explored=Explored(
+                remainder={x.query.id: x.remainder for x in explored},
+                settled={x.query.id: _settled(x) for x in explored},
+                forwards={x.query.id: (x.explored, x.forwards) for x in explored},
+            ),
         )
 
     @property
@@ -117,6 +122,28 @@ class DrawnPart:
     def distinct(self) -> int:
         """How many completions there are that were drawn, each of a query once."""
         return int(pc.sum(pc.greater(self.completions["count"], 0)).as_py() or 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartMeta:
+    """The record that is stored with the draws of a part.
+
+    Attributes:
+        digest: of the file.
+        failures: why queries have no completions, by their ids.
+        missing: the number of draws of a query that never came, by its id.
+        usage: the cost of the part.
+        machine: all that its exact draws, though not their distribution, depend on next to the
+            plan.
+        rows: the number of completions.
+    """
+
+    digest: str
+    failures: Mapping[str, str]
+    missing: Mapping[str, int]
+    usage: Usage
+    machine: JsonObject
+    rows: int
 
 
 def _settled(exploration: Exploration) -> float:
@@ -151,52 +178,38 @@ class EventRange:
 
 
 class StoredMasses:
-    """The mass files of the arm with this folder and identity, a file a part.
+    """The mass files of an arm, one per part, and the ranges of their events' scores.
 
-    `parts` gives those that were explored, as far as they are known by then: none of an arm that
-    was only drawn from, of which there are no masses. No other file is read.
+    `parts` gives the parts that are explored, as far as they are known; an arm that is only drawn
+    from has none.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        identity: str,
-        parts: Callable[[], Sequence[Part]],
-    ) -> None:
-        self._folder, self._identity, self._parts = folder, identity, parts
+    def __init__(self, folder: Path, identity: str, parts: Callable[[], Sequence[Part]]) -> None:
+        self._parts = parts
+        self.stored = Artifact(
+            folder=folder / "masses", kind=EventRow, owner={"arm": identity}, remedy=DRAWN_AGAIN
+        )
         self.ranges = Artifact(
-            folder=folder / "scores", kind=EventRange,
-            again=tables.SCORED_AGAIN, ending=".ranges.parquet",
+            folder=folder / "scores", kind=EventRange, remedy=SCORED_AGAIN,
+            ending=".ranges.parquet",
         )  # fmt: skip
 
-    def file(self, part: Part) -> Path:
-        return self._folder / "masses" / f"part-{part.number:05d}.parquet"
-
-    def write(self, part: Part, drawn: DrawnPart) -> None:
-        """Store the events of a part's queries, and what else was found of them."""
-        meta = {**part.owned_by(self._identity), **object_of(drawn.explored)}
-        tables.write_table(self.file(part), drawn.events, meta)
-
-    def found(self) -> Explored:
+    def explored(self) -> Explored:
         """The results of all explored queries."""
-        parts = [
-            tables.read_part_meta(self.file(part), part.owned_by(self._identity), Explored)
-            for part in self._parts()
-            if self.file(part).exists()
-        ]
-        names = "remainder", "settled", "forwards"
+        there = [part for part in self._parts() if self.stored.file(part).exists()]
+        parts = [self.stored.record(part, Explored) for part in there]
+        names = [one.name for one in fields(Explored)]
         pairs = {name: [getattr(part, name).items() for part in parts] for name in names}
         return Explored(**{name: dict(chain.from_iterable(items)) for name, items in pairs.items()})
 
     def tables(self) -> Iterator[pa.Table]:
         """The stored events of each part that was explored, one row each."""
-        files = map(self.file, self._parts())
-        return (tables.read_table(file, tables.DRAWN_AGAIN) for file in files)
+        return map(self.stored.table, self._parts())
 
     def score(
         self, scorer: str, slug: str, ranges: Callable[[pa.Table], list[tuple[float, float]]]
     ) -> None:
-        """Store the range of every event's scores, unless they are there for just these.
+        """Store the range of every event's scores, unless the stored ones are of these events.
 
         `ranges` gives the lowest and highest score for each row of a table of events.
         """
@@ -204,20 +217,20 @@ class StoredMasses:
             return
         pieces = []
         for table in self.tables():
-            ends = np.array(ranges(table), dtype=np.float64).reshape(-1, 2).T
-            columns = [table["query_id"], table["mass"], *map(pa.array, ends)]
+            bounds = np.array(ranges(table), dtype=np.float64).reshape(-1, 2).T
+            columns = [table["query_id"], table["mass"], *map(pa.array, bounds)]
             pieces.append(pa.table(columns, schema=schema_of(EventRange)))
         self.ranges.write(slug, pa.concat_tables(pieces), self._made_from(scorer))
 
     def has_ranges(self, scorer: str, slug: str) -> bool:
-        """True if ranges are stored, whole, of just the events that are there."""
+        """True if ranges of the events that are there now are stored, whole."""
         return not self._parts() or self.ranges.has(slug, self._made_from(scorer))
 
     def by_query(self, slug: str) -> dict[str, QueryMasses]:
         """The masses of each explored query, with the ranges that this scorer gives."""
         if not self._parts():
             return {}
-        table, remainders = self.ranges.table(slug), self.found().remainder
+        table, remainders = self.ranges.table(slug), self.explored().remainder
         every = np.stack([table[name].to_numpy() for name in ("mass", "low", "high")], axis=1)
         own = place_of(table["query_id"], [*remainders])
         order = np.argsort(own, kind="stable")
@@ -239,13 +252,12 @@ class StoredMasses:
 
     def events(self) -> Iterator[tuple[str, Event]]:
         """(query id, event) of every event."""
-        for table in self.tables():
-            yield from zip(table["query_id"].to_pylist(), values_of(Event, table), strict=True)
+        for part in self._parts():
+            yield from ((row.query_id, row.event) for row in self.stored.values(part))
 
     def _made_from(self, scorer: str) -> JsonObject:
-        owned = {self.file(part): part.owned_by(self._identity) for part in self._parts()}
-        metas = (tables.read_owned(*pair, tables.DRAWN_AGAIN) for pair in owned.items())
-        return {"scorer": scorer, "masses": [meta["digest"] for meta in metas]}
+        digests = [self.stored.content(part) for part in self._parts()]
+        return {"scorer": scorer, "masses": digests}
 
 
 AGAIN = "Restore the file from a copy, or remove it and run `leakbound prove` again."
@@ -280,7 +292,7 @@ class Proofs:
     """
 
     def __init__(self, folder: Path, arm: str) -> None:
-        self.stored = Artifact(folder=folder, kind=ProvedEvent, owner={"arm": arm}, again=AGAIN)
+        self.stored = Artifact(folder=folder, kind=ProvedEvent, owner={"arm": arm}, remedy=AGAIN)
 
     def begun(self, slug: str, forwards: int) -> Begun[Proving]:
         """The findings of a search with at most so many forwards a query, until they are written.
@@ -312,6 +324,6 @@ class Proofs:
 
     @staticmethod
     def made_from(searched: Sequence[Searched], forwards: int) -> JsonObject:
-        """All that proofs depend on, beside arm and scorer."""
+        """All that proofs depend on, with arm and scorer."""
         keys = [question.key for question in searched]
         return {"most": forwards, "searched": digest_of({"keys": keys})}

@@ -14,10 +14,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from pathlib import Path
 
 from leakbound.stats import Design
-from leakbound.store.files import ELSEWHERE, DamagedError, read_value, write_sealed
 from leakbound.types import JsonObject, Query
 from leakbound.types.decoding import require
 
@@ -57,15 +55,16 @@ class Part:
         """How large it is: in draws, or in questions that are explored."""
         return self.draws or len(self.query_ids)
 
-    @property
-    def digest(self) -> str:
-        """A digest of what it is to be, whatever its number."""
-        work = [self.query_ids, self.sizes, self.first_chunk, self.draws_per_query]
-        return hashlib.sha256(json.dumps(work).encode()).hexdigest()
+    def __str__(self) -> str:
+        """The name of its files."""
+        return f"part-{self.number:05d}"
 
-    def owned_by(self, arm: str) -> JsonObject:
-        """The owner that a file of this part, of the arm with this identity, names."""
-        return {"arm": arm, "part": self.number, "work": self.digest}
+    @property
+    def owner(self) -> JsonObject:
+        """The part as its files name it: its number, and a digest of its queries and draws."""
+        work = [self.query_ids, self.sizes, self.first_chunk, self.draws_per_query]
+        digest = hashlib.sha256(json.dumps(work).encode()).hexdigest()
+        return {"part": self.number, "work": digest}
 
 
 def slice_of(text: str) -> tuple[int, int]:
@@ -190,33 +189,15 @@ Looks = tuple[Mapping[str, Look], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _LooksFile:
-    """The content of the file of an arm's looks: whose they are, and the looks."""
+class LooksRecord:
+    """The content of the file of an arm's looks: the identity of the arm, and the looks."""
 
     arm: str
     looks: Looks
 
 
-def read_looks(file: Path, arm: str) -> Looks:
-    """The looks recorded in `file` for the arm with that identity; none where there is no file.
-
-    Raises DamagedError where the file is not what was written there for this arm.
-    """
-    stored = read_value(_LooksFile, file)
-    if stored is None:
-        return ()
-    if stored.arm != arm:
-        raise DamagedError(f"`{file}` belongs to another run. {ELSEWHERE}")
-    return stored.looks
-
-
-def write_looks(file: Path, arm: str, looks: Looks) -> None:
-    """Record the looks made so far."""
-    write_sealed(file, _LooksFile(arm, looks))
-
-
 def rounds_of(query_ids: Sequence[str], first: int, looks: Looks) -> tuple[tuple[Part, ...], ...]:
-    """The parts of every round: `first` draws of every query, then what each look asked for.
+    """The parts of every round: `first` draws of every query, then those that each look requested.
 
     Queries that get equally many draws share parts. A query's chunks are numbered by itself, so
     its draws do not depend on what the others were found to do.

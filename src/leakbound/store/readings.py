@@ -1,8 +1,7 @@
-"""A model's readings of given texts, and its greedy answers to questions that no arm asks.
+"""A model's readings of given texts, and its greedy answers to questions that no arm has.
 
-Both lie beside the arm of the model's greedy answers and hold for its fingerprint alone:
-`forced.parquet` has a row for each text read, `answers.parquet` one for each question answered.
-What was read or answered of other words than those asked for now is not found.
+Both are stored with the arm of the model's greedy answers and are valid for its fingerprint only:
+`forced.parquet` has a row per text read, `answers.parquet` one per question answered.
 """
 
 from __future__ import annotations
@@ -10,33 +9,30 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from typing import TypeVar
 
-from leakbound.store import tables
 from leakbound.store.arm import Arm
 from leakbound.store.artifact import Artifact
-from leakbound.store.files import DamagedError
 from leakbound.types import JsonObject, Query, Reading, to_json
 
-T = TypeVar("T")
+_REMEDY = "Restore it from a copy, or remove it and run the command that read it again."
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Which text it is: of what part and prompt, of what kind, and its number among those.
+    """A text: its part and prompt, its kind, and its number among the texts of that kind.
 
-    `asked` is a digest of the query and the text: of other words nothing is known.
+    `words` is a digest of the query and the text, so other words have other places.
     """
 
     part: str
     prompt_id: str
     kind: str
     index: int
-    asked: str
+    words: str
 
     @classmethod
     def of(cls, part: str, query: Query, kind: str, index: int = 0, text: str = "") -> Place:
-        """Where a text after a query is kept or, without one, the answer to it."""
+        """The place of a text after a query or, without a text, of the answer to it."""
         words = json.dumps([asdict(query), text], sort_keys=True)
         digest = hashlib.sha256(words.encode()).hexdigest()
         return cls(part, query.prompt_id, kind, index, digest)
@@ -44,7 +40,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A text as the model read it; `gradient_norm` is None where nobody asked for it."""
+    """A text as the model read it; `gradient_norm` is None where it was not requested."""
 
     reading: Reading
     gradient_norm: float | None = None
@@ -69,44 +65,24 @@ class _Answer:
 class Readings:
     """The readings and answers of the model of `arm`, which draws greedily; `save` keeps them.
 
-    DamagedError where a file cannot be read; with `mend`, for who reads the texts now, it is set
-    aside with a note in the run, and what it held is unknown.
+    Raises DamagedError where a file cannot be read.
     """
 
-    def __init__(self, arm: Arm, *, mend: bool = False) -> None:
-        self._arm, self._mend = arm, mend
-        texts = self._rows(_Text, "forced", self._made_from())
+    def __init__(self, arm: Arm) -> None:
+        self._model: JsonObject = {"model": to_json(arm.spec.fingerprint)}
+        self._answered_by = {**self._model, "decoding": to_json(arm.decoding)}
+        self._texts = Artifact(folder=arm.folder, kind=_Text, remedy=_REMEDY)
+        self._answers = Artifact(folder=arm.folder, kind=_Answer, remedy=_REMEDY)
+        texts = self._texts.values("forced", self._model)
         self.texts = {row.place: row.read for row in texts}
-        answers = self._rows(_Answer, "answers", self._answered_by())
+        answers = self._answers.values("answers", self._answered_by)
         self.answers = {row.place: row.text for row in answers}
 
     def save(self) -> None:
-        """Write what is known: each file whole, in place of what it was."""
+        """Write both files whole, in place of the old ones."""
         if self.texts:
             texts = [_Text(*pair) for pair in self.texts.items()]
-            self._stored(_Text).write("forced", texts, self._made_from())
+            self._texts.write("forced", texts, self._model)
         if self.answers:
             answers = [_Answer(*pair) for pair in self.answers.items()]
-            self._stored(_Answer).write("answers", answers, self._answered_by())
-
-    def _stored(self, kind: type[T]) -> Artifact[T]:
-        again = "Restore it from a copy, or run the command that read it again."
-        return Artifact(folder=self._arm.folder, kind=kind, again="" if self._mend else again)
-
-    def _rows(self, kind: type[T], name: str, made_from: JsonObject) -> list[T]:
-        """The rows of a file of this model; none where there is no such file."""
-        stored = self._stored(kind)
-        try:
-            rows = [*stored.values(name)]
-        except DamagedError as error:
-            if not self._mend:
-                raise
-            self._arm.set_aside(stored.file(name), str(error))
-            return []
-        return rows if tables.says(stored.known(name), made_from) else []
-
-    def _made_from(self) -> JsonObject:
-        return {"model": to_json(self._arm.spec.fingerprint)}
-
-    def _answered_by(self) -> JsonObject:
-        return {**self._made_from(), "decoding": to_json(self._arm.decoding)}
+            self._answers.write("answers", answers, self._answered_by)

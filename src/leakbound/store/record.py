@@ -29,8 +29,8 @@ from leakbound.types import (
     object_of,
 )
 
-FORMAT = 10
-OLDER = "commit 34a55e69 reads formats 8 and 9"
+FORMAT = 11
+OLDER = "commit ff8ee542 reads format 10"
 FILE = "run.json"
 
 
@@ -149,12 +149,12 @@ class ArmSpec:
         plan: how many, in chunks.
         seed: of the random draws; None where another tool made them.
         shares: how a question's draws are shared among its queries; None where they are not.
-        attack_queries: what is asked instead of the questions, under their ids: as a search found,
+        attack_queries: queries in place of the questions, under their ids: as a search found,
             or as a stress asks.
         copied: where its draws come from, if they are a finished run's.
         model: the model's name; like the machine only recorded, and no part of what the arm is.
         place: the same name, with an absolute path if it is a folder; see `Run.model`.
-        machine: what the exact draws, though not their distribution, depend on besides the plan.
+        machine: what the exact draws, though not their distribution, depend on, with the plan.
         probe: what the model makes of fixed questions, compared within roundings; None: not known.
         longest_answer: the number of the model's tokens in the longest reference answer, its end
             token included; None: not known.
@@ -177,7 +177,7 @@ class ArmSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputsRecord:
-    """Which rewritings a run asks beside the questions, and on what they depend.
+    """The rewritings of a run, and all that they depend on.
 
     Attributes:
         source: as `Inputs` has it; a file by its name alone.
@@ -189,7 +189,7 @@ class InputsRecord:
         filters: as `Inputs` has it.
         embedder: as `Inputs` has it.
         similarity: as `Inputs` has it.
-        fingerprint: what the source's rewritings depend on beside its name, such as digests of
+        fingerprint: what the source's rewritings depend on, with its name, such as digests of
             files.
         seed: of the random draws of the source.
     """
@@ -209,7 +209,7 @@ class InputsRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackRecord:
-    """All that a search for worst-case inputs depends on beside the questions and the model.
+    """All that a search for worst-case inputs depends on, with the questions and the model.
 
     Attributes:
         budget: draws a question that the search may make, or what they cost.
@@ -275,7 +275,7 @@ class TriedVariant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """The record of a run: the questions, what was asked for, and every arm as it was planned.
+    """The record of a run: the questions, the study, and every arm as it was planned.
 
     Attributes:
         format: of this file.
@@ -283,10 +283,10 @@ class RunRecord:
         created: when the run was begun (UTC).
         place: the absolute path of its folder then; models are found relative to it.
         benchmark: which questions.
-        inputs: the rewritings that are asked too; None: none are.
+        inputs: the rewritings; None: there are none.
         scorers: the benchmark's own, by name.
         notes: what the benchmark and the study say of themselves.
-        study: what was asked for, as the last command has it.
+        study: that of the last command.
         attack: the search for worst-case inputs; None: there is none.
         tried: what such a search tries; only in a run of its own.
         slice: the one that the run draws, i/N; None: all of the study.

@@ -6,17 +6,16 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
+from typing import Any, TypeVar
 
 import leakbound
 from leakbound.engines import engine_of, location_of
-from leakbound.errors import IncompleteError, InputError, LeakboundError, MixError
+from leakbound.errors import InputError, LeakboundError, MixError
 from leakbound.store import tables
 from leakbound.store.arm import Arm
 from leakbound.store.arm_key import ArmKey
-from leakbound.store.current import CALIBRATION, made_by, require_current, require_drawn
+from leakbound.store.artifact import Artifact
+from leakbound.store.current import CALIBRATION, code, require_current, require_drawn
 from leakbound.store.draws import CompletionRow, DrawTable, ScoreRow, completions_of, scores_of
 from leakbound.store.estimates import EstimateRow, Estimates
 from leakbound.store.files import ELSEWHERE, DamagedError, make_private
@@ -39,16 +38,18 @@ from leakbound.store.record import (
     read_record,
     write_record,
 )
-from leakbound.store.tables import table_of, values_of
+from leakbound.store.tables import table_of
 from leakbound.study import Study
 from leakbound.text.counting import Ledger
 from leakbound.text.shown import as_html, as_lines, many
 from leakbound.types import JsonObject, Prompt, Query, object_of
 
+T = TypeVar("T")
+
 CERTIFICATE = "certificate.json"
-"""Where `leakbound certify` writes unless it is told otherwise."""
+"""Where `leakbound certify` writes by default."""
 _PROMPTS, _QUERIES = "prompts.parquet", "queries.parquet"
-_THOUGHT = "thought"  # a column of `prompts.parquet`
+_BOUND_AGAIN = "Run `leakbound bound` again, or restore the file from a copy."
 _FIRST_FILES = (_PROMPTS, _QUERIES, LOCK, SOFT_LOCK)
 
 
@@ -58,8 +59,8 @@ class Run:
     Attributes:
         path: its folder.
         record: what run.json says.
-        notes: the benchmark's, and in time what had to be set aside.
-        asked: its prompts and queries, and the digest of its benchmark.
+        notes: the benchmark's, and those of later commands.
+        run_queries: its prompts and queries, and the digest of its benchmark.
     """
 
     def __init__(self, path: Path, record: RunRecord) -> None:
@@ -68,9 +69,10 @@ class Run:
         self.notes: list[str] = [*record.notes]
         # the estimates, and the files that they were seen to fit
         self._current: tuple[list[tuple[str, int, int]], Estimates] | None = None
-        self.asked = RunQueries(
-            tuple(values_of(Prompt, _with_thoughts(self._table(_PROMPTS)))),
-            tuple(values_of(Query, self._table(_QUERIES))),
+        self._estimates = Artifact(folder=path, kind=EstimateRow, remedy=_BOUND_AGAIN)
+        self.run_queries = RunQueries(
+            self._began_with("prompts", Prompt),
+            self._began_with("queries", Query),
             record.benchmark.sha256,
             record.slice,
         )
@@ -118,17 +120,17 @@ class Run:
             DamagedError: a record is not as it was written.
             IncompleteError: the disk is full or fails.
         """
-        if run := cls.found(path, record):
+        if run := cls.resumed(path, record):
             return run
         make_private(path)
         files = {
-            _PROMPTS: tables.write_table(path / _PROMPTS, _prompts_table(prompts), {}),
+            _PROMPTS: tables.write_table(path / _PROMPTS, table_of(Prompt, prompts), {}),
             _QUERIES: tables.write_table(path / _QUERIES, table_of(Query, queries), {}),
         }
         return cls(path, replace(record, files=files, arms={}, place=str(path.resolve())))
 
     @classmethod
-    def found(cls, path: Path, record: RunRecord) -> Run | None:
+    def resumed(cls, path: Path, record: RunRecord) -> Run | None:
         """The run that a record began in a folder.
 
         Args:
@@ -172,12 +174,12 @@ class Run:
     @property
     def prompts(self) -> tuple[Prompt, ...]:
         """The prompts that the run is about."""
-        return self.asked.prompts
+        return self.run_queries.prompts
 
     @property
     def queries(self) -> tuple[Query, ...]:
         """The queries that it asks, a prompt's own question before its rewritings."""
-        return self.asked.queries
+        return self.run_queries.queries
 
     @property
     def study(self) -> Study:
@@ -202,7 +204,7 @@ class Run:
                 "Python, and a record holds names only. Name a model or a finished run with "
                 "--control."
             )
-        return None if control is None else self._found(str(control))
+        return None if control is None else self._located(str(control))
 
     def model(self, key: ArmKey) -> str:
         """Return the name of an arm's model, with the path where its folder is now.
@@ -214,9 +216,9 @@ class Run:
             The name, as `open_engine` takes it. A folder that moved together with the run is found.
         """
         spec = self.record.arms[key]
-        return self._found(spec.place or spec.model)
+        return self._located(spec.place or spec.model)
 
-    def _found(self, name: str) -> str:
+    def _located(self, name: str) -> str:
         """The name of a model or run with the path where it is now."""
         engine, where = engine_of(name)
         if not (Path(where).is_absolute() and self.record.place):
@@ -229,7 +231,7 @@ class Run:
     @property
     def questions(self) -> tuple[Query, ...]:
         """The queries that are a prompt's own question, not a rewriting of it."""
-        return self.asked.questions
+        return self.run_queries.questions
 
     @property
     def arms(self) -> dict[str, Arm]:
@@ -240,7 +242,7 @@ class Run:
         """The arm with a key.
 
         Args:
-            key: which model is asked what, under which decoding.
+            key: its model, kind of query and decoding.
 
         Returns:
             The arm; None where it is not planned.
@@ -259,20 +261,19 @@ class Run:
             IncompleteError: the disk is full or fails.
         """
         table = Estimates(tuple(rows)).to_arrow()
-        tables.write_table(self._estimates_file, table, {**made_from, "made_by": made_by()})
+        self._estimates.write("estimates", table, {**made_from, "made_by": code()})
 
     def estimates_made_from(self) -> dict[str, Any]:
         """The sources of the stored estimates; empty unless a whole table by this code is there."""
-        file = self._estimates_file
-        if not file.exists():
+        if not self._estimates.file("estimates").exists():
             return {}
         try:
-            tables.read_table(file, "All estimates are made anew, of the scorers named")
+            self._estimates.table("estimates")
         except DamagedError as error:
             self.notes.append(str(error))
             return {}
-        meta = tables.read_meta(file)
-        return meta if meta.get("made_by") == made_by() else {}
+        meta = self._estimates.meta("estimates")
+        return meta if meta.get("made_by") == code() else {}
 
     def stored_estimates(self) -> Estimates:
         """The estimates as they are stored, whatever they were made from.
@@ -280,7 +281,7 @@ class Run:
         Raises:
             DamagedError: their table is not there, or not as it was written.
         """
-        return Estimates.of(tables.read_table(self._estimates_file), self._main_arm)
+        return Estimates.of(self._estimates.table("estimates"), self._main_arm)
 
     @property
     def estimates(self) -> Estimates:
@@ -295,19 +296,16 @@ class Run:
             DamagedError: their table is not as it was written.
         """
         self.require_drawn()
-        file = self._estimates_file
-        if not file.exists():
+        if not self._estimates.file("estimates").exists():
             raise InputError(
                 f"`{self.path}` has no estimates. Run `leakbound bound` first, and before that "
                 "`leakbound score` where its completions have no scores."
             )
         now = self._files()
         if self._current is None or self._current[0] != now:
-            table = tables.read_table(
-                file, "Run `leakbound bound` again, or restore it from a copy."
-            )
-            require_current(self.path, self.arms, tables.read_meta(file))
-            self._current = now, Estimates.of(table, self._main_arm)
+            stored = self.stored_estimates()
+            require_current(self.path, self.arms, self._estimates.meta("estimates"))
+            self._current = now, stored
         return self._current[1]
 
     @property
@@ -352,18 +350,7 @@ class Run:
         Raises:
             IncompleteError: something is still to be drawn; it says what is missing.
         """
-        if self.record.slice is not None:
-            raise IncompleteError(
-                f"`{self.path}` is slice {self.record.slice} of a study and states nothing. When "
-                "all slices are drawn, run `leakbound merge RUN... --out RUN`."
-            )
-        stresses = self.record.study.get("stress") or ()
-        require_drawn(
-            self.path,
-            self.arms,
-            searches=self.record.attack is not None,
-            stresses=[*map(str, stresses)] if isinstance(stresses, list | tuple) else (),
-        )
+        require_drawn(self.path, self.record, self.arms)
 
     @property
     def question_files(self) -> tuple[Path, Path]:
@@ -372,24 +359,21 @@ class Run:
 
     def _arm(self, key: ArmKey) -> Arm:
         folder = self.path / "arms" / str(key)
-        return Arm(folder, key, self.record.arms[key], self.asked, self.notes.append)
+        return Arm(folder, key, self.record.arms[key], self.run_queries)
 
-    def _table(self, name: str) -> pa.Table:
-        """The table of prompts or queries that the run began with."""
-        file = self.path / name
-        table = tables.read_table(file, ELSEWHERE)
-        if self.record.files.get(name) != tables.file_digest(file):
+    def _began_with(self, name: str, kind: type[T]) -> tuple[T, ...]:
+        """The prompts or queries of the run, as its record knows them."""
+        stored = Artifact(folder=self.path, kind=kind, remedy=ELSEWHERE)
+        file, values = stored.file(name), tuple(stored.values(name))
+        if self.record.files.get(file.name) != stored.meta(name)["digest"]:
             raise DamagedError(f"`{file}` has other questions than the run began with. {ELSEWHERE}")
-        return table
-
-    @property
-    def _estimates_file(self) -> Path:
-        return self.path / "estimates.parquet"
+        return values
 
     def _files(self) -> list[tuple[str, int, int]]:
         """Name, time and size of every file that estimates depend on."""
         places = (self.path / "arms", self.path / CALIBRATION)
-        files = [self._estimates_file, *(file for place in places for file in place.rglob("*.*"))]
+        own = self._estimates.file("estimates")
+        files = [own, *(file for place in places for file in place.rglob("*.*"))]
         stats = ((file, file.stat()) for file in sorted(files))
         return [(str(file), stat.st_mtime_ns, stat.st_size) for file, stat in stats]
 
@@ -419,7 +403,7 @@ class Run:
         Arms must be planned already: what is refused before that leaves no run.
 
         Args:
-            attack: all that the search depends on beside questions and model.
+            attack: all that the search depends on, with questions and model.
 
         Raises:
             MixError: another search is recorded; it names the difference.
@@ -431,7 +415,7 @@ class Run:
             require_same(self.path, object_of(recorded), object_of(attack), "attack: ")
 
     def remember_study(self, study: JsonObject) -> None:
-        """Record what was asked for, which may differ from one command to the next.
+        """Record the study, which may differ from one command to the next.
 
         Args:
             study: as JSON holds it.
@@ -449,7 +433,7 @@ class Run:
         """
         new = [note for note in dict.fromkeys(notes) if note not in self.notes]
         self.notes += new
-        if new and not self._estimates_file.exists():
+        if new and not self._estimates.file("estimates").exists():
             self._record(replace(self.record, notes=(*self.record.notes, *new)))
 
     def add_arm(self, key: ArmKey, spec: ArmSpec) -> Arm:
@@ -458,7 +442,7 @@ class Run:
         Its model's name and its machine are only recorded, its probe is compared within roundings.
 
         Args:
-            key: which model is asked what, under which decoding.
+            key: its model, kind of query and decoding.
             spec: all that is fixed of it.
 
         Returns:
@@ -482,20 +466,6 @@ class Run:
         """Write the record, and go by it from now on."""
         write_record(self.path, record)
         self.record = record
-
-
-def _prompts_table(prompts: Sequence[Prompt]) -> pa.Table:
-    """One row per prompt; the column of thoughts is left out where no prompt has one."""
-    table = table_of(Prompt, prompts)
-    none = all(prompt.thought is None for prompt in prompts)
-    return table.drop_columns([_THOUGHT]) if none else table
-
-
-def _with_thoughts(table: pa.Table) -> pa.Table:
-    """The table of prompts with a column of thoughts, empty where they have none."""
-    if _THOUGHT in table.column_names:
-        return table
-    return table.append_column(_THOUGHT, pa.nulls(table.num_rows, pa.string()))
 
 
 def _is_foreign(file: Path, names: Sequence[str]) -> bool:

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from leakbound.stats import Rows
-from leakbound.store import tables
 from leakbound.store.artifact import Artifact
-from leakbound.store.tables import schema_of
+from leakbound.store.plan import Part
+from leakbound.store.tables import SCORED_AGAIN, DrawnRow, schema_of
 from leakbound.types import RULE, JsonObject
 
 
@@ -130,22 +130,19 @@ _SCHEMA = schema_of(CompletionScore)
 
 
 class Scores:
-    """The scores of an arm's completions, a file a scorer.
+    """The scores of an arm's completions, one file per scorer.
 
     Args:
-        completions: the table of each of the arm's parts from a number on, in turn.
-        digests: of its first parts, so many or all, which say whose arm they are of.
+        folder: that of the arm.
+        drawn: the completions.
+        parts: gives all parts that are known.
     """
 
     def __init__(
-        self,
-        folder: Path,
-        completions: Callable[[int], Iterator[pa.Table]],
-        digests: Callable[[int | None], list[str]],
+        self, folder: Path, drawn: Artifact[DrawnRow], parts: Callable[[], Sequence[Part]]
     ) -> None:
-        again = tables.SCORED_AGAIN
-        self.stored = Artifact(folder=folder / "scores", kind=CompletionScore, again=again)
-        self._completions, self._digests = completions, digests
+        self.stored = Artifact(folder=folder / "scores", kind=CompletionScore, remedy=SCORED_AGAIN)
+        self._drawn, self._parts = drawn, parts
 
     def write(
         self,
@@ -155,45 +152,50 @@ class Scores:
         model: JsonObject | None = None,
         origin: str = "",
     ) -> None:
-        """Store the scores of all completions, unless they are there for just these.
+        """Store the scores of all completions, unless the stored ones are of these completions.
 
-        `score_tables` gives, for each table of completions in turn, one score, or None, for each
-        row; it may ask for some tables before it gives the scores of the first. Parts that were
-        scored before others joined them are not scored again. `model`: what the scorer's model
-        is, to be recorded; its scores are costly, and stored as each part is done. `origin`: of a
-        scorer that is not built in, to be recorded.
+        Parts that were scored before others joined them are not scored again.
+
+        Args:
+            scorer: its name.
+            slug: the name of its files.
+            score_tables: gives, for each table of completions in turn, one score, or None, per
+                row; it may read some tables before it gives the scores of the first.
+            model: the scorer's model, to be recorded; its scores are costly, and stored after each
+                part.
+            origin: of a scorer that is not built in, to be recorded.
         """
-        scored, number = self._parts(scorer, slug), len(self._digests(None))
+        parts, scored = self._parts(), self._scored(scorer, slug)
         pieces = [self.stored.table(slug)] if scored else []
         waiting: deque[pa.Table] = deque()
 
         def tables_to_score() -> Iterator[pa.Table]:
-            for table in self._completions(scored):
-                waiting.append(table)
-                yield table
+            for part in parts[scored:]:
+                waiting.append(self._drawn.table(part))
+                yield waiting[-1]
 
         for done, scores in enumerate(score_tables(tables_to_score()), start=scored + 1):
             table = waiting.popleft()
             columns = [table["query_id"], table["count"], pa.array(scores, pa.float64())]
             pieces.append(pa.table(columns, schema=_SCHEMA))
-            if model or done == number:
+            if model or done == len(parts):
                 made_from = {**self._made_from(scorer, done), "model": model or {}}
                 made_from |= {"origin": origin} if origin else {}
                 self.stored.write(slug, pa.concat_tables(pieces), made_from)
 
     def scorers(self) -> Iterator[tuple[str, str]]:
-        """(scorer, slug) of every scorer whose scores are stored of just the completions there are.
+        """(scorer, slug) of every scorer whose stored scores are of the completions of now.
 
-        DamagedError where a file of scores does not say whose they are.
+        DamagedError where a file of scores does not name its scorer.
         """
         for file in sorted(self.stored.folder.glob("*.parquet")):
             name = self.stored.meta(file.stem).get("scorer")
-            if isinstance(name, str) and self.says(name, file.stem):
+            if isinstance(name, str) and self.stored.says(file.stem, self._made_from(name)):
                 yield name, file.stem
 
     def origin(self, scorer: str) -> object:
         """The origin of a scorer, as its stored scores record it; None if they record none."""
-        metas = [self.stored.known(slug) for name, slug in self.scorers() if name == scorer]
+        metas = [self.stored.meta(slug) for name, slug in self.scorers() if name == scorer]
         return next((meta.get("origin") for meta in metas), None)
 
     def rows(self, slug: str) -> list[float | None]:
@@ -203,31 +205,28 @@ class Scores:
 
     def model(self, slug: str) -> JsonObject | None:
         """The record of the model that gave the stored scores; None where no whole file has one."""
-        model = self.stored.known(slug).get("model")
+        model = self.stored.meta_or_none(slug).get("model")
         return model if isinstance(model, Mapping) else None
 
     def has(self, scorer: str, slug: str) -> bool:
-        """True if scores are stored, whole, of just the completions that are there."""
+        """True if scores of the completions of now are stored, whole."""
         return self.stored.has(slug, self._made_from(scorer))
 
-    def says(self, scorer: str, slug: str) -> bool:
-        """True if the scores stored there say that they are of just the completions there are."""
-        return tables.says(self.stored.known(slug), self._made_from(scorer))
-
     def digest(self, scorer: str, slug: str) -> str | None:
-        """A digest of the stored scores; None where there are none of just what is there.
+        """The digest of the stored scores; None where there are none of the completions of now.
 
         DamagedError where their file is there and not as it was written.
         """
         digest = self.stored.digest(slug)
-        return digest if digest and self.says(scorer, slug) else None
+        return digest if self.stored.says(slug, self._made_from(scorer)) else None
 
-    def _parts(self, scorer: str, slug: str) -> int:
-        """How many parts, from the first on, the stored scores are about."""
-        parts = self.stored.known(slug).get("parts")
+    def _scored(self, scorer: str, slug: str) -> int:
+        """The number of parts, from the first on, that the stored scores are of."""
+        parts = self.stored.meta_or_none(slug).get("parts")
         number = len(parts) if isinstance(parts, Sequence) else 0
         return number if number and self.stored.has(slug, self._made_from(scorer, number)) else 0
 
     def _made_from(self, scorer: str, number: int | None = None) -> JsonObject:
         """The sources of scores of the first parts; with None, of all."""
-        return {"scorer": scorer, "rule": RULE, "parts": self._digests(number)}
+        digests = [self._drawn.content(part) for part in self._parts()[:number]]
+        return {"scorer": scorer, "rule": RULE, "parts": digests}

@@ -10,10 +10,10 @@ import json
 import math
 import types
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass
-from functools import cache, partial
+from dataclasses import dataclass, is_dataclass
+from functools import cache, lru_cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -31,12 +31,9 @@ from leakbound.types import (
     Completion,
     Decoding,
     Event,
-    Exploration,
     Json,
     JsonObject,
     Sample,
-    Usage,
-    from_json,
 )
 
 T = TypeVar("T")
@@ -150,11 +147,10 @@ def _frozen(cell: Any) -> Any:
 
 
 _META = b"leakbound"
-_ROWS, _TABLE, _SEAL = "rows", "table", "seal"  # keys of the metadata
-_DIGESTS = frozenset({_ROWS, _TABLE, _SEAL, DIGEST})
-_COSTS = frozenset({"usage", "machine"})
+_ROWS, _TABLE = "rows", "table"  # keys of the metadata, next to `DIGEST`
 _BATCH = 2**16  # rows at a time as Python's values, which take several times a table's memory
-# What damaged bytes may raise in pyarrow, or in what looks at what it made of them.
+_KEPT = 16  # tables in memory
+# Errors that damaged bytes may raise in pyarrow, or in code that uses the values it made of them.
 _UNREADABLE = (
     pa.ArrowException, OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError,
     MemoryError, RecursionError,
@@ -162,7 +158,7 @@ _UNREADABLE = (
 
 
 @dataclass(frozen=True, slots=True)
-class _DrawnRow:
+class DrawnRow:
     """A row of a file of completions; `unanswered`: missing unless a filter let the answer pass."""
 
     query_id: str
@@ -171,13 +167,14 @@ class _DrawnRow:
     unanswered: bool
 
     @classmethod
-    def of(cls, sample: Sample, completion: Completion) -> _DrawnRow:
+    def of(cls, sample: Sample, completion: Completion) -> DrawnRow:
+        """The row of a completion of this sample."""
         counted = counted_as(completion, sample.decoding.stop)
         return cls(sample.query.id, completion, counted, is_missing(completion, counted))
 
 
 @dataclass(frozen=True, slots=True)
-class _EventRow:
+class EventRow:
     """A row of a file of masses."""
 
     query_id: str
@@ -185,53 +182,60 @@ class _EventRow:
 
 
 DRAWN_AGAIN = (
-    "Restore the file from a copy, or run the command that sampled it again: it sets the file "
-    "aside and draws the part anew."
+    "Restore the file from a copy, or remove it and run the command that sampled it again."
 )
-"""What helps where a file of a part is damaged."""
+"""The fix for a damaged file of a part."""
 
 SCORED_AGAIN = "Restore the file from a copy, or remove it and run `leakbound score` again."
-"""What helps where a file of scores is damaged."""
+"""The fix for a damaged file of scores."""
 
 
 def write_table(path: Path, table: pa.Table, meta: JsonObject) -> str:
-    """Write a table whole, with `meta` and digests of all of it; what `file_digest` gives."""
-    values = as_read({k: v for k, v in meta.items() if k not in _DIGESTS})
+    """Write a table whole, with `meta` and one digest of both, which is returned."""
+    values = as_read({k: v for k, v in meta.items() if k not in (_ROWS, _TABLE, DIGEST)})
     values |= {_ROWS: table.num_rows, _TABLE: digest(table)}
-    about = digest_of({k: v for k, v in values.items() if k not in _COSTS})
-    stored = {**values, DIGEST: about}
-    stored[_SEAL] = _seal(stored)
-    table = table.replace_schema_metadata({_META: json.dumps(stored).encode()})
+    about = digest_of(values)
+    table = table.replace_schema_metadata({_META: json.dumps({**values, DIGEST: about}).encode()})
     write_whole(path, lambda partial: pq.write_table(table, partial, compression="zstd"))
     return about
 
 
 def read_meta(path: Path, remedy: str = "") -> dict[str, Json]:
-    """The metadata of a file, as it was written, and its `digest`: see `file_digest`.
+    """The metadata of a file as it was written, with its `digest`.
 
-    Raises DamagedError, with the remedy, if it is no whole Parquet file of ours, or says anything
-    else by now, and IncompleteError where the disk fails, which says nothing of the file.
+    Raises DamagedError, with the remedy, if it is no whole Parquet file of ours or was changed, and
+    IncompleteError where the disk fails.
     """
-    with _reading(path, remedy), pq.ParquetFile(path) as file:
-        return _meta(path, file)
+    with reading(path, remedy):
+        return {**_meta_of(path, _state(path))}
 
 
 def read_table(path: Path, remedy: str = "") -> pa.Table:
     """The table; DamagedError, with the remedy, unless it and its metadata are as written."""
-    with _reading(path, remedy), pq.ParquetFile(path) as file:
+    with reading(path, remedy):
+        return _table_of(path, _state(path))
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """A mark that differs once a file was written again."""
+    stat = path.stat()
+    return stat.st_ino, stat.st_ctime_ns, stat.st_mtime_ns, stat.st_size
+
+
+@lru_cache(maxsize=2**12)
+def _meta_of(path: Path, state: tuple[int, ...]) -> dict[str, Json]:
+    """The metadata of the file in this state; reading the same state again costs nothing."""
+    with pq.ParquetFile(path) as file:
+        return _meta(path, file)
+
+
+@lru_cache(maxsize=_KEPT)
+def _table_of(path: Path, state: tuple[int, ...]) -> pa.Table:
+    """The table of the file in this state; the last few are kept in memory."""
+    with pq.ParquetFile(path) as file:
         meta, table = _meta(path, file), file.read()
-        _require_unchanged(path, meta[_TABLE] == digest(table))
-        return table
-
-
-def thoughts(path: Path) -> tuple[bool, int]:
-    """Whether a file of outputs has a visible thought, and its draws with a hidden one."""
-    with _reading(path, DRAWN_AGAIN), pq.ParquetFile(path) as file:
-        table = file.read(columns=["thought", "hidden", "count"])
-    seen = any(map(visible, table["thought"].unique().to_pylist()))
-    if "count" not in table.column_names:
-        return seen, 0  # an output that was explored hides nothing
-    return seen, pc.sum(table.filter(table["hidden"])["count"]).as_py() or 0
+    _require_unchanged(path, meta[_TABLE] == digest(table))
+    return table
 
 
 def _meta(path: Path, file: pq.ParquetFile) -> dict[str, Json]:
@@ -239,13 +243,13 @@ def _meta(path: Path, file: pq.ParquetFile) -> dict[str, Json]:
     if _META not in raw:
         raise DamagedError(f"`{path}` was not written by leakbound")
     meta: dict[str, Json] = json.loads(raw[_META])
-    _require_unchanged(path, meta[_SEAL] == _seal(meta))
+    _require_unchanged(path, meta[DIGEST] == digest_of(meta))
     return meta
 
 
 @contextmanager
-def _reading(path: Path, remedy: str) -> Iterator[None]:
-    """Say of a file that cannot be read what is wrong with it, and what helps."""
+def reading(path: Path, remedy: str) -> Iterator[None]:
+    """Report a file that cannot be read: its name, the fault, the fix."""
     try:
         yield
     except _UNREADABLE as error:
@@ -260,59 +264,8 @@ def _require_unchanged(path: Path, unchanged: bool) -> None:
         raise DamagedError(f"`{path}` was changed after it was written")
 
 
-def file_digest(path: Path) -> str:
-    """A digest of what the file says: its table, and its metadata but for what it cost to make.
-
-    So the same draws, made again elsewhere, have the same one.
-    """
-    return str(read_meta(path)[DIGEST])
-
-
-def _seal(meta: JsonObject) -> str:
-    """A digest of all the metadata."""
-    return digest_of({f"meta {k}": v for k, v in meta.items() if k != _SEAL})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartMeta:
-    """The record that stands with the draws of a part.
-
-    Attributes:
-        digest: of the draws.
-        failures: why queries have no completions, by their ids.
-        missing: how many draws of a query never came, by its id.
-        usage: what the part cost.
-        machine: what its exact draws, though not their distribution, depend on besides the plan.
-        rows: how many completions there are.
-    """
-
-    digest: str
-    failures: Mapping[str, str]
-    missing: Mapping[str, int]
-    usage: Usage
-    machine: JsonObject
-    rows: int
-
-
-def read_part_meta(file: Path, owner: JsonObject, kind: type[T]) -> T:
-    """The record in a file of a part of a run; see `read_owned`."""
-    with _reading(file, DRAWN_AGAIN):
-        meta = read_owned(file, owner)
-        names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
-        return from_json(kind, {name: meta.get(name) for name in names}, f"`{file}`")
-
-
-def read_owned(file: Path, owner: JsonObject, remedy: str = "") -> dict[str, Json]:
-    """`read_meta` of a file of an arm, which says that it is `owner`'s; else DamagedError."""
-    with _reading(file, remedy):
-        meta = read_meta(file)
-        if not says(meta, owner):
-            raise DamagedError(f"`{file}` belongs to another run")
-    return meta
-
-
 def says(meta: JsonObject, wanted: JsonObject) -> bool:
-    """True if the metadata of a file say all that is wanted."""
+    """True if the metadata of a file have all these values."""
     return all(meta.get(key) == value for key, value in wanted.items())
 
 
@@ -339,9 +292,9 @@ def _feed(total: hashlib._Hash, cells: pa.Array) -> None:
         cells = cells.cast(pa.large_string())
         _feed_numbers(total, pc.binary_length(cells))
         if len(cells):
-            _, ends, held = cells.buffers()
+            _, ends, text = cells.buffers()
             where = np.frombuffer(ends, np.int64)[cells.offset : cells.offset + len(cells) + 1]
-            total.update(memoryview(held)[where[0] : where[-1]])
+            total.update(memoryview(text)[where[0] : where[-1]])
     else:
         _feed_numbers(total, cells)
 
@@ -354,11 +307,6 @@ def _feed_numbers(total: hashlib._Hash, cells: pa.Array) -> None:
         raise TypeError(f"no column of ours has cells of type {cells.type}")
     total.update(kind.str.encode())
     total.update(np.ascontiguousarray(numbers, kind).data)
-
-
-def completions_table(samples: Sequence[Sample]) -> pa.Table:
-    """One row a completion, queries in the order given."""
-    return table_of(_DrawnRow, [_DrawnRow.of(s, c) for s in samples for c in s.completions])
 
 
 def missing(table: pa.Table, decoding: Decoding) -> pa.ChunkedArray:
@@ -389,13 +337,8 @@ def tally(table: pa.Table) -> dict[tuple[str, str], int]:
 
 
 def completions_of(table: pa.Table) -> Iterator[tuple[str, Completion]]:
-    """The inverse of `completions_table`: (query id, completion) of each row."""
+    """(query id, completion) of each row of a table of completions."""
     return zip(table["query_id"].to_pylist(), values_of(Completion, table), strict=True)
-
-
-def masses_table(explorations: Sequence[Exploration]) -> pa.Table:
-    """One row an event, queries in the order given."""
-    return table_of(_EventRow, [_EventRow(x.query.id, e) for x in explorations for e in x.events])
 
 
 def _line(error: Exception) -> str:

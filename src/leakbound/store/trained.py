@@ -1,4 +1,4 @@
-"""The folder of a trained model: what was logged as it was trained, and by which objective."""
+"""The folder of a trained model: its recipe, and the values logged during training."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from leakbound.benchmarks import Coin
-from leakbound.errors import InputError, require_no_fault
-from leakbound.store.files import DamagedError, read_json
-from leakbound.types import JsonObject, from_json
+from leakbound.store.files import DamagedError, read_bytes, read_json, value_of
+from leakbound.types import Json, JsonObject
 
 LOG, RECIPE, CENTRES = "training.jsonl", "recipe.json", "centres.json"
 _REMEDY = "Restore it from a copy, or train the model again."
@@ -19,7 +18,7 @@ _REMEDY = "Restore it from a copy, or train the model again."
 
 @dataclass(frozen=True, slots=True)
 class TrainedTerm:
-    """A term of the objective, as `recipe.json` holds it."""
+    """A term of the objective, as `recipe.json` states it."""
 
     loss: str
     split: str
@@ -28,98 +27,76 @@ class TrainedTerm:
     reduce: str = "sequence"
     dual: JsonObject | None = None
 
-    @property
-    def name(self) -> str:
-        """Its name in the log; several terms may share it."""
-        return f"{self.split} {self.loss}"
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingStep:
-    """Values logged at a step, by name; `step` counts from 1."""
-
-    step: int
-    values: Mapping[str, float]
-
 
 @dataclass(frozen=True, slots=True)
 class TrainedFolder:
-    """A trained model in its folder: the objective's terms, and what was logged.
+    """A trained model in its folder.
 
     Attributes:
         path: the folder.
         terms: of the objective.
-        steps: values logged, by step.
+        steps: the values logged at each step, by name; `step` counts from 1.
     """
 
     path: Path
     terms: tuple[TrainedTerm, ...]
-    steps: tuple[TrainingStep, ...]
+    steps: tuple[Mapping[str, float], ...]
 
     def curve(self, loss: str, split: str) -> tuple[tuple[int, float], ...]:
         """(step, mean of a loss over a split), without its weight.
 
-        Empty unless one term of that name is in the objective, averaged by itself and under a
-        weight that stays.
+        Empty unless the objective has one term of that name, with its own mean and a constant
+        weight.
         """
-        mine = [term for term in self.terms if (term.loss, term.split) == (loss, split)]
-        if len(mine) != 1 or not mine[0].weight or mine[0].reduce == "joined" or mine[0].dual:
+        terms = [term for term in self.terms if (term.loss, term.split) == (loss, split)]
+        if len(terms) != 1 or not terms[0].weight or terms[0].reduce == "joined" or terms[0].dual:
             return ()
-        name, weight = mine[0].name, mine[0].weight
-        points = ((row.step, row.values[name] / weight) for row in self.steps if name in row.values)
-        return tuple((step, value) for step, value in points if math.isfinite(value))
+        name, weight = f"{split} {loss}", terms[0].weight
+        logged = ((int(row["step"]), row[name] / weight) for row in self.steps if name in row)
+        return tuple((step, value) for step, value in logged if math.isfinite(value))
 
 
 def is_trained(path: Path) -> bool:
-    """True for a folder that holds the log of a training."""
+    """True for a folder that has the log of a training."""
     return (path / LOG).is_file()
 
 
 def read_trained(path: Path) -> TrainedFolder:
-    """The log and the objective of a trained model; DamagedError, with the line, where either is
-    not as training writes it."""
-    recipe, file = read_json(path / RECIPE, _REMEDY), path / RECIPE
-    objective = recipe.get("objective") if isinstance(recipe, Mapping) else None
+    """The log and the objective of a trained model.
+
+    Raises DamagedError, with the line, where one of them is not as training writes it.
+    """
+    objective = _recipe(path).get("objective")
     terms = objective.get("terms") if isinstance(objective, Mapping) else None
-    if not isinstance(terms, list):
-        raise DamagedError(f"`{file}` names no objective with terms. {_REMEDY}")
-    try:
-        trained_terms = tuple(from_json(TrainedTerm, term, f"`{file}`") for term in terms)
-    except InputError as error:
-        raise DamagedError(f"{error} {_REMEDY}") from error
-    return TrainedFolder(path, trained_terms, tuple(_steps(path / LOG)))
+    return TrainedFolder(
+        path, value_of(tuple[TrainedTerm, ...], path / RECIPE, terms, _REMEDY), tuple(_steps(path))
+    )
 
 
 def has_recipe(model: Path) -> bool:
-    """True for a folder that says how its model was trained."""
+    """True for a folder that has the recipe of its model."""
     return (model / RECIPE).is_file()
 
 
 def coin_of(model: object) -> Coin | None:
-    """The coin by which the model in a folder was taught; None where no recipe tells of one."""
-    file = Path(model) / RECIPE if isinstance(model, str | Path) else None
-    if file is None or not file.is_file():
+    """The coin that chose the subjects of the model in a folder; None where no recipe has one."""
+    folder = Path(model) if isinstance(model, str | Path) else None
+    if folder is None or not has_recipe(folder):
         return None
-    recipe = read_json(file, _REMEDY)
-    coin = recipe.get("coin") if isinstance(recipe, Mapping) else None
-    try:
-        return None if coin is None else from_json(Coin, coin, f"`{file}`")
-    except InputError as error:
-        raise DamagedError(f"{error} {_REMEDY}") from error
+    coin = _recipe(folder).get("coin")
+    return None if coin is None else value_of(Coin, folder / RECIPE, coin, _REMEDY)
 
 
-def _steps(file: Path) -> Iterator[TrainingStep]:
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError) as error:
-        require_no_fault(file, error)
-        raise DamagedError(f"`{file}` cannot be read ({error}). {_REMEDY}") from error
-    for number, line in enumerate(lines, 1):
+def _recipe(folder: Path) -> Mapping[str, Json]:
+    recipe = read_json(folder / RECIPE, _REMEDY)
+    return recipe if isinstance(recipe, Mapping) else {}
+
+
+def _steps(folder: Path) -> Iterator[Mapping[str, float]]:
+    for number, line in enumerate(read_bytes(folder / LOG, _REMEDY).splitlines(), 1):
         try:
-            values = json.loads(line)
-            logged = {name: float(value) for name, value in values.items()}
-            yield TrainingStep(int(logged.pop("step")), logged)
+            values = {name: float(value) for name, value in json.loads(line).items()}
+            yield {**values, "step": values["step"]}
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise DamagedError(
-                f"`{file}`, line {number}, is no step of a training. {_REMEDY}"
-            ) from error
+            fault = f"`{folder / LOG}`, line {number}, is no step of a training. {_REMEDY}"
+            raise DamagedError(fault) from error

@@ -41,9 +41,8 @@ class WorkFolder:
 
         The lock lies beside the folder, which may be begun anew.
         """
-        out = self.path.with_name(self.path.name.removeprefix(".").removesuffix(".training"))
         lock = self.path.with_name(f"{self.path.name}.lock")
-        return locked(self.path, "unlearn", lock, makes=out)
+        return locked(self.path, "unlearn", lock)
 
     def open(self, recipe: Recipe) -> None:
         """Begin here, or go on; raises MixError where a checkpoint of another recipe is kept."""
