@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_type_hints
 
 from leakbound import stats
-from leakbound.certificate.claim import FORMAT, Forecast, LeakClaim, Share, Verdict
+from leakbound.certificate.claim import FORMAT, Forecast, Verdict
 from leakbound.errors import InputError
+from leakbound.store.claims import LeakClaim
 from leakbound.store.files import digest_of, read_json
 from leakbound.types import RULE, Json, JsonObject, from_json, to_json
 
@@ -22,13 +23,9 @@ class QuestionRecord:
 
     Attributes:
         id: of its query; a digest where the id contains the question's text.
-        value: the share of its draws that leak, or whose score exceeds x; None: nothing was
-            decided.
+        value: the share of its draws that leak; None: no draw has a score.
         n: its draws.
         missing: how many of them have no score.
-        lower: the lower bound that a claim about every question rests on; None where the claim is
-            about the mean.
-        upper: the upper bound, alike.
         proved: the probability that is proved without chance, at least; None where none is.
     """
 
@@ -36,8 +33,6 @@ class QuestionRecord:
     value: float | None
     n: int
     missing: int
-    lower: float | None = None
-    upper: float | None = None
     proved: float | None = None
 
 
@@ -67,9 +62,10 @@ class Certificate:
         specification: in words, by heading, all that the numbers are about; the sentence is made
             of it.
         forecast: of the draws that would decide; None unless the verdict is open.
-        estimate: the bounds of the mean or the worst question at alpha a side, so that its own
-            confidence is 1 - 2 alpha.
-        allocation: the same in numbers: the error rates of either verdict.
+        estimate: the statement on the mean or the worst question that decides. Of a claim on record
+            each end has all of alpha, so that its own confidence is 1 - 2 alpha.
+        among: by arm and scorer, the statements that are valid simultaneously with it, since the
+            claim was stated after drawing; empty: it was recorded before.
         proved: what is known without chance; None where nothing is.
         reasons: why no bound lets the claim pass, or refutes it; empty: there is no reason.
         ledger: the number of draws in each class, by name.
@@ -88,7 +84,7 @@ class Certificate:
     specification: Mapping[str, str]
     forecast: Forecast | None
     estimate: stats.Estimate
-    allocation: tuple[Share, ...]
+    among: tuple[tuple[str, str], ...]
     proved: Proved | None
     reasons: tuple[str, ...]
     ledger: Mapping[str, int]
@@ -99,6 +95,12 @@ class Certificate:
     code: Mapping[str, str]
     rule: int = RULE
     format: str = FORMAT
+
+    @property
+    def alpha(self) -> float:
+        """The error rate of either end; only one of them can decide wrongly if the claim is old."""
+        alpha = 1 - self.claim.confidence
+        return alpha / (4 * len(self.among)) if self.among else alpha
 
     def to_dict(self) -> dict[str, Json]:
         """As JSON holds it, with a digest of all the rest."""

@@ -8,6 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from leakbound.bounding.claims import places_of
 from leakbound.certificate.assumptions import assumed
 from leakbound.certificate.certificate import (
     ABSENT,
@@ -17,8 +18,15 @@ from leakbound.certificate.certificate import (
     mark,
     read_values,
 )
-from leakbound.certificate.claim import LeakClaim
-from leakbound.certificate.derivation import code, derive, file_digests, made_from
+from leakbound.certificate.derivation import (
+    Statements,
+    code,
+    derive,
+    file_digests,
+    is_prior,
+    made_from,
+    require_binary,
+)
 from leakbound.certificate.model import Verifier, require_share
 from leakbound.certificate.record import check_imported, check_record
 from leakbound.drawing.sample import require_same_looks
@@ -26,7 +34,13 @@ from leakbound.engines.addresses import UnnamedServerError, servers_of
 from leakbound.engines.models import OpenModels
 from leakbound.errors import IncompleteError, InputError, LeakboundError
 from leakbound.scorers import connect, make_scorer
-from leakbound.scoring.score import range_part, require_same_model, score_part, slug
+from leakbound.scoring.score import (
+    range_part,
+    require_same_model,
+    score_part,
+    scored_by,
+    slug,
+)
 from leakbound.store import (
     Arm,
     DamagedError,
@@ -37,13 +51,22 @@ from leakbound.store import (
     load,
     sha256,
 )
+from leakbound.store.claims import LeakClaim
 from leakbound.store.files import as_read, digest_of
-from leakbound.types import Generate, JsonObject, Progress, Scorer, counted, silent
+from leakbound.types import (
+    Generate,
+    JsonObject,
+    Progress,
+    Scorer,
+    counted,
+    from_json,
+    silent,
+)
 
 # What files and records that were tampered with may lead to.
 _UNUSABLE = (LeakboundError, AttributeError, LookupError, TypeError, ValueError)
-_NUMBERS = ("estimate", "questions", "allocation", "proved", "ledger")
-_VERDICT = ("rule", "format", "claim", "verdict", "forecast", "reasons")
+_NUMBERS = ("estimate", "questions", "proved", "ledger")
+_VERDICT = ("rule", "format", "claim", "among", "verdict", "forecast", "reasons")
 _WORDS = ("sentence", "specification", "assumes")
 _DERIVED = {
     ("estimates", "every number follows from the run"): _NUMBERS,
@@ -134,8 +157,9 @@ def verify(
     if isinstance(subject, Check):
         return Verification((*checks, subject), sha256(file))
     claim, opened, arm = subject
+    among = _among(stated)
     models = OpenModels(servers=_named(claim.scorer, scorer), **(loading or {}))
-    anew = _anew(opened, claim)
+    anew = _anew(opened, claim, among)
     checks += _against_run(stated, anew, *subject, models, progress)
     if imported is not None:
         checks.append(check_imported(opened, arm, imported))
@@ -143,7 +167,7 @@ def verify(
         under = Verifier(opened, arm, model, loading or {}, progress)
         checks += under.checks(slug(make_scorer(claim.scorer)), redraw)
     checks += _not_checked(arm, model, redraw, imported)
-    checks += [Check("assumed", "assumed", text) for text in assumed(opened, arm)]
+    checks += [Check("assumed", "assumed", text) for text in assumed(opened, arm, among)]
     sentence = None if isinstance(anew, Check) else str(anew["sentence"])
     return Verification(tuple(checks), sha256(file), sentence)
 
@@ -178,6 +202,7 @@ def _subject(stated: JsonObject, path: Path) -> tuple[LeakClaim, Run, Arm] | Che
     """The claim, the run and the arm that it is about; or why they cannot be read."""
     try:
         claim = LeakClaim.from_dict(stated.get("claim", {}))
+        require_binary(make_scorer(claim.scorer))
     except InputError as error:
         return Check("claim", "differs", str(error))
     try:
@@ -209,8 +234,31 @@ def _against_run(
     yield compared("files", says, stated.get("files", ABSENT), file_digests(run, arm, scorer))
     yield _scores(run, arm, scorer, models, progress)
     yield from _looks(run, arm, scorer, models, progress)
+    yield from _stated(run, claim, _among(stated))
     yield from [anew] if isinstance(anew, Check) else _derived(stated, anew)
     yield _code(stated)
+
+
+def _among(stated: JsonObject) -> tuple[tuple[str, str], ...]:
+    """The arms and scorers among which a claim was chosen; empty: it was not chosen."""
+    try:
+        return from_json(tuple[tuple[str, str], ...], stated.get("among", ()), "among")
+    except InputError:
+        return ()
+
+
+def _stated(run: Run, claim: LeakClaim, among: tuple[tuple[str, str], ...]) -> Iterator[Check]:
+    """Whether the run recorded the claim before it drew, or it was chosen among those named."""
+    says = "the claim was recorded before anything was drawn"
+    if not among:
+        yield compared("stated", says, True, is_prior(run, claim))
+        return
+    says = "the claim is one of those that are decided simultaneously"
+    yield compared("stated", says, True, (claim.arm, claim.scorer) in among)
+    now = places_of(run, scored_by(run))
+    if others := [f"{arm} by {scorer}" for arm, scorer in now if (arm, scorer) not in among]:
+        says = f"the run has scores that the claim was not chosen among: {', '.join(others)}"
+        yield Check("stated", "note", says)
 
 
 def _looks(
@@ -290,10 +338,10 @@ def _columns(table: Any, *names: str) -> Iterator[list[Any]]:
     return (table[name].to_pylist() for name in names)
 
 
-def _anew(run: Run, claim: LeakClaim) -> JsonObject | Check:
+def _anew(run: Run, claim: LeakClaim, among: tuple[tuple[str, str], ...]) -> JsonObject | Check:
     """The certificate that the run makes now; or why it makes none."""
     try:
-        return as_read(derive(run, claim).to_dict())
+        return as_read(derive(run, claim, Statements.made_again(run, claim, among)).to_dict())
     except _UNUSABLE as error:
         return Check("estimates", "differs", f"they cannot be computed again: {error}")
 

@@ -155,6 +155,13 @@ scorers = click.option(
 calibration = click.option(
     "--calibration", type=FILE, help="Labelled items: allow for the scorer's errors."
 )
+claims = click.option(
+    "--claim",
+    "claims",
+    metavar="LIMIT",
+    multiple=True,
+    help="Decide it by `certify`: '0.01' on average, 'every:0.01'; repeatable.",
+)
 metrics = click.option(
     "--metrics", type=names, help="Utility and memorisation: all, or names with commas."
 )
@@ -310,6 +317,7 @@ proving = under(
 scoring = under(
     SCORED,
     scorers,
+    claims,
     click.option(
         "--allow-unmatched",
         is_flag=True,

@@ -40,12 +40,15 @@ from leakbound.planning.models import (
     require_there,
 )
 from leakbound.planning.plan import Prepared, SteeredPlan, arm_keys
-from leakbound.scorers import reading_of
+from leakbound.scorers import digest, reading_of
 from leakbound.scoring.score import require_same_model, require_visible
+from leakbound.stats import parse_claim
 from leakbound.store import CONTROL_GREEDY, GREEDY, Arm, ArmKey, QueryShares, Run
 from leakbound.store.arm_key import Model
+from leakbound.store.claims import Headline, LeakClaim, RecordedClaim
 from leakbound.store.plan import slice_of
 from leakbound.study import Attack, Rewritings, Study, Until
+from leakbound.study.sampling import limit_of
 from leakbound.types import Decoding, Generate, JsonObject, Measures, Progress, silent
 
 Named = str | Path | Generate
@@ -114,6 +117,47 @@ class AskedStudy:
             control = {"python": type(self.control).__name__}
         return {**self.asked.study.to_dict(), "control": control}
 
+    @cached_property
+    def sampled(self) -> str:
+        """The name of the first arm that is sampled; empty where none is."""
+        return next((str(key) for key, how in self.arms.items() if not how.greedy), "")
+
+    @property
+    def headline(self) -> Headline | None:
+        """The statements that form the verdict; None where nothing is scored or sampled."""
+        if not (self.sampled and self.asked.scorers):
+            return None
+        return Headline.of(self.asked.scorers[0].name, self.sampled, self.control is not None)
+
+    @property
+    def claims(self) -> tuple[RecordedClaim, ...]:
+        """The claims of the study, and that of every question whose decision ends its draws.
+
+        Raises InputError for claims that the first scorer or decoding cannot decide.
+        """
+        study, scorers = self.asked.study, self.asked.scorers
+        limits = [*map(limit_of, study.claims)]
+        if isinstance(study.sampling, Until) and scorers[0].binary:
+            limits.append((parse_claim(study.sampling.claim).limit, True))
+        if study.claims and not (self.sampled and scorers and scorers[0].binary):
+            raise InputError(
+                f"`claim` {study.claims[0]} is about draws that leak or not, by the first scorer. "
+                "Name a binary one first, such as 'rouge-l-recall>=0.5', and a temperature above 0."
+            )
+        return tuple(
+            RecordedClaim(
+                claim=LeakClaim(
+                    max_leak=limit,
+                    every_question=every,
+                    scorer=scorers[0].name,
+                    arm=self.sampled,
+                    confidence=study.confidence,
+                ),
+                digest=digest(scorers[0]),
+            )
+            for limit, every in limits
+        )
+
     def _opened(self, model: Named, arms: Mapping[ArmKey, Decoding]) -> list[ModelArm]:
         study = self.asked.study
         return model_arms(
@@ -162,6 +206,7 @@ def draw_study(study: AskedStudy) -> tuple[Run, Generate]:
 def check_study(study: AskedStudy) -> Wanted:
     """Refuse what needs no model to be refused. Returns the metrics that are asked for."""
     request, task, drawing = study.asked.study, study.asked.benchmark, study.asked.drawing
+    _ = study.claims  # refuses those that nothing decides
     require_openable(study.model, study.asked.crew)
     if study.control is not None and study.finished is None:
         require_openable(study.control, study.asked.crew)
@@ -231,7 +276,7 @@ def plan_study(opened: OpenedStudy) -> PlannedStudy:
     run, study = opened.run, opened.study
     drawing, seed = study.asked.drawing, study.asked.study.seed
     arms = [plan_arm(run, job, drawing, seed) for job in opened.jobs]
-    run.remember_study(study.record)
+    run.remember_study(study.record, study.headline, study.claims)
     run.remember_notes([*study.asked.notes, *opened.notes])
     import_control(run, opened.finished)
     if opened.finished and opened.wanted.metrics:
