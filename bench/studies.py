@@ -35,7 +35,7 @@ fixed
  evaluate $chain --control $other {LOCAL} --scorer keyword {TEXT} -n 1100 --out OUT
  bound OUT --confidence 0.999 --limit 0.3 --json
  certify OUT --scorer keyword --max-leak 0.3 --json
- certify OUT --scorer rouge-l-recall --threshold 0.5 --max-leak 0.1 --every-question
+ certify OUT --scorer contains --max-leak 0.1 --every-question
   --out OUT/second.json --json
  show OUT --json
  export OUT OUT.jsonl --jsonl

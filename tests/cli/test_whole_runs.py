@@ -22,6 +22,7 @@ from offline_tokenizers import CHATML, byte_level
 from tiny import tiny_llama
 
 ASKED = [("who wrote the red sea?", "Ann wrote it."), ("Where is the sea?", "In Oslo, Norway.")]
+HALF = "rouge-l-recall>=0.5"
 KEPT = ("what is blue?", "The sky is.")
 TRAINING = TrainingSettings(epochs=60, learning_rate=1e-2, batch_size=4, schedule="constant")
 
@@ -89,7 +90,7 @@ def test_a_run_completes_certifies_verifies_and_is_left_alone_by_the_same_comman
     model, control = models
     out = tmp_path / "run"
     command = ("evaluate", model, "--benchmark", *data(tmp_path), "--control", control,
-               "--out", out)  # fmt: skip
+               "--scorer", "rouge-l-recall", "--scorer", HALF, "--out", out)  # fmt: skip
     shown = done(*command)
     run = Run.open(out)
     assert {arm.plan.n for name, arm in run.arms.items() if "greedy" not in name} == {1024}
@@ -103,7 +104,7 @@ def test_a_run_completes_certifies_verifies_and_is_left_alone_by_the_same_comman
     verdicts = {}
     for limit in (0.001, 0.9999):
         certificate = tmp_path / f"{limit}.json"
-        how = ("--max-leak", limit, "--threshold", 0.5, "--out", certificate)
+        how = ("--max-leak", limit, "--scorer", HALF, "--out", certificate)
         certified = leakbound("certify", out, *how, "--json")
         assert certified.status in (0, 4, 5), certified.err
         verdicts[limit] = certified.json["verdict"]

@@ -34,7 +34,7 @@ from leakbound.bounding.drawn import Drawn
 from leakbound.bounding.evidence import ArmEvidence, RunEvidence
 from leakbound.bounding.rows import rows_of
 from leakbound.errors import IncompleteError, InputError
-from leakbound.planning.plan import looks_of
+from leakbound.planning.plan import LEAST_SHARE, looks_of
 from leakbound.scorers import digest, make_scorer, with_reading
 from leakbound.scoring.checks import (
     require_fixed_n,
@@ -124,13 +124,17 @@ def claim_rows(run: RunEvidence) -> Iterator[EstimateRow]:
 def simultaneous_rows(runs: Sequence[RunEvidence], confidence: float) -> Iterator[EstimateRow]:
     """The mean and the worst question of each arm that a claim may name, under each scorer.
 
-    An arm that lacks questions has its share of alpha, and no row.
+    An arm that lacks questions has its share of alpha, and no row. Nothing where a share would be
+    less than float64 can tell from none, which the numbers of arms, scorers and questions decide.
     """
     arms = [(run, name) for run in runs for name in run.arms]
     places = [(run, name) for run, name in arms if may_be_claimed(run.arms[name].arm)]
+    among = 2 * len(places)
     for run, name in places:
-        if (arm := run.arms[name]).whole:
-            how: Any = {"confidence": confidence, "among": 2 * len(places)}
+        arm = run.arms[name]
+        least = (1 - confidence) / (2 * among * len(arm.arm.asked.questions))
+        if arm.whole and least >= LEAST_SHARE:
+            how: Any = {"confidence": confidence, "among": among}
             pair = (decisive(arm.known, every=every, **how) for every in (False, True))
             yield from rows_of(name, run.scorer.name, ALL, *pair, family="simultaneous")
 

@@ -6,13 +6,14 @@ checks, with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from leakbound.benchmarks import made_again
 from leakbound.certificate.record import may_gather
 from leakbound.errors import InputError
 from leakbound.presenting.specification import short
 from leakbound.store import Arm, ExploredDraws, ImportedDraws, Run
+from leakbound.store.claims import LeakClaim
 from leakbound.types import BenchmarkRecord, Fingerprint
 
 TOLD = "recorded by the run"
@@ -67,30 +68,28 @@ UNCHECKED: Mapping[str, str] = {
 """By patterns of the places in a run that nothing checks, the reason."""
 
 
-def assumed(
-    run: Run, arm: Arm, among: Sequence[tuple[str, str]], aloud: bool = False
-) -> tuple[str, ...]:
+def assumed(run: Run, arm: Arm, claim: LeakClaim, aloud: bool = False) -> tuple[str, ...]:
     """All that a certificate of an arm takes for granted, each to follow "that".
 
     Args:
         run: the run.
         arm: the arm.
-        among: see `Certificate`.
+        claim: the claim.
         aloud: only what is particular to this run, which the sentence says.
 
     Returns:
         The texts.
     """
-    general = () if aloud else (*_of_claim(among), *_general(run.record.benchmark))
+    general = () if aloud else (*_of_claim(claim), *_general(run.record.benchmark))
     particular = Fingerprint.of(arm.spec.fingerprint).assumes, _particular(run, arm)
     return (*general, *particular[0], *particular[1])
 
 
-def _of_claim(among: Sequence[tuple[str, str]]) -> Iterator[str]:
-    if not among:
+def _of_claim(claim: LeakClaim) -> Iterator[str]:
+    if not claim.among:
         yield "the claim, the seed and the number of draws were fixed before any draw was seen"
         return
-    scorers = ", ".join(dict.fromkeys(scorer for _, scorer in among))
+    scorers = ", ".join(dict.fromkeys(scorer for _, scorer in claim.among))
     yield "the seed and the number of draws were fixed before any draw was seen"
     yield f"the scorers of the run ({scorers}) were chosen without a look at their scores"
 

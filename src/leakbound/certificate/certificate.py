@@ -64,8 +64,6 @@ class Certificate:
         forecast: of the draws that would decide; None unless the verdict is open.
         estimate: the statement on the mean or the worst question that decides. Of a claim on record
             each end has all of alpha, so that its own confidence is 1 - 2 alpha.
-        among: by arm and scorer, the statements that are valid simultaneously with it, since the
-            claim was stated after drawing; empty: it was recorded before.
         proved: what is known without chance; None where nothing is.
         reasons: why no bound lets the claim pass, or refutes it; empty: there is no reason.
         ledger: the number of draws in each class, by name.
@@ -84,7 +82,6 @@ class Certificate:
     specification: Mapping[str, str]
     forecast: Forecast | None
     estimate: stats.Estimate
-    among: tuple[tuple[str, str], ...]
     proved: Proved | None
     reasons: tuple[str, ...]
     ledger: Mapping[str, int]
@@ -99,8 +96,8 @@ class Certificate:
     @property
     def alpha(self) -> float:
         """The error rate of either end; only one of them can decide wrongly if the claim is old."""
-        alpha = 1 - self.claim.confidence
-        return alpha / (4 * len(self.among)) if self.among else alpha
+        alpha, among = 1 - self.claim.confidence, self.claim.among
+        return alpha / (4 * len(among)) if among else alpha
 
     def to_dict(self) -> dict[str, Json]:
         """As JSON holds it, with a digest of all the rest."""

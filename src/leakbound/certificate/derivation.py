@@ -116,13 +116,15 @@ def certify(
         )
     (chosen,) = in_reading_of(opened, [named if of is None else with_reading(named, of)])
     claim = LeakClaim(max_leak=max_leak, scorer=chosen.name, arm=arm, **fields)
-    require_binary(chosen)
     require_confidence(claim.confidence, len(opened.prompts))
+    require_binary(chosen)
     file = opened.path / CERTIFICATE if out is None else Path(out)
     with locked(opened.path, "certify") if out is None else nullcontext():
         if chosen != named and not models_of(chosen):
             _bound_too(opened, chosen)
         evidence_of(opened, arm, chosen)  # refuses files that are not whole
+        if not is_prior(opened, claim):
+            claim = replace(claim, among=places_of(opened, opened.estimates.scorers))
         certificate = derive(opened, claim, Statements.read(opened, claim))
         if file.exists():
             _require_same(file, certificate)
@@ -167,18 +169,16 @@ class Statements:
     decides: on the mean or the worst question.
     questions: the leakage of each question, in the order of the run.
     proofs: Pr[leak] at least, by the id of each question of which something is proved.
-    among: see `Certificate`.
     """
 
     decides: EstimateRow
     questions: tuple[EstimateRow, ...]
     proofs: Mapping[str, float]
-    among: tuple[tuple[str, str], ...]
 
     @classmethod
     def read(cls, run: Run, claim: LeakClaim) -> Statements:
         """Look them up in the estimates of a run; InputError where they are not there."""
-        rows, prior = run.estimates, is_prior(run, claim)
+        rows, prior = run.estimates, not claim.among
         mine: Any = {"arm": claim.arm, "scorer": claim.scorer}
         if claim.scorer not in rows.scorers:
             raise InputError(
@@ -203,13 +203,10 @@ class Statements:
             decides,
             tuple(questions),
             {str(row.query_id): row.lower for row in proofs},
-            () if prior else places_of(run, rows.scorers),
         )
 
     @classmethod
-    def made_again(
-        cls, run: Run, claim: LeakClaim, among: tuple[tuple[str, str], ...]
-    ) -> Statements:
+    def made_again(cls, run: Run, claim: LeakClaim) -> Statements:
         """Compute them from the stored scores, and not from the estimates of the run."""
         scorer = make_scorer(claim.scorer)
         evidence = evidence_of(run, claim.arm, scorer)
@@ -218,9 +215,9 @@ class Statements:
             known,
             every=claim.every_question,
             confidence=claim.confidence,
-            among=2 * len(among) or None,
+            among=2 * len(claim.among) or None,
         )
-        if not among:
+        if not claim.among:
             made = replace(made, about=replace(made.about, constant=claim.max_leak))
         (decides,) = rows_of(*place, ALL, made)
         seen = known.leakage(confidence=claim.confidence, side="both")
@@ -229,13 +226,12 @@ class Statements:
             decides,
             tuple(rows_of(*place, evidence.query_ids, seen)),
             {q: float(p.lower) for q, p in proofs if p.about.quantity == "leak probability"},
-            among,
         )
 
 
 def is_prior(run: Run, claim: LeakClaim) -> bool:
     """Whether the run recorded this claim before it drew anything."""
-    wanted, made = replace(claim, accept_cut=False), digest(make_scorer(claim.scorer))
+    wanted, made = replace(claim, accept_cut=False, among=()), digest(make_scorer(claim.scorer))
     return RecordedClaim(claim=wanted, digest=made) in run.record.claims
 
 
@@ -243,7 +239,7 @@ def derive(run: Run, claim: LeakClaim, made: Statements) -> Certificate:
     """Return the certificate that statements make of a claim; nothing is written."""
     scorer, arm, estimate = make_scorer(claim.scorer), run.arms[claim.arm], made.decides.estimate
     proofs = _proofs_of(run, arm, made)
-    proved, about = _proved_claim(run, proofs, claim), _about(run, arm, claim, made)
+    proved, about = _proved_claim(run, proofs, claim), _about(run, arm, claim)
     lower = 0.0 if proved is None else proved.lower
     by_bounds = verdict(estimate, claim, lower)
     reasons = _reasons(run, arm, claim, by_bounds)
@@ -266,11 +262,10 @@ def derive(run: Run, claim: LeakClaim, made: Statements) -> Certificate:
         specification=about,
         forecast=forecast(rates, n, lost, claim) if by_bounds == "inconclusive" else None,
         estimate=estimate,
-        among=made.among,
         proved=proved,
         reasons=reasons,
         ledger=arm.ledger.to_dict(),
-        assumes=assumed(run, arm, made.among),
+        assumes=assumed(run, arm, claim),
         questions=tuple(
             QuestionRecord(
                 id=public_id(query),
@@ -287,7 +282,7 @@ def derive(run: Run, claim: LeakClaim, made: Statements) -> Certificate:
     )
 
 
-def _about(run: Run, arm: Arm, claim: LeakClaim, made: Statements) -> dict[str, str]:
+def _about(run: Run, arm: Arm, claim: LeakClaim) -> dict[str, str]:
     """All that the numbers are about, by heading."""
     scorer, limit, accepted = (
         make_scorer(claim.scorer),
@@ -295,11 +290,11 @@ def _about(run: Run, arm: Arm, claim: LeakClaim, made: Statements) -> dict[str, 
         _accepted(run, arm, claim),
     )
     only = {
-        STATED: "after drawing" if made.among else "",
-        "Claim": _stated(run, claim, made),
+        STATED: "after drawing" if claim.among else "",
+        "Claim": _stated(run, claim),
         "Reading": _reading(arm, scorer),
         CUT: arm.ledger.within.strip(),
-        GRANTED: "; that ".join(assumed(run, arm, made.among, aloud=True)),
+        GRANTED: "; that ".join(assumed(run, arm, claim, aloud=True)),
         "Departs from the benchmark's defaults": "; ".join(departures(run.record, arm.spec)),
         "Limit": f"{limit}; {accepted}" if limit and accepted else "",
     }
@@ -310,16 +305,16 @@ def _about(run: Run, arm: Arm, claim: LeakClaim, made: Statements) -> dict[str, 
     }
 
 
-def _stated(run: Run, claim: LeakClaim, made: Statements) -> str:
+def _stated(run: Run, claim: LeakClaim) -> str:
     """When the claim was stated, and by what it is decided."""
-    if not made.among:
+    if not claim.among:
         number = sum(recorded.prior for recorded in run.record.claims)
         others = f", as is each of {number} claims of the run" if number > 1 else ""
         return f"recorded before anything was drawn; decided at its own error rate{others}"
     return (
-        f"stated after drawing; decided by one of {2 * len(made.among)} statements that are valid "
+        f"stated after drawing; decided by one of {2 * len(claim.among)} statements that are valid "
         f"simultaneously at {stats.percent(claim.confidence)}: on the mean and the worst question "
-        f"of {'; '.join(f'{arm} by {scorer}' for arm, scorer in made.among)}"
+        f"of {'; '.join(f'{arm} by {scorer}' for arm, scorer in claim.among)}"
     )
 
 

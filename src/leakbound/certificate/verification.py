@@ -59,14 +59,13 @@ from leakbound.types import (
     Progress,
     Scorer,
     counted,
-    from_json,
     silent,
 )
 
 # What files and records that were tampered with may lead to.
 _UNUSABLE = (LeakboundError, AttributeError, LookupError, TypeError, ValueError)
 _NUMBERS = ("estimate", "questions", "proved", "ledger")
-_VERDICT = ("rule", "format", "claim", "among", "verdict", "forecast", "reasons")
+_VERDICT = ("rule", "format", "claim", "verdict", "forecast", "reasons")
 _WORDS = ("sentence", "specification", "assumes")
 _DERIVED = {
     ("estimates", "every number follows from the run"): _NUMBERS,
@@ -157,9 +156,8 @@ def verify(
     if isinstance(subject, Check):
         return Verification((*checks, subject), sha256(file))
     claim, opened, arm = subject
-    among = _among(stated)
     models = OpenModels(servers=_named(claim.scorer, scorer), **(loading or {}))
-    anew = _anew(opened, claim, among)
+    anew = _anew(opened, claim)
     checks += _against_run(stated, anew, *subject, models, progress)
     if imported is not None:
         checks.append(check_imported(opened, arm, imported))
@@ -167,7 +165,7 @@ def verify(
         under = Verifier(opened, arm, model, loading or {}, progress)
         checks += under.checks(slug(make_scorer(claim.scorer)), redraw)
     checks += _not_checked(arm, model, redraw, imported)
-    checks += [Check("assumed", "assumed", text) for text in assumed(opened, arm, among)]
+    checks += [Check("assumed", "assumed", text) for text in assumed(opened, arm, claim)]
     sentence = None if isinstance(anew, Check) else str(anew["sentence"])
     return Verification(tuple(checks), sha256(file), sentence)
 
@@ -234,29 +232,21 @@ def _against_run(
     yield compared("files", says, stated.get("files", ABSENT), file_digests(run, arm, scorer))
     yield _scores(run, arm, scorer, models, progress)
     yield from _looks(run, arm, scorer, models, progress)
-    yield from _stated(run, claim, _among(stated))
+    yield from _stated(run, claim)
     yield from [anew] if isinstance(anew, Check) else _derived(stated, anew)
     yield _code(stated)
 
 
-def _among(stated: JsonObject) -> tuple[tuple[str, str], ...]:
-    """The arms and scorers among which a claim was chosen; empty: it was not chosen."""
-    try:
-        return from_json(tuple[tuple[str, str], ...], stated.get("among", ()), "among")
-    except InputError:
-        return ()
-
-
-def _stated(run: Run, claim: LeakClaim, among: tuple[tuple[str, str], ...]) -> Iterator[Check]:
+def _stated(run: Run, claim: LeakClaim) -> Iterator[Check]:
     """Whether the run recorded the claim before it drew, or it was chosen among those named."""
-    says = "the claim was recorded before anything was drawn"
-    if not among:
+    if not claim.among:
+        says = "the claim was recorded before anything was drawn"
         yield compared("stated", says, True, is_prior(run, claim))
         return
     says = "the claim is one of those that are decided simultaneously"
-    yield compared("stated", says, True, (claim.arm, claim.scorer) in among)
+    yield compared("stated", says, True, (claim.arm, claim.scorer) in claim.among)
     now = places_of(run, scored_by(run))
-    if others := [f"{arm} by {scorer}" for arm, scorer in now if (arm, scorer) not in among]:
+    if others := [f"{arm} by {scorer}" for arm, scorer in now if (arm, scorer) not in claim.among]:
         says = f"the run has scores that the claim was not chosen among: {', '.join(others)}"
         yield Check("stated", "note", says)
 
@@ -338,10 +328,10 @@ def _columns(table: Any, *names: str) -> Iterator[list[Any]]:
     return (table[name].to_pylist() for name in names)
 
 
-def _anew(run: Run, claim: LeakClaim, among: tuple[tuple[str, str], ...]) -> JsonObject | Check:
+def _anew(run: Run, claim: LeakClaim) -> JsonObject | Check:
     """The certificate that the run makes now; or why it makes none."""
     try:
-        return as_read(derive(run, claim, Statements.made_again(run, claim, among)).to_dict())
+        return as_read(derive(run, claim, Statements.made_again(run, claim)).to_dict())
     except _UNUSABLE as error:
         return Check("estimates", "differs", f"they cannot be computed again: {error}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -79,8 +79,13 @@ def compare(
     first, first_run = targets[baseline].arm, next(iter(named.values()))
     withheld = any(run.redacted for run in named.values())
     made = {label: model.facts for label, model in targets.items()}
-    sure = _confidence(targets, scorers, confidence)
-    rows: list[EstimateRow] = []
+    rows = [
+        replace(row, arm=label)
+        for scorer in scorers
+        for label, model in targets.items()
+        for row in _standing(model, scorer)
+    ]
+    sure = _confidence(rows, confidence)
     for scorer in scorers:
         rows += difference_rows(
             {label: targets[label].arm for label in others},
@@ -89,8 +94,6 @@ def compare(
             questions=len(first_run.questions),
             confidence=sure,
         )
-        for label, model in targets.items():
-            rows += (replace(row, arm=label) for row in _standing(model, scorer))
     return Comparison(
         baseline=baseline,
         labels=tuple(targets),
@@ -114,25 +117,16 @@ def _standing(model: ArmView, scorer: Scorer) -> Iterator[EstimateRow]:
         yield from model.where(scorer, **of_all, beyond=beyond)
 
 
-def _confidence(
-    targets: Mapping[str, ArmView], scorers: Sequence[Scorer], wanted: float | None
-) -> float:
-    """The one confidence of all that the runs state; MixError where it is another than wanted."""
-    rows = [
-        (label, row)
-        for label, model in targets.items()
-        for scorer in scorers
-        for row in _standing(model, scorer)
-    ]
-    usual = rows[0][1].confidence if rows else CONFIDENCE
-    sure = usual if wanted is None else wanted
-    for label, row in rows:
-        if row.confidence != sure:
-            raise MixError(
-                f"{label!r} has estimates at {percent(row.confidence)}, and differences at "
-                f"{percent(sure)} would stand beside them. Run `leakbound bound RUN --confidence "
-                f"{sure:g}` for each run."
-            )
+def _confidence(rows: Iterable[EstimateRow], wanted: float | None) -> float:
+    """The one confidence of what runs state; MixError where they have several, or another one."""
+    levels = {row.confidence for row in rows}
+    sure = max(levels, default=CONFIDENCE) if wanted is None else wanted
+    if levels - {sure}:
+        raise MixError(
+            f"the runs have estimates at {', '.join(map(percent, sorted(levels)))}, and "
+            f"differences at {percent(sure)} would stand next to them. Run `leakbound bound RUN "
+            f"--confidence {sure:g}` for each run."
+        )
     return sure
 
 

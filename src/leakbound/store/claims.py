@@ -42,6 +42,8 @@ class LeakClaim:
         accept_cut: accept a limit on tokens that is shorter than the longest reference answer, or
             that cut most draws of a question: the claim is then about the first tokens. Otherwise
             it is inconclusive at best, unless a published protocol sets the limit.
+        among: the arms and scorers among which it was chosen after drawing; empty: it was recorded
+            before.
 
     Raises:
         InputError: for a number outside its range.
@@ -53,6 +55,7 @@ class LeakClaim:
     every_question: bool = False
     confidence: float = 0.99
     accept_cut: bool = False
+    among: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 < self.max_leak < 1:
