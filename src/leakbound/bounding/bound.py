@@ -61,18 +61,18 @@ def bound_run(
     for row in run.stored_estimates() if current else ():
         if row.scorer in current and row.family != "simultaneous":
             rows[row.scorer].append(row)
+    read: dict[str, RunEvidence] = {}
     for done, scorer in enumerate(todo):
         progress(Headway("bounding", done * len(arms), jobs, "arms × scorers"))
         with raced_once():
-            evidence = RunEvidence(run, scorer, arms)
+            read[scorer.name] = evidence = RunEvidence(run, scorer, arms)
             made = _rows(evidence, calibration_of(run, scorer), confidence)
             rows[scorer.name] = list(_described(evidence, made, every[scorer.name]))
-    by_name = {scorer.name: scorer for scorer in scorers}
-    named = (by_name.get(name) or make_scorer(name) for name in every)
-    binary = [RunEvidence(run, scorer, arms) for scorer in named if scorer.binary]
-    for row in simultaneous_rows(binary, confidence):
-        (evidence,) = (own for own in binary if own.scorer.name == row.scorer)
-        rows[row.scorer] += _described(evidence, [row], every[row.scorer])
+    named = {scorer.name: scorer for scorer in scorers}
+    for name in every.keys() - read.keys():
+        read[name] = RunEvidence(run, named.get(name) or make_scorer(name), arms)
+    for row in simultaneous_rows([read[name] for name in every], confidence):
+        rows[row.scorer] += _described(read[row.scorer], [row], every[row.scorer])
     progress(Headway("bounding", jobs, jobs, "arms × scorers"))
     made_from = {
         "confidence": confidence,

@@ -32,6 +32,7 @@ import numpy as np
 from leakbound import stats
 from leakbound.bounding.drawn import Drawn
 from leakbound.bounding.evidence import ArmEvidence, RunEvidence
+from leakbound.bounding.proof import proved
 from leakbound.bounding.rows import rows_of
 from leakbound.errors import IncompleteError, InputError
 from leakbound.planning.plan import LEAST_SHARE, looks_of
@@ -43,6 +44,7 @@ from leakbound.scoring.checks import (
 )
 from leakbound.scoring.score import slug
 from leakbound.store import ALL, Arm, EstimateRow, Run, ScorerRecord, StoppedDraws
+from leakbound.store.claims import LeakClaim
 from leakbound.types import Scorer
 
 _TRUTH = {"holds": 1.0, "refuted": 0.0}
@@ -115,19 +117,38 @@ def claim_rows(run: RunEvidence) -> Iterator[EstimateRow]:
         claim, arm = recorded.claim, run.arms.get(recorded.claim.arm)
         mine = (run.scorer.name, digest(run.scorer)) == (claim.scorer, recorded.digest)
         if recorded.prior and mine and arm is not None and arm.whole:
-            how: Any = {"every": claim.every_question, "confidence": claim.confidence}
-            made = decisive(arm.known, **how)
-            made = replace(made, about=replace(made.about, constant=claim.max_leak))
-            yield from rows_of(claim.arm, claim.scorer, ALL, made, family="claim")
+            yield _decides(arm.known, claim)
+
+
+def _decides(draws: Drawn, claim: LeakClaim) -> EstimateRow:
+    """The statement that decides a claim: its own, or the one it was chosen among others by."""
+    among = 2 * len(claim.among) or None
+    how: Any = {"every": claim.every_question, "confidence": claim.confidence}
+    made = decisive(draws, **how, among=among)
+    if among:
+        return EstimateRow(claim.arm, claim.scorer, ALL, made, "simultaneous")
+    own = replace(made, about=replace(made.about, constant=claim.max_leak))
+    return EstimateRow(claim.arm, claim.scorer, ALL, own, "claim")
+
+
+def rows_again(run: Run, claim: LeakClaim) -> Iterator[EstimateRow]:
+    """The rows that a certificate is made of, from the stored scores instead of the estimates."""
+    scorer = make_scorer(claim.scorer)
+    evidence = evidence_of(run, claim.arm, scorer)
+    yield _decides(evidence.known, claim)
+    each = evidence.known.leakage(confidence=claim.confidence, side="both")
+    yield from rows_of(claim.arm, claim.scorer, evidence.query_ids, each)
+    for query_id, proof in proved(evidence.arm, scorer):
+        yield from rows_of(claim.arm, claim.scorer, [query_id], proof)
 
 
 def simultaneous_rows(runs: Sequence[RunEvidence], confidence: float) -> Iterator[EstimateRow]:
-    """The mean and the worst question of each arm that a claim may name, under each scorer.
+    """The mean and the worst question of each arm that a claim may name, by each binary scorer.
 
     An arm that lacks questions has its share of alpha, and no row. Nothing where a share would be
     less than float64 can tell from none, which the numbers of arms, scorers and questions decide.
     """
-    arms = [(run, name) for run in runs for name in run.arms]
+    arms = [(run, name) for run in runs if run.scorer.binary for name in run.arms]
     places = [(run, name) for run, name in arms if may_be_claimed(run.arms[name].arm)]
     among = 2 * len(places)
     for run, name in places:
@@ -154,10 +175,17 @@ def may_be_claimed(arm: Arm) -> bool:
 def evidence_of(run: Run, arm_name: str, scorer: Scorer) -> ArmEvidence:
     """The evidence of a claim's arm, its scores as they are stored.
 
-    Raises InputError for an arm that is not there, is greedy, has copies for draws, or has no
-    scores of its present completions; IncompleteError where parts or questions are missing.
+    Raises InputError for an arm that is not there, is greedy or asks what a search found, has
+    copies for draws, or has no scores of its present completions; IncompleteError where parts or
+    questions are missing.
     """
-    arm = sampled_arm(run, arm_name)
+    arms = {name: arm for name, arm in run.arms.items() if may_be_claimed(arm)}
+    if arm_name not in arms:
+        raise InputError(
+            f"`{run.path}` has no arm {arm_name!r} that was sampled, its inputs chosen before "
+            f"that. Name one of these: {', '.join(arms) or 'none'}."
+        )
+    arm = arms[arm_name]
     _require_whole(arm)
     require_scores(arm, scorer)
     require_independent_draws(arm)
@@ -168,27 +196,6 @@ def evidence_of(run: Run, arm_name: str, scorer: Scorer) -> ArmEvidence:
             "questions. Restore it from a copy, or begin again elsewhere."
         )
     return evidence
-
-
-def sampled_arm(run: Run, name: str) -> Arm:
-    """The arm of that name; InputError where there is none, or only its greedy answers."""
-    arms = run.arms
-    if name not in arms:
-        sampled = [arm.name for arm in arms.values() if not arm.decoding.greedy]
-        raise InputError(
-            f"`{run.path}` has no arm {name!r}. Name one of these: {', '.join(sampled) or 'none'}."
-        )
-    if arms[name].decoding.greedy:
-        raise InputError(
-            f"arm {name!r} of `{run.path}` is greedy: its score is known exactly and says nothing "
-            "about the distribution. Name an arm that was sampled."
-        )
-    if arms[name].key.asks == "attack":
-        raise InputError(
-            f"arm {name!r} of `{run.path}` asks what a search found, and a claim is about "
-            "questions that were chosen beforehand. Name an arm that asks those."
-        )
-    return arms[name]
 
 
 def _require_whole(arm: Arm) -> None:

@@ -10,7 +10,7 @@ import hashlib
 import math
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Unpack
@@ -21,9 +21,7 @@ import leakbound
 from leakbound import stats
 from leakbound.benchmarks.profiles import sets_limit
 from leakbound.bounding.bound import bound_run
-from leakbound.bounding.claims import decisive, evidence_of, places_of, sampled_arm
-from leakbound.bounding.proof import proved
-from leakbound.bounding.rows import rows_of
+from leakbound.bounding.claims import evidence_of, places_of
 from leakbound.certificate.assumptions import assumed
 from leakbound.certificate.certificate import Certificate, Proved, QuestionRecord, read_values
 from leakbound.certificate.claim import Verdict, forecast, verdict
@@ -45,13 +43,12 @@ from leakbound.scorers import (
     settings,
     with_reading,
 )
-from leakbound.scoring.score import in_reading_of, readings_among, score_run, slug
-from leakbound.stats.about import Scope
+from leakbound.scoring.score import in_reading_of, score_run, scored_by, slug
 from leakbound.store import (
     ALL,
     CERTIFICATE,
     Arm,
-    EstimateRow,
+    Estimates,
     Run,
     load,
     locked,
@@ -59,9 +56,7 @@ from leakbound.store import (
     write_json,
 )
 from leakbound.store.claims import PART, ClaimFields, LeakClaim, RecordedClaim
-from leakbound.store.estimates import Family
 from leakbound.store.files import as_read, digest_of
-from leakbound.store.tables import read_meta
 from leakbound.text.shown import many
 from leakbound.types import RULE, JsonObject, Scorer, object_of
 
@@ -108,7 +103,7 @@ def certify(
         IncompleteError: where completions are missing.
     """
     opened = run if isinstance(run, Run) else load(run)
-    named = make_scorer(scorer or _only_scorer(sampled_arm(opened, arm)))
+    named = make_scorer(scorer or _only_scorer(opened))
     if of is not None and scorer and reading_of(named) not in (None, of):
         raise InputError(
             f"scorer {named.name!r} reads the {reading_of(named)}, and `--of {of}` names another "
@@ -125,7 +120,7 @@ def certify(
         evidence_of(opened, arm, chosen)  # refuses files that are not whole
         if not is_prior(opened, claim):
             claim = replace(claim, among=places_of(opened, opened.estimates.scorers))
-        certificate = derive(opened, claim, Statements.read(opened, claim))
+        certificate = derive(opened, claim, opened.estimates)
         if file.exists():
             _require_same(file, certificate)
         else:
@@ -162,71 +157,30 @@ def _require_same(file: Path, certificate: Certificate) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Statements:
-    """The rows that a certificate is made of.
-
-    decides: on the mean or the worst question.
-    questions: the leakage of each question, in the order of the run.
-    proofs: Pr[leak] at least, by the id of each question of which something is proved.
-    """
-
-    decides: EstimateRow
-    questions: tuple[EstimateRow, ...]
-    proofs: Mapping[str, float]
-
-    @classmethod
-    def read(cls, run: Run, claim: LeakClaim) -> Statements:
-        """Look them up in the estimates of a run; InputError where they are not there."""
-        rows, prior = run.estimates, not claim.among
-        mine: Any = {"arm": claim.arm, "scorer": claim.scorer}
-        if claim.scorer not in rows.scorers:
-            raise InputError(
-                f"`{run.path}` has no estimates by {claim.scorer!r}. Run `leakbound bound "
-                f"{run.path} --scorer {claim.scorer!r}` first."
-            )
-        scope: Scope = "worst question" if claim.every_question else "mean"
-        family: Family = "claim" if prior else "simultaneous"
-        limit = claim.max_leak if prior else None
-        sure = 2 * claim.confidence - 1 if prior else claim.confidence
-        fits = rows.matching(**mine, family=family, scope=scope, query_id=ALL, constant=limit)
-        decides = next((row for row in fits if math.isclose(row.confidence, sure)), None)
-        if decides is None:
-            raise InputError(
-                f"`{run.path}` records no such claim before its draws, and its estimates do not "
-                f"hold at {stats.percent(claim.confidence)}. Run `leakbound bound {run.path} "
-                f"--confidence {claim.confidence}` first."
-            )
-        questions = rows.each("leak probability", **mine)
-        proofs = rows.matching(**mine, quantity="leak probability", proved=True)
-        return cls(
-            decides,
-            tuple(questions),
-            {str(row.query_id): row.lower for row in proofs},
+def _decides(run: Run, claim: LeakClaim, rows: Estimates) -> stats.Estimate:
+    """The statement that decides a claim; InputError where there is none."""
+    if claim.scorer not in rows.scorers:
+        raise InputError(
+            f"`{run.path}` has no estimates by {claim.scorer!r}. Run `leakbound bound {run.path} "
+            f"--scorer {claim.scorer!r}` first."
         )
-
-    @classmethod
-    def made_again(cls, run: Run, claim: LeakClaim) -> Statements:
-        """Compute them from the stored scores, and not from the estimates of the run."""
-        scorer = make_scorer(claim.scorer)
-        evidence = evidence_of(run, claim.arm, scorer)
-        place, known = (claim.arm, claim.scorer), evidence.known
-        made = decisive(
-            known,
-            every=claim.every_question,
-            confidence=claim.confidence,
-            among=2 * len(claim.among) or None,
-        )
-        if not claim.among:
-            made = replace(made, about=replace(made.about, constant=claim.max_leak))
-        (decides,) = rows_of(*place, ALL, made)
-        seen = known.leakage(confidence=claim.confidence, side="both")
-        proofs = proved(evidence.arm, scorer)
-        return cls(
-            decides,
-            tuple(rows_of(*place, evidence.query_ids, seen)),
-            {q: float(p.lower) for q, p in proofs if p.about.quantity == "leak probability"},
-        )
+    confidence = claim.confidence if claim.among else 2 * claim.confidence - 1
+    fits = rows.matching(
+        arm=claim.arm,
+        scorer=claim.scorer,
+        query_id=ALL,
+        family="simultaneous" if claim.among else "claim",
+        scope="worst question" if claim.every_question else "mean",
+        constant=None if claim.among else claim.max_leak,
+    )
+    for row in fits:
+        if math.isclose(row.confidence, confidence):
+            return row.estimate
+    raise InputError(
+        f"`{run.path}` records no such claim before its draws, and its estimates do not hold at "
+        f"{stats.percent(claim.confidence)}. Run `leakbound bound {run.path} --confidence "
+        f"{claim.confidence}` first."
+    )
 
 
 def is_prior(run: Run, claim: LeakClaim) -> bool:
@@ -235,16 +189,18 @@ def is_prior(run: Run, claim: LeakClaim) -> bool:
     return RecordedClaim(claim=wanted, digest=made) in run.record.claims
 
 
-def derive(run: Run, claim: LeakClaim, made: Statements) -> Certificate:
-    """Return the certificate that statements make of a claim; nothing is written."""
-    scorer, arm, estimate = make_scorer(claim.scorer), run.arms[claim.arm], made.decides.estimate
-    proofs = _proofs_of(run, arm, made)
+def derive(run: Run, claim: LeakClaim, rows: Estimates) -> Certificate:
+    """Return the certificate that these rows of a run make of a claim; nothing is written."""
+    scorer, arm = make_scorer(claim.scorer), run.arms[claim.arm]
+    estimate = _decides(run, claim, rows)
+    each = rows.each("leak probability", arm=claim.arm, scorer=claim.scorer)
+    proofs = _proofs_of(run, arm, claim, rows)
     proved, about = _proved_claim(run, proofs, claim), _about(run, arm, claim)
     lower = 0.0 if proved is None else proved.lower
     by_bounds = verdict(estimate, claim, lower)
     reasons = _reasons(run, arm, claim, by_bounds)
     decision: Verdict = "inconclusive" if reasons else by_bounds
-    columns = [(row.estimate.value, row.n, row.missing) for row in made.questions]
+    columns = [(row.estimate.value, row.n, row.missing) for row in each]
     rates, n, lost = np.array(columns).T
     return Certificate(
         claim=claim,
@@ -255,7 +211,7 @@ def derive(run: Run, claim: LeakClaim, made: Statements) -> Certificate:
             estimate,
             about,
             arm.spec,
-            questions=len(made.questions),
+            questions=len(each),
             proved=lower,
             reasons=reasons,
         ),
@@ -274,7 +230,7 @@ def derive(run: Run, claim: LeakClaim, made: Statements) -> Certificate:
                 missing=row.missing,
                 proved=proofs.get(query.id),
             )
-            for query, row in zip(run.questions, made.questions, strict=True)
+            for query, row in zip(run.questions, each, strict=True)
         ),
         made_from=made_from(run, arm, scorer),
         files=file_digests(run, arm, scorer),
@@ -344,28 +300,29 @@ def _reasons(run: Run, arm: Arm, claim: LeakClaim, by_bounds: Verdict) -> tuple[
     return ()
 
 
-def _only_scorer(arm: Arm) -> str:
-    """The name of the one scorer that the arm was scored with."""
-    stored = {str(read_meta(f)["scorer"]) for f in (arm.folder / "scores").glob("*.parquet")}
-    names = sorted(stored - readings_among(stored))
+def _only_scorer(run: Run) -> str:
+    """The name of the one scorer that the run was scored with."""
+    names = scored_by(run)
     if len(names) == 1:
         return names[0]
     raise InputError(
-        f"{arm.place} has the scores of {len(names)} scorers ({', '.join(names) or 'none'}), and a "
-        "claim is about one. Name it with `--scorer` (in Python `scorer`); `leakbound score` makes "
-        "scores that are not there."
+        f"`{run.path}` has the scores of {len(names)} scorers ({', '.join(names) or 'none'}), and "
+        "a claim is about one. Name it with `--scorer` (in Python `scorer`); `leakbound score` "
+        "makes scores that are not there."
     )
 
 
-def _proofs_of(run: Run, arm: Arm, made: Statements) -> dict[str, float]:
-    """The proofs in the order of the run's questions.
+def _proofs_of(run: Run, arm: Arm, claim: LeakClaim, rows: Estimates) -> dict[str, float]:
+    """Pr[leak] at least, by the id of each of the run's questions of which something is proved.
 
     None of an arm that asks anything but the questions in their own words: a claim about one is
     about a pool of queries, and a proof about one of them.
     """
-    if not arm.key.own_words:
-        return {}
-    return {q.id: made.proofs[q.id] for q in run.questions if q.id in made.proofs}
+    proved = rows.matching(
+        arm=claim.arm, scorer=claim.scorer, quantity="leak probability", proved=True
+    )
+    lower = {row.query_id: row.lower for row in proved} if arm.key.own_words else {}
+    return {query.id: lower[query.id] for query in run.questions if query.id in lower}
 
 
 def _proved_claim(run: Run, proofs: dict[str, float], claim: LeakClaim) -> Proved | None:

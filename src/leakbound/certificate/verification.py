@@ -8,7 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from leakbound.bounding.claims import places_of
+from leakbound.bounding.claims import places_of, rows_again
 from leakbound.certificate.assumptions import assumed
 from leakbound.certificate.certificate import (
     ABSENT,
@@ -19,7 +19,6 @@ from leakbound.certificate.certificate import (
     read_values,
 )
 from leakbound.certificate.derivation import (
-    Statements,
     code,
     derive,
     file_digests,
@@ -44,6 +43,7 @@ from leakbound.scoring.score import (
 from leakbound.store import (
     Arm,
     DamagedError,
+    Estimates,
     ImportedDraws,
     Run,
     ScorerRecord,
@@ -331,7 +331,8 @@ def _columns(table: Any, *names: str) -> Iterator[list[Any]]:
 def _anew(run: Run, claim: LeakClaim) -> JsonObject | Check:
     """The certificate that the run makes now; or why it makes none."""
     try:
-        return as_read(derive(run, claim, Statements.made_again(run, claim)).to_dict())
+        rows = Estimates(tuple(rows_again(run, claim)))
+        return as_read(derive(run, claim, rows).to_dict())
     except _UNUSABLE as error:
         return Check("estimates", "differs", f"they cannot be computed again: {error}")
 

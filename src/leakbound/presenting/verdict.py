@@ -25,7 +25,6 @@ from leakbound.scorers import with_reading
 from leakbound.stats import percent
 from leakbound.stats.about import Beyond
 from leakbound.store import CERTIFICATE, ExploredDraws, Run
-from leakbound.store.claims import Headline
 from leakbound.store.files import digest_of, read_json
 from leakbound.text.shown import as_html, as_lines, many, number
 from leakbound.types import Prompt, Scorer
@@ -182,23 +181,17 @@ def verdicts(view: View) -> tuple[Verdict, ...]:
     """One per run of a view: about the statements that the run records as its headline."""
     targets: dict[str, ArmView] = {}
     for model in view.targets if view.scorers else ():
-        if model.run_label not in targets or _forms(model.run.record.headline, model):
+        headline = model.run.record.headline
+        if model.run_label not in targets or (headline and headline.arm == str(model.key)):
             targets[model.run_label] = model
     return tuple(_verdict(view, model, _first(view, model.run)) for model in targets.values())
 
 
-def _forms(headline: Headline | None, model: ArmView) -> bool:
-    """Whether the headline of a run is about this model."""
-    return headline is not None and headline.arm == str(model.key)
-
-
 def _first(view: View, run: Run) -> Scorer:
     """The scorer of a run's headline, in whichever reading; the first where it has none."""
-    headline, scorers = run.record.headline, {s.name: s for s in view.scorers}
-    if headline is not None and headline.scorer not in scorers:
-        scorers = {with_reading(scorer, None).name: scorer for scorer in view.scorers}
-    named = scorers.get(headline.scorer) if headline is not None else None
-    return named or view.scorers[0]
+    named = run.record.headline.scorer if run.record.headline else ""
+    names = ((scorer, (scorer.name, with_reading(scorer, None).name)) for scorer in view.scorers)
+    return next((scorer for scorer, own in names if named in own), view.scorers[0])
 
 
 def certificate(run: Run) -> str:
