@@ -44,6 +44,7 @@ ABOUT = (
 )  # fmt: skip
 SETTINGS = ("temperature", "top_p", "top_k", "max_new_tokens")  # of a decoding, at both commits
 SIDES = ("old", "new")
+DECIDING = ("claim", "simultaneous")  # families of rows that only certificates rest on
 Row = dict[str, Any]  # the numbers of a statement, what it is about, and its method
 Rows = dict[str, Row]  # by what they are about; those of documents begin with "--json"
 
@@ -280,7 +281,7 @@ def child(job: Row) -> None:
             raise SystemExit(f"`leakbound {' '.join(command)}` ended with status {status}")
         found: list[Row] = [{"place": "exit status", "value": status}]
         with suppress(json.JSONDecodeError):
-            found += statements(json.loads(printed.getvalue()))
+            found += statements(json.loads(printed.getvalue() if command[0] != "certify" else "[]"))
         rows |= keyed(f"--json of {command[0]} {number}", found)
     for file in sorted(Path().glob(f"{job['study']}*/run.json")):
         run = leakbound.load(file.parent)
@@ -337,7 +338,7 @@ def statements(document: Any, place: str = "") -> Iterator[Row]:
 def keyed(source: str, rows: Iterable[Row]) -> Rows:
     """Key rows by what they are about; further ones about the same are marked."""
     found: Rows = {}
-    for row in rows:
+    for row in (row for row in rows if row.get("family") not in DECIDING):
         words = [source, *(row.get(name) for name in ("place", *ABOUT))]
         key = " | ".join(str(word) for word in words if word not in (None, "", False))
         while key in found:

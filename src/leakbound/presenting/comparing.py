@@ -21,8 +21,8 @@ from leakbound.presenting.summary import metrics_of
 from leakbound.presenting.view import ArmView, require_same_questions, sampled_targets
 from leakbound.scorers import make_scorer
 from leakbound.stats import percent
+from leakbound.stats.about import Scope
 from leakbound.store import Arm, EstimateRow, Estimates, Run
-from leakbound.store.estimates import Fields
 from leakbound.store.identity import which_model
 from leakbound.stress import named_stress
 from leakbound.study import CONFIDENCE
@@ -112,9 +112,9 @@ def compare(
 
 def _standing(model: ArmView, scorer: Scorer) -> Iterator[EstimateRow]:
     """What the run of a model states of all questions: its leakage, and beyond its control."""
-    of_all: Fields = {"quantity": LEAKAGE, "scope": ("mean", "worst question")}
+    scopes: tuple[Scope, ...] = ("mean", "worst question")
     for beyond in (None, "control"):
-        yield from model.where(scorer, **of_all, beyond=beyond)
+        yield from model.where(scorer, quantity=LEAKAGE, scope=scopes, beyond=beyond)
 
 
 def _confidence(rows: Iterable[EstimateRow], wanted: float | None) -> float:
