@@ -192,7 +192,7 @@ def test_missing_draws_made_up_in_a_part(path: Path) -> None:
         (lambda v: v["estimate"].update(upper=0.05), "estimates", "estimate.upper"),
         (lambda v: v["estimate"].update(n=10 * N), "estimates", "estimate.n"),
         (lambda v: v["claim"].update(among=[["target", "keyword"]]), "estimates", "confidence"),
-        (lambda v: v["claim"].update(among=[["control", "keyword"]]), "stated", "says True"),
+        (lambda v: v["claim"].update(among=[["control", "keyword"]]), "stated", "True, False"),
         (lambda v: v.update(verdict="pass"), "verdict", "verdict"),
         (lambda v: v.update(sentence="It is safe."), "sentence", "sentence"),
         (lambda v: v["specification"].update(Asked="?"), "sentence", "specification.Asked"),
