@@ -432,7 +432,10 @@ class Run:
             require_same(self.path, object_of(recorded), object_of(attack), "attack: ")
 
     def remember_study(
-        self, study: JsonObject, headline: Headline | None, claims: Sequence[RecordedClaim]
+        self,
+        study: JsonObject,
+        headline: Headline | None = None,
+        claims: Sequence[RecordedClaim] = (),
     ) -> None:
         """Record what was asked for, which may differ from one command to the next.
 
