@@ -20,6 +20,7 @@ from leakbound.bounding.claims import decisive
 from leakbound.bounding.drawn import Drawn
 from leakbound.certificate import Certificate, Forecast, LeakClaim
 from leakbound.certificate.claim import MOST_DRAWS, Verdict, forecast, verdict
+from leakbound.certificate.derivation import is_prior
 from leakbound.certificate.words import downward, upward
 from leakbound.errors import IncompleteError, InputError
 from leakbound.formats.importing import import_run
@@ -133,6 +134,37 @@ def test_a_claim_that_a_later_command_names_is_not_prior(tmp_path: Path) -> None
     for limit, among in ((0.2, ()), (0.3, (("target", "keyword"),))):
         made = leakbound.certify(other, max_leak=limit, out=tmp_path / f"{limit}.json")
         assert made.claim.among == among
+
+
+def test_a_claim_is_prior_as_it_was_recorded_alone(run: Run) -> None:
+    """By the scorer of these settings, whether or not the certificate accepts cut outputs."""
+    claim = claimed(max_leak=0.2)
+    assert is_prior(run, replace(claim, accept_cut=True, among=(("a", "b"),)))
+    for other in (0.21, 0.15):
+        assert not is_prior(run, replace(claim, max_leak=other))
+    assert not is_prior(run, replace(claim, confidence=0.98))
+    assert not is_prior(run, replace(claim, max_leak=0.5))  # which is of every question
+    changed = [replace(own, digest="d") for own in run.record.claims]
+    run.record = replace(run.record, claims=tuple(changed))
+    assert not is_prior(run, claim)
+
+
+def test_a_scorer_that_joins_later_is_one_more_to_choose_from(run: Run, tmp_path: Path) -> None:
+    file, other = tmp_path / "c.json", tmp_path / "other.json"
+    first = leakbound.certify(run, max_leak=0.25, out=file, **PLAIN)
+    leakbound.score(run, ["contains"])
+    with pytest.raises(InputError, match="no estimates by 'contains'. Run `leakbound bound .*'con"):
+        leakbound.certify(run, max_leak=0.25, scorer="contains", out=other)
+    leakbound.bound(run, ["contains"])
+    second = leakbound.certify(run, max_leak=0.25, out=other, **PLAIN)
+    assert second.claim.among == (("target", "keyword"), ("target", "contains"))
+    assert second.alpha == pytest.approx(first.alpha / 2)
+    assert second.estimate.upper > first.estimate.upper
+    for made, notes in ((file, ["target by contains"]), (other, [])):
+        found = leakbound.verify(made, run.path)
+        assert found.verified
+        said = [c.says.rpartition(": ")[2] for c in found.checks if c.status == "note"]
+        assert said == notes
 
 
 @pytest.mark.parametrize("file", ["completions/part-0.parquet", "asked/part-0.jsonl", "looks.json"])
