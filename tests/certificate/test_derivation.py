@@ -18,7 +18,7 @@ import leakbound
 from leakbound import stats
 from leakbound.bounding.claims import decisive
 from leakbound.bounding.drawn import Drawn
-from leakbound.certificate import Certificate, Forecast, LeakClaim
+from leakbound.certificate import Forecast, LeakClaim
 from leakbound.certificate.claim import MOST_DRAWS, Verdict, forecast, verdict
 from leakbound.certificate.derivation import is_prior
 from leakbound.certificate.words import downward, upward
@@ -315,7 +315,6 @@ def test_a_certificate_is_written_whole_and_nothing_else_is(run: Run) -> None:
     first = leakbound.certify(run.path, max_leak=0.1, every_question=True, **PLAIN)
     stored = json.loads((run.path / CERTIFICATE).read_text())
     assert stored == json.loads(json.dumps(first.to_dict()))
-    assert Certificate.from_dict(stored) == first
     assert leakbound.certify(run, max_leak=0.1, every_question=True, **PLAIN) == first
     assert files() == before
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Literal, cast, get_type_hints
+from typing import Any, Literal, cast
 
 from leakbound import stats
 from leakbound.certificate.claim import FORMAT, Forecast, Verdict
 from leakbound.errors import InputError
 from leakbound.store.claims import LeakClaim
 from leakbound.store.files import digest_of, read_json
-from leakbound.types import RULE, Json, JsonObject, from_json, to_json
+from leakbound.types import RULE, Json, JsonObject, to_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,49 +95,18 @@ class Certificate:
 
     @property
     def alpha(self) -> float:
-        """The error rate of either end; only one of them can decide wrongly if the claim is old."""
+        """The error rate of either end."""
         alpha, among = 1 - self.claim.confidence, self.claim.among
         return alpha / (4 * len(among)) if among else alpha
 
     def to_dict(self) -> dict[str, Json]:
         """As JSON holds it, with a digest of all the rest."""
         values: dict[str, Json] = {
-            "format": self.format,
+            **{f.name: to_json(getattr(self, f.name)) for f in fields(self)},
             "claim": self.claim.to_dict(),
-            **{
-                f.name: to_json(getattr(self, f.name))
-                for f in fields(self)
-                if f.name not in (*_OWN, "format")
-            },
             "estimate": to_json(self.estimate.to_dict()),
         }
         return {**values, "digest": digest_of(values)}
-
-    @classmethod
-    def from_dict(cls, values: JsonObject) -> Certificate:
-        """The inverse of `to_dict`; InputError where something is missing or of another kind.
-
-        The digest is not checked: `verify` does that.
-        """
-        try:
-            kinds = get_type_hints(cls)
-            read: dict[str, Any] = {name: _OWN[name](values[name]) for name in _OWN}
-            rest = kinds.keys() - _OWN.keys()
-            return cls(
-                **read, **{name: from_json(kinds[name], values[name], name) for name in rest}
-            )
-        except (KeyError, TypeError, AttributeError, InputError) as error:
-            raise InputError(
-                f"this is no whole certificate ({type(error).__name__}: {error}). "
-                "Make it again with `leakbound certify`."
-            ) from error
-
-
-_OWN: Mapping[str, Callable[[Any], object]] = {
-    "claim": LeakClaim.from_dict,
-    "estimate": stats.Estimate.from_dict,
-}
-"""Members that have a form of their own in JSON; the others are read by their types alone."""
 
 
 def read_values(file: Path) -> dict[str, Json]:
