@@ -44,7 +44,6 @@ ABOUT = (
 )  # fmt: skip
 SETTINGS = ("temperature", "top_p", "top_k", "max_new_tokens")  # of a decoding, at both commits
 SIDES = ("old", "new")
-DECIDING = ("claim", "simultaneous")  # families of rows that only certificates rest on
 Row = dict[str, Any]  # the numbers of a statement, what it is about, and its method
 Rows = dict[str, Row]  # by what they are about; those of documents begin with "--json"
 
@@ -338,8 +337,9 @@ def statements(document: Any, place: str = "") -> Iterator[Row]:
 def keyed(source: str, rows: Iterable[Row]) -> Rows:
     """Key rows by what they are about; further ones about the same are marked."""
     found: Rows = {}
-    for row in (row for row in rows if row.get("family") not in DECIDING):
-        words = [source, *(row.get(name) for name in ("place", *ABOUT))]
+    for row in (row for row in rows if row.get("family") not in ("claim", "simultaneous")):
+        about = [name for name in ("place", *ABOUT) if name != "decoding" or source[:6] != "--json"]
+        words = [source, *(row.get(name) for name in about)]
         key = " | ".join(str(word) for word in words if word not in (None, "", False))
         while key in found:
             key += " again"
