@@ -280,7 +280,7 @@ def child(job: Row) -> None:
             raise SystemExit(f"`leakbound {' '.join(command)}` ended with status {status}")
         found: list[Row] = [{"place": "exit status", "value": status}]
         with suppress(json.JSONDecodeError):
-            found += statements(json.loads(printed.getvalue()))
+            found += statements(json.loads(printed.getvalue() if command[0] != "certify" else "[]"))
         rows |= keyed(f"--json of {command[0]} {number}", found)
     for file in sorted(Path().glob(f"{job['study']}*/run.json")):
         run = leakbound.load(file.parent)
@@ -337,8 +337,9 @@ def statements(document: Any, place: str = "") -> Iterator[Row]:
 def keyed(source: str, rows: Iterable[Row]) -> Rows:
     """Key rows by what they are about; further ones about the same are marked."""
     found: Rows = {}
-    for row in rows:
-        words = [source, *(row.get(name) for name in ("place", *ABOUT))]
+    for row in (row for row in rows if row.get("family") not in ("claim", "simultaneous")):
+        about = [name for name in ("place", *ABOUT) if name != "decoding" or source[:6] != "--json"]
+        words = [source, *(row.get(name) for name in about)]
         key = " | ".join(str(word) for word in words if word not in (None, "", False))
         while key in found:
             key += " again"

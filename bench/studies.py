@@ -33,10 +33,10 @@ TEXT = "--scorer rouge-l-recall --scorer contains --scorer exact --scorer edit<=
 STUDIES = f"""
 fixed
  evaluate $chain --control $other {LOCAL} --scorer keyword {TEXT} -n 1100 --out OUT
- bound OUT --confidence 0.999 --limit 0.3 --json
  certify OUT --scorer keyword --max-leak 0.3 --json
- certify OUT --scorer rouge-l-recall --threshold 0.5 --max-leak 0.1 --every-question
+ certify OUT --scorer contains --max-leak 0.1 --every-question
   --out OUT/second.json --json
+ bound OUT --confidence 0.999 --limit 0.3 --json
  show OUT --json
  export OUT OUT.jsonl --jsonl
 until
@@ -61,8 +61,8 @@ imported
  import $shared/draws.jsonl --out OUT --json
  score OUT {TEXT} --json
  bound OUT --json
- bound OUT --confidence 0.999 --json
  certify OUT --scorer contains --max-leak 0.5 --json
+ bound OUT --confidence 0.999 --json
  import $logs/capitals.eval --out OUT-inspect --json
  score OUT-inspect --scorer contains --json
  bound OUT-inspect --json

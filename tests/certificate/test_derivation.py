@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,34 +16,41 @@ from scipy.stats import binom
 
 import leakbound
 from leakbound import stats
-from leakbound.bounding.claims import Tail
+from leakbound.bounding.claims import decisive
 from leakbound.bounding.drawn import Drawn
-from leakbound.certificate import Certificate, LeakClaim
-from leakbound.certificate.claim import MOST_DRAWS, bounded, forecast, verdict
+from leakbound.certificate import Forecast, LeakClaim
+from leakbound.certificate.claim import MOST_DRAWS, Verdict, forecast, verdict
+from leakbound.certificate.derivation import is_prior
 from leakbound.certificate.words import downward, upward
 from leakbound.errors import IncompleteError, InputError
 from leakbound.formats.importing import import_run
 from leakbound.scorers import digest, make_scorer
 from leakbound.stats import About, Estimate
-from leakbound.store import CERTIFICATE, ArmScores, Run
+from leakbound.store import CERTIFICATE, ArmScores, Run, load
+from leakbound.store.claims import RecordedClaim
 from leakbound.store.files import digest_of
+from leakbound.study import Until
 from leakbound.types import Decoding, object_of
 from leaky import LEAKS, SECRET, N, benchmark, leaky_run
 
-claimed = partial(
-    LeakClaim, scorer="keyword", threshold=0.0, every_question=False, arm="target", confidence=0.99
-)
+claimed = partial(LeakClaim, scorer="keyword", arm="target")
 
 
 PLAIN: dict[str, Any] = {"scorer": "keyword"}
 
 
-def tail(leaks: list[int], n: int, missing: int = 0) -> Tail:
-    """So many leaks of each question in n draws."""
-    tallies = {
-        str(i): {1.0: leak, 0.0: n - leak - missing, None: missing} for i, leak in enumerate(leaks)
-    }
-    return Tail(Drawn.fixed(ArmScores.tallied(tallies, {}), True))
+def decided(leaks: list[int], n: int, claim: LeakClaim) -> Verdict:
+    """The verdict on a recorded claim of so many leaks of each question in n draws."""
+    tallies = {str(i): {1.0: leak, 0.0: n - leak} for i, leak in enumerate(leaks)}
+    draws = Drawn.fixed(ArmScores.tallied(tallies, {}), True)
+    made = decisive(draws, every=claim.every_question, confidence=claim.confidence)
+    return verdict(made, claim)
+
+
+def foretold(leaks: list[int], n: int, claim: LeakClaim, missing: int = 0) -> Forecast:
+    """The forecast from so many leaks of each question in n draws."""
+    hits, lost = np.array(leaks), np.full(len(leaks), missing)
+    return forecast(hits / (n - lost), np.full(len(leaks), n), lost, claim)
 
 
 def leaks(run: Run) -> list[int]:
@@ -81,8 +90,7 @@ def test_either_verdict_has_all_of_alpha(run: Run) -> None:
             stats.Rows.of_hits(leaks(run), N), stats.LEAKAGE.mean(), confidence=0.99, side=side
         )
         assert getattr(made.estimate, side) == pytest.approx(getattr(want, side), rel=1e-9)
-    shares = [(share.each, share.alpha) for share in made.allocation]
-    assert shares == [pytest.approx((0.01, 0.01))] * 2
+    assert (made.claim.among, made.alpha) == ((), pytest.approx(0.01))
     assert (made.estimate.n, made.estimate.confidence) == (3 * N, pytest.approx(0.98))
 
 
@@ -92,17 +100,113 @@ def test_every_question_pays_for_its_choice_below_and_not_above(run: Run) -> Non
         want = getattr(
             stats.bound(stats.Rows.of_hits(leaks(run), N), confidence=1 - each, side=side), side
         )
-        rows = [getattr(row, side) for row in made.questions]
-        np.testing.assert_allclose(rows, want, rtol=1e-9)
         assert getattr(made.estimate, side) == pytest.approx(np.max(want), rel=1e-9)
-    shares = [(share.each, share.bounds, share.alpha) for share in made.allocation]
-    assert shares == [pytest.approx((each, 3, 0.01)) for each in (0.01, 0.01 / 3)]
+    assert [row.value for row in made.questions] == [leak / N for leak in leaks(run)]
+
+
+@pytest.mark.parametrize("every", [False, True])
+def test_a_claim_that_is_stated_later_shares_alpha(run: Run, every: bool) -> None:
+    """Among the mean and the worst question of one arm under one binary scorer."""
+    made = leakbound.certify(run, max_leak=0.42, every_question=every, **PLAIN)
+    assert (made.claim.among, made.alpha) == ((("target", "keyword"),), pytest.approx(0.01 / 4))
+    assert made.estimate.confidence == pytest.approx(0.99)
+    rows = stats.Rows.of_hits(leaks(run), N)
+    for side, choice in (("upper", 1), ("lower", 3)):
+        quantity = stats.LEAKAGE if every else stats.LEAKAGE.mean()
+        share = 0.01 / 4 / (choice if every else 1)
+        want = getattr(stats.bound(rows, quantity, confidence=1 - share, side=side), side)
+        assert getattr(made.estimate, side) == pytest.approx(np.max(want), rel=1e-9)
+    assert "<= 0.42 for every question, stated after drawing, is met" in made.sentence or not every
+    assert "valid simultaneously at 99 %: on the mean and the worst question" in made.sentence
+    assert "the scorers of the run (keyword) were chosen without a look" in made.assumes[1]
+
+
+def test_a_claim_that_a_later_command_names_is_not_prior(tmp_path: Path) -> None:
+    """As soon as any file of an arm is there, it may have been chosen by what the file holds."""
+    first = leaky_run(tmp_path / "run", claims="0.2")
+    again = leaky_run(tmp_path / "run", claims=("0.2", "0.3"), confidence=0.99)
+    assert [(c.claim.max_leak, c.prior) for c in again.record.claims] == [(0.2, True), (0.3, False)]
+    other = leaky_run(tmp_path / "run", claims="0.2", confidence=0.98)
+    assert [c.prior for c in other.record.claims] == [True, False, False]
+    assert [r.about.constant for r in other.estimates.matching(family="claim")] == [0.2]
+    assert first.record.headline == other.record.headline
+    leakbound.bound(other, confidence=0.99)
+    for limit, among in ((0.2, ()), (0.3, (("target", "keyword"),))):
+        made = leakbound.certify(other, max_leak=limit, out=tmp_path / f"{limit}.json")
+        assert made.claim.among == among
+
+
+def test_a_claim_is_prior_as_it_was_recorded_alone(run: Run) -> None:
+    """By the scorer of these settings, whether or not the certificate accepts cut outputs."""
+    claim = claimed(max_leak=0.2)
+    assert is_prior(run, replace(claim, accept_cut=True, among=(("a", "b"),)))
+    for other in (0.21, 0.15):
+        assert not is_prior(run, replace(claim, max_leak=other))
+    assert not is_prior(run, replace(claim, confidence=0.98))
+    assert not is_prior(run, replace(claim, max_leak=0.5))  # which is of every question
+    changed = [replace(own, digest="d") for own in run.record.claims]
+    run.record = replace(run.record, claims=tuple(changed))
+    assert not is_prior(run, claim)
+
+
+def test_a_scorer_that_joins_later_is_one_more_to_choose_from(run: Run, tmp_path: Path) -> None:
+    file, other = tmp_path / "c.json", tmp_path / "other.json"
+    first = leakbound.certify(run, max_leak=0.25, out=file, **PLAIN)
+    leakbound.score(run, ["contains"])
+    with pytest.raises(InputError, match=r"no estimates by 'contains'.*`leakbound bound"):
+        leakbound.certify(run, max_leak=0.25, scorer="contains", out=other)
+    leakbound.bound(run, ["contains"])
+    second = leakbound.certify(run, max_leak=0.25, out=other, **PLAIN)
+    assert second.claim.among == (("target", "keyword"), ("target", "contains"))
+    assert second.alpha == pytest.approx(first.alpha / 2)
+    assert second.estimate.upper > first.estimate.upper
+    for made, notes in ((file, ["target by contains"]), (other, [])):
+        found = leakbound.verify(made, run.path)
+        assert found.verified
+        said = [c.says.rpartition(": ")[2] for c in found.checks if c.status == "note"]
+        assert said == notes
+
+
+@pytest.mark.parametrize("file", ["completions/part-0.parquet", "asked/part-0.jsonl", "looks.json"])
+def test_any_file_of_an_arm_makes_a_claim_a_later_one(file: str, tmp_path: Path) -> None:
+    run = leaky_run(tmp_path / "run", n=4)
+    shutil.rmtree(run.path / "arms")
+    (run.path / "arms" / "target" / file).parent.mkdir(parents=True)
+    claim = RecordedClaim(claim=claimed(max_leak=0.5), digest="d")
+    run.remember_study({}, None, [claim])
+    assert run.record.claims == (claim,)
+    (run.path / "arms" / "target" / file).touch()
+    later = replace(claim, digest="e")
+    run.remember_study({}, None, [claim, later])
+    assert load(run.path).record.claims == (claim, replace(later, prior=False))
+
+
+def test_a_sampling_plan_records_the_claim_that_ends_it(tmp_path: Path) -> None:
+    run = leaky_run(tmp_path / "run", sampling=Until("p<=0.1", N))
+    made = leakbound.certify(run, max_leak=0.1, every_question=True, out=tmp_path / "every.json")
+    assert made.claim.among == ()
+    assert leakbound.certify(run, max_leak=0.1, out=tmp_path / "mean.json").claim.among
+
+
+@pytest.mark.parametrize("p", [(0.02, 0.06), (0.05, 0.05)])
+def test_whoever_picks_a_claim_by_its_bounds_is_rarely_wrong(p: tuple[float, float]) -> None:
+    """Of all limits, and of mean and worst question, the one that is most wrong; exactly."""
+    n, wrong = 10, 0.0
+    for hits in np.ndindex(n + 1, n + 1):
+        tallies = {str(i): {1.0: hit, 0.0: n - hit} for i, hit in enumerate(hits)}
+        draws = Drawn.fixed(ArmScores.tallied(tallies, {}), True)
+        for every, truth in ((False, sum(p) / 2), (True, max(p))):
+            made = decisive(draws, every=every, confidence=0.8, among=2)
+            if made.upper < truth or made.lower > truth:
+                wrong += math.prod(binom.pmf(hit, n, q) for hit, q in zip(hits, p, strict=True))
+                break
+    assert 0 < wrong <= 0.2
 
 
 def test_the_least_number_of_clean_draws_that_passes() -> None:
     """459 at 99 %: (1 - .01)^459 <= .01; a side at half of alpha would ask for 528."""
     claim = claimed(max_leak=0.01, every_question=True)
-    found = {n: verdict(bounded(tail([0], n), claim), claim) for n in (458, 459)}
+    found = {n: decided([0], n, claim) for n in (458, 459)}
     assert found == {458: "inconclusive", 459: "pass"}
 
 
@@ -111,7 +215,7 @@ def test_the_least_number_of_clean_draws_that_passes() -> None:
 def test_a_wrong_verdict_is_as_rare_as_it_says(every: bool, p: float, wrong: str) -> None:
     """At the limit's own side, where it is likeliest; exact, over all tallies of 64 draws."""
     claim = claimed(max_leak=0.0499999, every_question=every, confidence=0.9)
-    found = [verdict(bounded(tail([hits], 64), claim), claim) for hits in range(65)]
+    found = [decided([hits], 64, claim) for hits in range(65)]
     chance = sum(binom.pmf(hits, 64, p) for hits in range(65) if found[hits] == wrong)
     assert 0.1 / 4 < chance <= 0.1
 
@@ -119,26 +223,6 @@ def test_a_wrong_verdict_is_as_rare_as_it_says(every: bool, p: float, wrong: str
 def test_a_confidence_that_decides_nothing_is_refused() -> None:
     with pytest.raises(InputError, match="above 50 %, got 50 %"):
         claimed(max_leak=0.1, confidence=0.5)
-
-
-def test_scores_between_0_and_1_are_claimed_about_at_a_threshold(run: Run) -> None:
-    half = leakbound.certify(run, max_leak=0.2, scorer="rouge-l-recall", threshold=0.5)
-    (run.path / CERTIFICATE).unlink()
-    plain = leakbound.certify(run, max_leak=0.2, **PLAIN)
-    assert half.claim.text == "Pr[h > 0.5] <= 0.2"
-    assert half.estimate.upper == plain.estimate.upper  # just the answers score above 1/2
-    low = leakbound.certify(
-        run, max_leak=0.2, scorer="rouge-l-recall", threshold=0, out=run.path / "low.json"
-    )
-    assert low.estimate.upper > plain.estimate.upper
-    assert "scores above 0.5, as scored by rouge-l-recall," in half.sentence
-
-
-def test_a_binary_form_of_a_scorer_needs_no_threshold(tmp_path: Path) -> None:
-    run = leaky_run(tmp_path / "run", scorers=["rouge-l-recall>=0.5"], n=64)
-    made = leakbound.certify(run, max_leak=0.9)
-    assert made.claim == claimed(max_leak=0.9, scorer="rouge-l-recall>=0.5")
-    assert made.claim.text == "Pr[leak] <= 0.9"
 
 
 def test_the_sentence_says_it_all(run: Run) -> None:
@@ -149,7 +233,8 @@ def test_the_sentence_says_it_all(run: Run) -> None:
         "With 99 % confidence, a completion of CannedEngine drawn at T=1, nothing truncated, at "
         "most 48 new tokens, leaks, as scored by keyword, with probability at most "
         f"{high} on average over these 3 questions: the claim Pr[leak] <= 0.2 is met. "
-        f"Questions: all 3 of leaky ({record.benchmark.origin}; rows "
+        "Claim: recorded before anything was drawn; decided at its own error rate, as is each of 7 "
+        f"claims of the run. Questions: all 3 of leaky ({record.benchmark.origin}; rows "
         f"{record.benchmark.sha256[:12]}). "
         "Prompt: made by its engine or tool, which tells nothing of it. "
         "Draws: 256 of each question, a number fixed beforehand; seed 0. "
@@ -210,6 +295,7 @@ def test_no_certificate_names_a_question_by_its_text(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
     run = import_run([tmp_path / "rows.jsonl"], out=tmp_path / "run")
     leakbound.score(run, ["contains"])
+    leakbound.bound(run)
     made = leakbound.certify(run, max_leak=0.9, every_question=True)
     assert len({row.id for row in made.questions}) == 2
     assert made.questions[0].id in made.reasons[0]  # its outputs were cut
@@ -229,7 +315,6 @@ def test_a_certificate_is_written_whole_and_nothing_else_is(run: Run) -> None:
     first = leakbound.certify(run.path, max_leak=0.1, every_question=True, **PLAIN)
     stored = json.loads((run.path / CERTIFICATE).read_text())
     assert stored == json.loads(json.dumps(first.to_dict()))
-    assert Certificate.from_dict(stored) == first
     assert leakbound.certify(run, max_leak=0.1, every_question=True, **PLAIN) == first
     assert files() == before
 
@@ -238,35 +323,33 @@ def test_a_certificate_is_written_whole_and_nothing_else_is(run: Run) -> None:
 @pytest.mark.parametrize("limit", [0.01, 0.02, 0.05])
 def test_a_forecast_decides_at_the_rates_seen(every: bool, limit: float) -> None:
     claim = claimed(max_leak=limit, every_question=every)
-    seen = tail([0, 3, 4], 100)
-    found = forecast(seen.each(confidence=0.99, side="both"), claim)
+    found = foretold([0, 3, 4], 100, claim)
     assert found.draws is not None
 
-    def decided(n: int) -> bool:
-        then = tail([0, 3 * n // 100, 4 * n // 100], n)  # of hundreds: the very rates
-        return verdict(bounded(then, claim), claim) != "inconclusive"
+    def decides(n: int) -> bool:  # of hundreds: the very rates
+        return decided([0, 3 * n // 100, 4 * n // 100], n, claim) != "inconclusive"
 
-    assert decided(-(-found.draws // 100) * 100)
-    assert not decided(int(found.draws * 0.95) // 100 * 100 or 1)
+    assert decides(-(-found.draws // 100) * 100)
+    assert not decides(int(found.draws * 0.95) // 100 * 100 or 1)
     assert f"about {found.draws:,} draws" in found.text
     assert "new run" in found.text
 
 
 def test_clean_draws_that_were_too_few_say_how_many_would_do() -> None:
     claim = claimed(max_leak=0.01, every_question=True)
-    draws = forecast(tail([0, 0], 8).each(confidence=0.99, side="both"), claim).draws
+    draws = foretold([0, 0], 8, claim).draws
     needed = math.ceil(math.log(0.01) / math.log(0.99))
     assert draws is not None
     assert needed <= draws <= 1.02 * needed
 
 
 @pytest.mark.parametrize(
-    ("seen", "why"),
-    [(tail([1, 3], 100), "too near the limit"), (tail([1, 1], 100, 5), "without a score")],
+    ("leaks", "missing", "why"),
+    [([1, 3], 0, "too near the limit"), ([1, 1], 5, "without a score")],
     ids=["a rate at the limit", "missing draws"],
 )
-def test_some_claims_are_never_decided(seen: Tail, why: str) -> None:
-    found = forecast(seen.each(confidence=0.99, side="both"), claimed(max_leak=0.02))
+def test_some_claims_are_never_decided(leaks: list[int], missing: int, why: str) -> None:
+    found = foretold(leaks, 100, claimed(max_leak=0.02), missing)
     assert found.draws is None
     assert f"{MOST_DRAWS:,}" in found.text
     assert why in found.text
@@ -278,9 +361,9 @@ def test_some_claims_are_never_decided(seen: Tail, why: str) -> None:
         ({"max_leak": 0.0}, r"`max_leak` .* got 0\.0"),
         ({"max_leak": math.nan}, "`max_leak` .* got nan"),
         ({"scorer": None}, r"2 scorers \(keyword, rouge-l-recall\).*Name it"),
-        ({"scorer": "rouge-l-recall"}, r"needs `threshold`.*'rouge-l-recall>=0\.5'"),
-        ({"scorer": "rouge-l-recall", "threshold": 1.0}, r"`threshold` .* got 1\.0"),
-        ({"threshold": 0.5}, "'keyword' is binary.*Leave `threshold` out"),
+        ({"scorer": "rouge-l-recall"}, r"about leaks.*with 'rouge-l-recall>=0\.5'"),
+        ({"scorer": "contains"}, "no scores of 'contains'"),
+        ({"confidence": 0.9}, r"no such claim before its draws.*`leakbound bound .* 0\.9`"),
         ({"confidence": 99.0}, r"`confidence` .* got 99\.0"),
         ({"arm": "control"}, "no arm 'control'"),
     ],

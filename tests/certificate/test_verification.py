@@ -47,7 +47,7 @@ BARE = "have no tokens or no log-probability on record to compare"
 EDGE = "lie at the edge of what the decoding keeps, and were not compared"
 EVERY = {
     **dict.fromkeys(("digest", "run", "files", "scores", "estimates", "verdict", "sentence"), "ok"),
-    **dict.fromkeys(("questions", "queries", "plan", "outputs", "events", "code"), "ok"),
+    **dict.fromkeys(("questions", "queries", "plan", "outputs", "events", "stated", "code"), "ok"),
     "model": "open",
     "draws": "open",
     "assumed": "assumed",
@@ -188,10 +188,11 @@ def test_missing_draws_made_up_in_a_part(path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "check", "where"),
     [
-        (lambda v: v["questions"][1].update(upper=0.001), "estimates", "questions[1].upper"),
+        (lambda v: v["questions"][1].update(value=0.001), "estimates", "questions[1].value"),
         (lambda v: v["estimate"].update(upper=0.05), "estimates", "estimate.upper"),
         (lambda v: v["estimate"].update(n=10 * N), "estimates", "estimate.n"),
-        (lambda v: v["allocation"][1].update(alpha=0.001), "estimates", "allocation[1].alpha"),
+        (lambda v: v["claim"].update(among=[["target", "keyword"]]), "estimates", "confidence"),
+        (lambda v: v["claim"].update(among=[["control", "keyword"]]), "stated", "True, False"),
         (lambda v: v.update(verdict="pass"), "verdict", "verdict"),
         (lambda v: v.update(sentence="It is safe."), "sentence", "sentence"),
         (lambda v: v["specification"].update(Asked="?"), "sentence", "specification.Asked"),
@@ -380,6 +381,7 @@ def forced(path: Path) -> Path:
     rewrite(completions(path), as_known)
     run = load(path)
     score_run(run, scorers_for(["keyword"], run.prompts))
+    leakbound.bound(run, ["keyword"])
     (path / CERTIFICATE).unlink()
     leakbound.certify(path, max_leak=0.1, scorer="keyword")
     return path
@@ -663,6 +665,7 @@ class Knows(Scripted):
 
 def test_an_explored_run(tmp_path: Path) -> None:
     run = explored.explored_run(tmp_path / "run")
+    leakbound.bound(run, ["contains"])
     made = leakbound.certify(run, max_leak=0.5, every_question=True)
     folders = {name.split("/")[2] for name in made.files if "/" in name}
     assert folders == {"completions", "masses", "scores"}

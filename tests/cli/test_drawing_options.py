@@ -67,6 +67,27 @@ def rewritten(untied: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+def test_a_claim_is_recorded_and_certified_as_it_is(
+    model: Path, questions: Path, tmp_path: Path
+) -> None:
+    how = ("--claim", "every:60%", "--claim", 0.5, "--scorer", "keyword", *SMALL)
+    done(*command(model, questions, tmp_path / "run", *how))
+    claims = Run.open(tmp_path / "run").record.claims
+    limits = [(own.claim.max_leak, own.claim.every_question, own.prior) for own in claims]
+    assert limits == [(0.6, True, True), (0.5, False, True)]
+    result = leakbound("certify", tmp_path / "run", "--max-leak", 0.5)
+    assert result.status in (0, 4, 5), result.err
+    assert "recorded before anything was drawn" in " ".join(result.out.split())
+    for wrong, named in (
+        (("--claim", "all:0.1"), "'0.01' or 'every:0.01', got 'all:0.1'"),
+        (("--claim", 1), "between 0 and 1"),
+        (("--claim", 0.1, "--temperature", 0), "a temperature above 0"),
+        (("--claim", 0.1, "--scorer", "rouge-l-recall"), "such as 'rouge-l-recall>=0.5'"),
+    ):
+        refused(leakbound(*command(model, questions, tmp_path / "no", *SMALL, *wrong)), named)
+    assert not (tmp_path / "no").exists()
+
+
 def test_bounding_again_needs_no_model_and_keeps_what_was_decided(
     stopped: Path, explored: Path, tmp_path: Path, no_model: None
 ) -> None:

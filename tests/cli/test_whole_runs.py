@@ -22,6 +22,8 @@ from offline_tokenizers import CHATML, byte_level
 from reader import CHANGED, KEPT, ROWS, TRAINING
 from tiny import tiny_llama
 
+HALF = "rouge-l-recall>=0.5"
+
 
 def one_question(folder: Path) -> tuple[object, ...]:
     return written(folder / "one.csv", [ROWS[0] | {"split": "forget"}])
@@ -81,7 +83,7 @@ def test_a_run_completes_certifies_verifies_and_is_left_alone_by_the_same_comman
     model, control = models
     out = tmp_path / "run"
     command = ("evaluate", model, "--benchmark", *data(tmp_path), "--control", control,
-               "--out", out)  # fmt: skip
+               "--scorer", "rouge-l-recall", "--scorer", HALF, "--out", out)  # fmt: skip
     shown = done(*command)
     run = Run.open(out)
     assert {arm.plan.n for name, arm in run.arms.items() if "greedy" not in name} == {1024}
@@ -95,7 +97,7 @@ def test_a_run_completes_certifies_verifies_and_is_left_alone_by_the_same_comman
     verdicts = {}
     for limit in (0.001, 0.9999):
         certificate = tmp_path / f"{limit}.json"
-        how = ("--max-leak", limit, "--threshold", 0.5, "--out", certificate)
+        how = ("--max-leak", limit, "--scorer", HALF, "--out", certificate)
         certified = leakbound("certify", out, *how, "--json")
         assert certified.status in (0, 4, 5), certified.err
         verdicts[limit] = certified.json["verdict"]

@@ -54,7 +54,8 @@ def test_four_slices_of_a_model_are_its_run_value_by_value_killed_or_not(
     Path("mine.csv").write_text("question,answer\n" + "\n".join(rows) + "\n")
     model, control = (tiny_model_folder(tmp_path / f"m{seed}", seed=seed) for seed in range(2))
     command = ["evaluate", model, "--control", control, "--benchmark", "mine.csv", "-n", 1100]
-    command += ["--max-new-tokens", 4, "--scorer", "contains", "--device", "cpu", "--out"]
+    command += ["--max-new-tokens", 4, "--scorer", "contains", "--device", "cpu"]
+    command += ["--claim", 0.5, "--out"]
     done(*command, "whole")
     write_table, left = tables.write_table, [0]
 
@@ -80,6 +81,7 @@ def test_four_slices_of_a_model_are_its_run_value_by_value_killed_or_not(
     assert [a.identity for a in merged.arms.values()] == [a.identity for a in whole.arms.values()]
     claims = [certify(run, max_leak=0.5) for run in (whole, merged)]
     assert claims[0].estimate == claims[1].estimate
+    assert not any(made.claim.among for made in claims)  # recorded before, by every slice
     assert verify("merged/certificate.json", "merged", model=str(model), redraw=0.2).verified
 
 

@@ -19,7 +19,7 @@ import pytest
 from scipy import stats as scipy_stats
 
 from cli.commands import done
-from leakbound import compare, evaluate
+from leakbound import bound, compare, evaluate
 from leakbound.errors import InputError, MixError
 from leakbound.presenting.compared import Comparison, change, difference_sentence, moved
 from leakbound.stats import About, Estimate
@@ -96,10 +96,16 @@ def leaks(found: Run) -> np.ndarray:
     return np.asarray([hits[f"mine/{i:04d}"] for i in (1, 2, 3)])
 
 
-def test_differences_are_those_of_the_counts_and_hold_at_once(alike: Mapping[str, Run]) -> None:
+def test_differences_are_those_of_the_counts_and_hold_at_once(
+    alike: Mapping[str, Run], tmp_path: Path
+) -> None:
     """Draws with the same keys: each model by itself, alpha halved four times over three."""
-    pair = [alike["before"], alike["alike"]]
-    found = compare(pair, confidence=0.98)
+    folders = [shutil.copytree(alike[x].path, tmp_path / x) for x in ("before", "alike")]
+    pair = list(map(Run.open, folders))
+    for one in pair:
+        bound(one, confidence=0.98)
+    found = compare(pair)
+    assert found.confidence == 0.98
     assert found.alike == ("alike",)
     mean, *each = differences(found)["alike"]
     hits = [leaks(one) for one in pair]
@@ -160,12 +166,12 @@ def test_all_that_is_said_holds_as_often_as_is_said(questions: Path) -> None:
         apart = bool(number % 2)
         seeds = [3 * number + i if apart else number for i in range(3)]
         runs = [
-            made(questions, f"{number}/{name}", chances, n=32, seed=seed)
+            made(questions, f"{number}/{name}", chances, n=32, seed=seed, confidence=0.5)
             for name, chances, seed in zip("abc", (BEFORE, AFTER, LIKE), seeds, strict=True)
         ]
         missed[apart] += not all(
             row.lower <= value <= row.upper
-            for label, rows in differences(compare(runs, confidence=0.5)).items()
+            for label, rows in differences(compare(runs)).items()
             for row, value in zip(rows, (truth[label].mean(), *truth[label]), strict=True)
         )
     for count in missed.values():
@@ -225,7 +231,7 @@ def test_what_cannot_be_compared_is_refused(
         ([one, scored], {}, MixError, r"no scorer in common .*'keyword'.*'contains'"),
         ([one, fewer], {}, MixError, "'fewer' asked"),
         ([one, other], {"utility": "bleu"}, MixError, "no metric 'bleu'"),
-        ([one, other], {"confidence": 1.0}, InputError, "strictly between 0 and 1"),
+        ([one, other], {"confidence": 0.95}, MixError, "at 99 %, and differences at 95 % would"),
     ):
         with pytest.raises(error, match=named):
             compare(given, **how)

@@ -17,6 +17,7 @@ from leakbound.presenting.table import interval
 from leakbound.presenting.verdict import verdicts
 from leakbound.presenting.view import read_view
 from leakbound.store import Run
+from leakbound.store.claims import Headline
 from leakbound.study import FixedN, Until
 from leakbound.types import Decoding
 from report_runs import SAID, UNSAID, saying, who
@@ -74,6 +75,22 @@ def test_without_a_control_draws_are_counted_and_nothing_is_said_to_leak(tmp_pat
         assert found.of == "leak probability at the worst question"
     assert "1 question of b, 1 draw of every question" in found.sure
     assert found.seen == "1 of 1 greedy answer leaks"
+
+
+def test_the_headline_is_that_of_the_first_command(tmp_path: Path) -> None:
+    """Whichever scorer a later command names first, and a control that joins is part of it."""
+    first = made(tmp_path / "r", 0.3, 0.1, scorers=["keyword", "contains"])
+    recorded = first.record.headline
+    assert recorded is not None
+    assert (recorded.scorer, recorded.arm, recorded.control) == ("keyword", "target", False)
+    named = leakbound.show(first).sure
+    assert "keyword" in named
+    later = made(tmp_path / "r", 0.3, 0.1, scorers=["contains", "keyword"])
+    assert (later.record.headline, leakbound.show(later).sure) == (recorded, named)
+    joined = made(tmp_path / "r", 0.3, 0.1, scorers=["contains"], beside=(0.0, 0.0))
+    assert joined.record.headline == Headline.of("keyword", "target", True)
+    for headline in (recorded, Headline.of("keyword", "target", True)):
+        assert sum(headline.shares.values()) == 1
 
 
 def test_a_graded_score_is_no_leak(tmp_path: Path) -> None:

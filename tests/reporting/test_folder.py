@@ -242,7 +242,7 @@ def test_a_run_that_is_drawn_and_at_work_is_in_progress(shelf: Path) -> None:
 
 
 def test_a_certificate_is_listed_with_its_verdict(shelf: Path) -> None:
-    certify(Run.open(shelf / "full"), max_leak=0.5, confidence=0.95)
+    certify(Run.open(shelf / "full"), max_leak=0.5)
     verdicts = {name: row.verdict for name, row in rows(shelf).items()}
     assert verdicts["full"] is not None
     assert verdicts["npo/run"] is not None

@@ -105,7 +105,7 @@ def test_a_page_is_written_only_if_it_is_missing_or_older_than_its_run(
 
     first = written()
     assert written() == first
-    certify(Run.open(shelf / "full"), max_leak=0.5, confidence=0.95)
+    certify(Run.open(shelf / "full"), max_leak=0.5)
     second = written()
     assert second["full"] > first["full"]
     assert second["run"] == first["run"]

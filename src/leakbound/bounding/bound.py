@@ -6,11 +6,12 @@ arm was drawn decides which bounds there are: see `evidence`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from leakbound import stats
-from leakbound.bounding.claims import claim_estimate
+from leakbound.bounding.claims import claim_estimate, claim_rows, simultaneous_rows
 from leakbound.bounding.comparisons import attack_rows, excess_rows, gap_rows
 from leakbound.bounding.control_questions import control_question_rows, other_run
 from leakbound.bounding.evidence import ArmEvidence, RunEvidence
@@ -20,13 +21,17 @@ from leakbound.bounding.readings import reading_rows, scored_parts
 from leakbound.bounding.rows import rows_of
 from leakbound.bounding.stressed import stress_rows
 from leakbound.errors import InputError
-from leakbound.scorers import make_scorer
+from leakbound.scorers import make_scorer, reading_of
 from leakbound.scoring.calibration import Calibration, calibration_of
 from leakbound.scoring.checks import require_independent_draws, require_scores
 from leakbound.scoring.score import slug
 from leakbound.stats.betting import raced_once
 from leakbound.store import ALL, Arm, DamagedError, EstimateRow, Run, holding, read_calibration
+from leakbound.store.files import digest_of
 from leakbound.types import Headway, Progress, Scorer, silent
+
+_OF_ONE_ARM = ("single", "claim", "simultaneous")
+"""The families whose rows rest on the draws of one arm, unless they are beyond another."""
 
 
 @holding("bound")
@@ -54,13 +59,20 @@ def bound_run(
     jobs = len(todo) * len(arms)
     rows: dict[str, list[EstimateRow]] = {name: [] for name in every}
     for row in run.stored_estimates() if current else ():
-        if row.scorer in current:
+        if row.scorer in current and row.family != "simultaneous":
             rows[row.scorer].append(row)
+    read: dict[str, RunEvidence] = {}
     for done, scorer in enumerate(todo):
         progress(Headway("bounding", done * len(arms), jobs, "arms × scorers"))
         with raced_once():
-            evidence = RunEvidence(run, scorer, arms)
-            rows[scorer.name] = list(_rows(evidence, calibration_of(run, scorer), confidence))
+            read[scorer.name] = evidence = RunEvidence(run, scorer, arms)
+            made = _rows(evidence, calibration_of(run, scorer), confidence)
+            rows[scorer.name] = list(_described(evidence, made, every[scorer.name]))
+    named = {scorer.name: scorer for scorer in scorers}
+    for name in every.keys() - read.keys():
+        read[name] = RunEvidence(run, named.get(name) or make_scorer(name), arms)
+    for row in simultaneous_rows([read[name] for name in every], confidence):
+        rows[row.scorer] += _described(read[row.scorer], [row], every[row.scorer])
     progress(Headway("bounding", jobs, jobs, "arms × scorers"))
     made_from = {
         "confidence": confidence,
@@ -120,6 +132,28 @@ def _rows(run: RunEvidence, judged: Calibration | None, confidence: float) -> It
         yield from compared(run, confidence)
     parts = scored_parts({name: arm.arm for name, arm in run.arms.items()}, run.scorer)
     yield from reading_rows(run, parts, confidence)
+    yield from claim_rows(run)
+
+
+def _described(
+    run: RunEvidence, rows: Iterable[EstimateRow], made: Mapping[str, Any]
+) -> Iterator[EstimateRow]:
+    """The rows with the facts of their arms, and the digest of what they rest on.
+
+    made: all that the scorer's estimates depend on, see `_made_from`.
+    """
+    reading, of_all = reading_of(run.scorer) or "", digest_of({"made from": made["scores"]})
+    facts: dict[str, Any] = {}
+    own: dict[str, str] = {}
+    for name, evidence in run.arms.items():
+        arm, scores = evidence.arm, [entry for entry in made["scores"] if entry[0] == name]
+        decoding, stress = arm.decoding.name, arm.key.stress
+        facts[name] = {"model": arm.spec.model, "decoding": decoding, "stress": stress}
+        own[name] = digest_of({"arm": arm.identity, "made from": scores})
+    for row in rows:
+        alone = row.family in _OF_ONE_ARM and row.about.beyond is None
+        evidence_of = own.get(row.arm, of_all) if alone else of_all
+        yield replace(row, reading=reading, evidence=evidence_of, **facts.get(row.arm, {}))
 
 
 def _arm_rows(

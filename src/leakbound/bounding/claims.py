@@ -1,28 +1,50 @@
-"""Statements about a limit that was fixed beforehand, and the tails that certificates rest on.
+"""The statements that certificates rest on, and which questions are proved clean.
 
-The claim that an arm's draws were to decide, question by question; which questions are proved
-clean, all that are named at once; and Pr[h > x] of every question, in the way that the draws allow.
+*A recorded claim* was fixed before anything was drawn, so it is true or false whatever the draws.
+If it is false only a pass is wrong, and that needs the upper end below the truth; if it is true
+only a refutation is, and that needs the lower end above it. So each end has all of alpha, and a
+wrong verdict has probability at most alpha. Together the two ends hold at 1 - 2 alpha. Each of
+several claims is decided at its own alpha: all of them are right with probability 1 minus the sum.
+
+*Every question.* If the claim is false, some question i has p_i > X. A pass needs max_j U_j <= X,
+hence U_i < p_i: the one bound U_i fails, which at alpha happens with probability at most alpha,
+however many questions there are. If the claim is true, a refutation needs some lower bound above
+X >= p_i: any of N may fail, so each has alpha/N.
+
+*A later claim* may have been chosen by the draws. Let F be the statements on the mean and the worst
+question of every sampled arm under every binary scorer of the run, M of them, each with alpha/M,
+half for each end. By the union bound all M intervals cover with probability at least 1 - alpha,
+whatever the draws share. On that event a pass (upper end <= X) and a refutation (lower end > X) are
+right for every X and every member of F at once, so also for the claim that was chosen. F must not
+be chosen by the draws: arms are planned before they are drawn, and a certificate names the scorers
+that it takes to have been chosen without a look at their scores.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
 
 import numpy as np
 
 from leakbound import stats
 from leakbound.bounding.drawn import Drawn
-from leakbound.bounding.evidence import ArmEvidence
+from leakbound.bounding.evidence import ArmEvidence, RunEvidence
+from leakbound.bounding.proof import proved
+from leakbound.bounding.rows import rows_of
 from leakbound.errors import IncompleteError, InputError
-from leakbound.planning.plan import looks_of
-from leakbound.scorers import with_reading
+from leakbound.planning.plan import LEAST_SHARE, looks_of
+from leakbound.scorers import digest, make_scorer, with_reading
 from leakbound.scoring.checks import (
     require_fixed_n,
     require_independent_draws,
     require_scores,
 )
 from leakbound.scoring.score import slug
-from leakbound.store import Arm, Run, ScorerRecord, StoppedDraws
+from leakbound.store import ALL, Arm, EstimateRow, Run, ScorerRecord, StoppedDraws
+from leakbound.store.claims import LeakClaim
 from leakbound.types import Scorer
 
 _TRUTH = {"holds": 1.0, "refuted": 0.0}
@@ -73,73 +95,107 @@ def clean_questions(
     return scores.query_ids, stats.clean_questions(limit, p, confidence=confidence)
 
 
-@dataclass(frozen=True, slots=True)
-class Tail:
-    """Pr[h > x] of an arm's questions, for one x fixed before the scores were seen.
+def decisive(
+    draws: Drawn, *, every: bool, confidence: float, among: int | None = None
+) -> stats.Estimate:
+    """Both ends of the mean, or of the worst question, on which a claim rests.
 
-    `known` holds the scores made binary at x, in whichever way the arm was drawn.
+    `among`: the number of statements that are valid simultaneously with it; None: the claim was
+    recorded before anything was drawn, and each end has all of alpha.
     """
-
-    known: Drawn
-    x: float = 0.0
-
-    @property
-    def questions(self) -> int:
-        """How many questions the arm has."""
-        return len(self.known.scores.query_ids)
-
-    def each(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """One entry a question, each of which holds by itself."""
-        return self._named(self.known.leakage(confidence=confidence, side=side))
-
-    def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """The mean over these questions."""
-        return self._named(self.known.mean(confidence=confidence, side=side))
-
-    def _named(self, bound: stats.Estimate) -> stats.Estimate:
-        if not self.x:
-            return bound
-        return replace(bound, about=replace(bound.about, quantity="tail", parameter=self.x))
+    alpha = 1 - confidence
+    both = 1 - 2 * alpha if among is None else 1 - alpha / among
+    made = (draws.worst if every else draws.mean)(confidence=both, side="both")
+    if among is None:
+        return made
+    return replace(made, confidence=confidence, method=f"{made.method}, Bonferroni over {among}")
 
 
-def tail_of(run: Run, arm_name: str, scorer: Scorer, x: float) -> Tail:
-    """The tail at x of an arm's scores as they are stored, questions in the order of the run.
+def claim_rows(run: RunEvidence) -> Iterator[EstimateRow]:
+    """The statement on each claim about a scorer that was recorded before anything was drawn."""
+    for recorded in run.run.record.claims:
+        claim, arm = recorded.claim, run.arms.get(recorded.claim.arm)
+        mine = (run.scorer.name, digest(run.scorer)) == (claim.scorer, recorded.digest)
+        if recorded.prior and mine and arm is not None and arm.whole:
+            yield _decides(arm.known, claim)
 
-    Raises InputError for an arm that is not there, is greedy, has copies for draws, or has no
-    scores of its present completions; IncompleteError where parts or questions are missing.
+
+def _decides(draws: Drawn, claim: LeakClaim) -> EstimateRow:
+    """The statement that decides a claim: its own, or the one it was chosen among others by."""
+    among = 2 * len(claim.among) or None
+    how: Any = {"every": claim.every_question, "confidence": claim.confidence}
+    made = decisive(draws, **how, among=among)
+    if among:
+        return EstimateRow(claim.arm, claim.scorer, ALL, made, "simultaneous")
+    own = replace(made, about=replace(made.about, constant=claim.max_leak))
+    return EstimateRow(claim.arm, claim.scorer, ALL, own, "claim")
+
+
+def rows_again(run: Run, claim: LeakClaim) -> Iterator[EstimateRow]:
+    """The rows that a certificate is made of, from the stored scores instead of the estimates."""
+    scorer = make_scorer(claim.scorer)
+    evidence = evidence_of(run, claim.arm, scorer)
+    yield _decides(evidence.known, claim)
+    each = evidence.known.leakage(confidence=claim.confidence, side="both")
+    yield from rows_of(claim.arm, claim.scorer, evidence.query_ids, each)
+    for query_id, proof in proved(evidence.arm, scorer):
+        yield from rows_of(claim.arm, claim.scorer, [query_id], proof)
+
+
+def simultaneous_rows(runs: Sequence[RunEvidence], confidence: float) -> Iterator[EstimateRow]:
+    """The mean and the worst question of each arm that a claim may name, by each binary scorer.
+
+    An arm that lacks questions has its share of alpha, and no row. Nothing where a share would be
+    less than float64 can tell from none, which the numbers of arms, scorers and questions decide.
     """
-    arm = sampled_arm(run, arm_name)
+    arms = [(run, name) for run in runs if run.scorer.binary for name in run.arms]
+    places = [(run, name) for run, name in arms if may_be_claimed(run.arms[name].arm)]
+    among = 2 * len(places)
+    for run, name in places:
+        arm = run.arms[name]
+        least = (1 - confidence) / (2 * among * len(arm.arm.run_queries.questions))
+        if arm.whole and least >= LEAST_SHARE:
+            how: Any = {"confidence": confidence, "among": among}
+            pair = (decisive(arm.known, every=every, **how) for every in (False, True))
+            yield from rows_of(name, run.scorer.name, ALL, *pair, family="simultaneous")
+
+
+def places_of(run: Run, scorers: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """The arms and binary scorers whose statements are valid simultaneously."""
+    binary = [name for name in scorers if make_scorer(name).binary]
+    arms = [name for name, arm in run.arms.items() if may_be_claimed(arm)]
+    return tuple(product(arms, binary))
+
+
+def may_be_claimed(arm: Arm) -> bool:
+    """Whether a claim may be about an arm: it was sampled, and no search chose its inputs."""
+    return not arm.decoding.greedy and arm.key.asks != "attack"
+
+
+def evidence_of(run: Run, arm_name: str, scorer: Scorer) -> ArmEvidence:
+    """The evidence of a claim's arm, its scores as they are stored.
+
+    Raises InputError for an arm that is not there, is greedy or asks what a search found, has
+    copies for draws, or has no scores of its present completions; IncompleteError where parts or
+    questions are missing.
+    """
+    arms = {name: arm for name, arm in run.arms.items() if may_be_claimed(arm)}
+    if arm_name not in arms:
+        raise InputError(
+            f"`{run.path}` has no arm {arm_name!r} that was sampled, its inputs chosen before "
+            f"that. Name one of these: {', '.join(arms) or 'none'}."
+        )
+    arm = arms[arm_name]
     _require_whole(arm)
     require_scores(arm, scorer)
     require_independent_draws(arm)
-    tail = Tail(ArmEvidence(arm, scorer, above=x).known, x)
-    if tail.questions < len(run.questions):
+    evidence = ArmEvidence(arm, scorer)
+    if (number := len(evidence.query_ids)) < len(run.questions):
         raise IncompleteError(
-            f"arm {arm.name!r} of `{run.path}` has draws of {tail.questions} of its "
-            f"{len(run.questions)} questions. Restore it from a copy, or begin again elsewhere."
+            f"arm {arm.name!r} of `{run.path}` has draws of {number} of its {len(run.questions)} "
+            "questions. Restore it from a copy, or begin again elsewhere."
         )
-    return tail
-
-
-def sampled_arm(run: Run, name: str) -> Arm:
-    """The arm of that name; InputError where there is none, or only its greedy answers."""
-    arms = run.arms
-    if name not in arms:
-        sampled = [arm.name for arm in arms.values() if not arm.decoding.greedy]
-        raise InputError(
-            f"`{run.path}` has no arm {name!r}. Name one of these: {', '.join(sampled) or 'none'}."
-        )
-    if arms[name].decoding.greedy:
-        raise InputError(
-            f"arm {name!r} of `{run.path}` is greedy: its score is known exactly and says nothing "
-            "about the distribution. Name an arm that was sampled."
-        )
-    if arms[name].key.asks == "attack":
-        raise InputError(
-            f"arm {name!r} of `{run.path}` asks what a search found, and a claim is about "
-            "questions that were chosen beforehand. Name an arm that asks those."
-        )
-    return arms[name]
+    return evidence
 
 
 def _require_whole(arm: Arm) -> None:

@@ -41,7 +41,7 @@ from leakbound.bounding.rows import rows_of, stacked
 from leakbound.errors import InputError, MixError
 from leakbound.scoring.ordering import Order
 from leakbound.stats.about import Beyond
-from leakbound.store import ALL, ATTACK, TARGET, Arm, ArmKey, ArmScores, EstimateRow, Run
+from leakbound.store import ALL, ATTACK, TARGET, Arm, ArmKey, ArmScores, EstimateRow
 from leakbound.text.shown import some
 from leakbound.types import Scorer
 
@@ -128,10 +128,11 @@ def excess_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
         together = stats.every_question(
             excess.each, len(query_ids), confidence=confidence, side="lower", independent=False
         )
-        yield from rows_of(name, run.scorer.name, query_ids, entries, together)
+        yield from rows_of(name, run.scorer.name, query_ids, entries)
+        yield from rows_of(name, run.scorer.name, query_ids, together, family="questions")
         if target.whole:
             over = excess.over_questions(confidence)
-            yield from rows_of(name, run.scorer.name, ALL, over.mean, over.worst)
+            yield from rows_of(name, run.scorer.name, ALL, over.mean, over.worst, family="excess")
 
 
 def gap_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
@@ -155,14 +156,15 @@ def gap_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
             gaps.append(gap(bounds[1], output.leakage, confidence=confidence, side="lower"))
         yield from rows_of(name, run.scorer.name, query_ids, *gaps)
         if arm.whole:
-            over = [gap(full.mean, output.mean, confidence=confidence, side="both")]
+            mean = gap(full.mean, output.mean, confidence=confidence, side="both")
+            yield from rows_of(name, run.scorer.name, ALL, mean)
             for bound in bounds:
                 number = len(query_ids)
                 made = stats.gaps_over_questions(
                     bound, output.leakage, number, confidence=confidence
                 )
-                over += [made.largest, made.count]
-            yield from rows_of(name, run.scorer.name, ALL, *over)
+                pair = made.largest, made.count
+                yield from rows_of(name, run.scorer.name, ALL, *pair, family="gaps")
 
 
 def attack_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
@@ -182,14 +184,14 @@ def attack_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     if target and control:
         apart = share_nothing(*([arm.arm for arm in mine] for mine in arms.values()))
         over = Excess(more=target, base=control, apart=apart).over_questions(confidence)
-        yield from rows_of(str(ATTACK), scorer, ALL, over.mean, over.worst)
+        yield from rows_of(str(ATTACK), scorer, ALL, over.mean, over.worst, family="excess")
     own = run.of(TARGET)
     if target and own and own.query_ids == (ids := target.scores.query_ids):
         more, base = target.leakage, own.known.leakage
         gaps = gap(more, base, confidence=confidence, side="both")
         yield from rows_of(str(ATTACK), scorer, ids, gaps)
         made = stats.gaps_over_questions(more, base, len(ids), confidence=confidence)
-        yield from rows_of(str(ATTACK), scorer, ALL, made.largest, made.count)
+        yield from rows_of(str(ATTACK), scorer, ALL, made.largest, made.count, family="gaps")
 
 
 def _drawn_as(run: RunEvidence, base: ArmKey) -> list[ArmEvidence]:
@@ -229,30 +231,8 @@ def difference_rows(
             confidence=confidence,
         )
         if bounds.mean is not None:
-            yield from rows_of(label, scorer.name, ALL, bounds.mean)
-        yield from rows_of(label, scorer.name, query_ids, bounds.each)
-
-
-def standing_rows(
-    label: str, run: Run, arm: Arm, scorer: Scorer, confidence: float
-) -> Iterator[EstimateRow]:
-    """Rows of an arm's leakage, bounded at this confidence, whatever its run was bounded at.
-
-    The mean and the worst question if all questions have completions, and both beyond a control
-    that was asked the same.
-    """
-    target, number = ArmEvidence(arm, scorer), len(run.questions)
-    draws, control = target.known, run.arm(arm.key.control)
-    if len(target.query_ids) < number:
-        return
-    yield from rows_of(
-        label, scorer.name, ALL,
-        draws.mean(confidence=confidence, side="both"), draws.worst(confidence=confidence),
-    )  # fmt: skip
-    other = None if control is None else ArmEvidence(control, scorer)
-    if other is not None and other.query_ids == target.query_ids:
-        over = Excess.of(target, other).over_questions(confidence)
-        yield from rows_of(label, scorer.name, ALL, over.mean, over.worst)
+            yield from rows_of(label, scorer.name, ALL, bounds.mean, family="models")
+        yield from rows_of(label, scorer.name, query_ids, bounds.each, family="models")
 
 
 def mean_of(arm: Arm, control: Arm | None, scorer: Scorer) -> stats.BoundFunction:

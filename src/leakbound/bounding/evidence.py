@@ -8,17 +8,15 @@ about it was decided, or masses explored and their remainder drawn.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
-
-import numpy as np
 
 from leakbound.bounding.drawn import AS_FOUND, Drawn, Greedy
 from leakbound.bounding.pooled import Pooled
 from leakbound.scoring.ordering import Order
 from leakbound.scoring.score import slug
-from leakbound.store import Arm, ArmKey, ArmSpec, ExploredDraws, QueryMasses, QueryShares, Run
+from leakbound.store import Arm, ArmKey, ArmSpec, ExploredDraws, QueryShares, Run
 from leakbound.store.record import claim_of
 from leakbound.study import RHO
 from leakbound.types import Scorer
@@ -28,14 +26,11 @@ from leakbound.types import Scorer
 class ArmEvidence:
     """An arm that was sampled, under a scorer whose scores are stored.
 
-    above: make the scorer binary first, a leak being a score above that, which was fixed before
-        the scores were seen; None: as it is.
     rho: the weight of the standard deviation in the ED score.
     """
 
     arm: Arm
     scorer: Scorer
-    above: float | None = None
     rho: float = RHO
 
     @cached_property
@@ -43,17 +38,14 @@ class ArmEvidence:
         """The evidence of its draws, in whichever way they were made."""
         arm = self.arm
         how: Any = {"order": Order.of(arm, self.scorer), "rho": self.rho}
-        scores, binary = arm.scores(slug(self.scorer)), self.scorer.binary or self.above is not None
-        masses = arm.masses.by_query(slug(self.scorer))
-        if self.above is not None:
-            scores = replace(scores, scores=np.where(scores.scores > self.above, 1.0, 0.0))
-            masses = {query_id: _above(mass, self.above) for query_id, mass in masses.items()}
+        scores, binary = arm.scores(slug(self.scorer)), self.scorer.binary
         if claim_of(arm.spec.draws):
             return Drawn.stopped(scores, binary, arm.plan.n, **how)
         if arm.key.asks == "attack":
             return Drawn.fixed(scores, binary, inputs=AS_FOUND, **how)
         match arm.spec:
             case ArmSpec(draws=ExploredDraws()):
+                masses = arm.masses.by_query(slug(self.scorer))
                 return Drawn.explored(scores, binary, masses, **how)
             case ArmSpec(shares=QueryShares() as shares):
                 return Pooled.of(scores, arm.queries, shares, binary, **how)
@@ -104,8 +96,3 @@ class RunEvidence:
     def of(self, key: ArmKey) -> ArmEvidence | None:
         """The evidence of the arm with this key; None where it is not planned."""
         return self.arms.get(str(key))
-
-
-def _above(masses: QueryMasses, x: float) -> QueryMasses:
-    low, high = (np.where(end > x, 1.0, 0.0) for end in (masses.low, masses.high))
-    return replace(masses, low=low, high=high)

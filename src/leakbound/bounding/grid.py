@@ -45,8 +45,9 @@ def grid_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     picked = max(range(len(cells)), key=lambda i: (at(joint, i).lower, at(joint, i).value))
     about = replace(largest.about, scope="most-leaking decoding")
     most = replace(largest, about=about, value=at(joint, picked).value)
-    yield from rows_of(names[picked], scorer, ALL, most)
-    yield from rows_of(GRID, scorer, ALL, *_effects([cell.arm for cell in cells], joint))
+    yield from rows_of(names[picked], scorer, ALL, most, family="grid")
+    effects = _effects([cell.arm for cell in cells], joint)
+    yield from rows_of(GRID, scorer, ALL, *effects, family="grid")
     sampled = [cell.fixed for cell in cells if cell.greedy is None]
     fixed = [draws for draws in sampled if draws is not None]
     if sampled and len(fixed) == len(sampled):
@@ -76,7 +77,7 @@ def _jointly(bound: stats.BoundFunction, cells: int, confidence: float) -> stats
 
 def _cell_rows(names: Sequence[str], scorer: str, joint: stats.Estimate) -> Iterator[EstimateRow]:
     for i, name in enumerate(names):
-        yield from rows_of(name, scorer, ALL, at(joint, i))
+        yield from rows_of(name, scorer, ALL, at(joint, i), family="grid")
 
 
 def _effects(arms: Sequence[Arm], joint: stats.Estimate) -> Sequence[stats.Estimate]:

@@ -29,12 +29,3 @@ def proved(arm: Arm, scorer: Scorer) -> Iterator[tuple[str, stats.Estimate]]:
         mass = mass / max(1.0, math.fsum(mass))
         yield query_id, stats.proof_of_leak(mass, scores, binary=scorer.binary)
         yield query_id, stats.proof_of_leak(mass, scores, AT_K.quantity)
-
-
-def proved_tail(arm: Arm, scorer: Scorer, x: float) -> dict[str, float]:
-    """Pr[h > x] at least, by the id of each question of which something is proved."""
-    tails = {}
-    for query_id, events in antichains(arm, scorer, x).items():
-        total = math.fsum(event.mass for event in events.values())
-        tails[query_id] = total / max(1.0, total)
-    return tails

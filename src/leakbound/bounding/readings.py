@@ -61,7 +61,7 @@ def reading_rows(
                 quantity = READ[of][LEAKAGE.index(estimate.about.quantity)]
                 about = replace(estimate.about, quantity=quantity, jointly=True)
                 joint = replace(estimate, about=about, confidence=confidence)
-                yield from rows_of(name, run.scorer.name, ALL, joint)
+                yield from rows_of(name, run.scorer.name, ALL, joint, family="readings")
 
 
 def _of_all(

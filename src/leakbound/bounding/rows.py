@@ -12,6 +12,7 @@ import numpy as np
 from leakbound import stats
 from leakbound.stats.about import Quantity, Scope
 from leakbound.store import ALL, EstimateRow
+from leakbound.store.estimates import Family
 
 STANDARD_K = (1, 2, 4, 8, 16, 32, 64, 128)
 FAR_K = (256, 1024, 4096, 16384, 65536, 262144, 1048576)
@@ -34,7 +35,11 @@ _AXES = {"value": 2, "lower": 2, "upper": 2, "n": 1, "missing": 1, "seed": 1}
 
 
 def rows_of(
-    arm: str, scorer: str, query_ids: Sequence[str] | None, *estimates: stats.Estimate
+    arm: str,
+    scorer: str,
+    query_ids: Sequence[str] | None,
+    *estimates: stats.Estimate,
+    family: Family = "single",
 ) -> Iterator[EstimateRow]:
     """A row for each question, and each x or k, of estimates; `query_ids` None: of all at once.
 
@@ -45,7 +50,7 @@ def rows_of(
         places = range(len(parameter)) if isinstance(parameter, tuple) else [None]
         for i, query_id in enumerate([ALL] if query_ids is None else query_ids):
             for j in places:
-                yield EstimateRow(arm, scorer, query_id, entry(i, j))
+                yield EstimateRow(arm, scorer, query_id, entry(i, j), family)
 
 
 def at(estimate: stats.Estimate, i: int) -> stats.Estimate:

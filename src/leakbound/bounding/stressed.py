@@ -43,8 +43,8 @@ def stress_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
                 continue  # leak@k is known of draws whose number was fixed
             made = _added(arm, base, len(stressed), confidence)
             if made.mean is not None:
-                yield from rows_of(arm.arm.name, scorer, ALL, made.mean)
-            yield from rows_of(arm.arm.name, scorer, arm.query_ids, made.each)
+                yield from rows_of(arm.arm.name, scorer, ALL, made.mean, family="stresses")
+            yield from rows_of(arm.arm.name, scorer, arm.query_ids, made.each, family="stresses")
         for bounds in ([arm.known.mean for arm in alike], _excess(run, alike)):
             if len(bounds) == len(stressed):
                 yield from rows_of(name, scorer, ALL, _worst(bounds, confidence))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from leakbound.certificate.certificate import Certificate, Check, Difference
-from leakbound.certificate.claim import Forecast, LeakClaim, Share
+from leakbound.certificate.claim import Forecast
 from leakbound.certificate.derivation import certify
 from leakbound.certificate.verification import Verification, verify
 from leakbound.store import sha256
+from leakbound.store.claims import LeakClaim
 
 __all__ = [
     "Certificate",
@@ -14,7 +15,6 @@ __all__ = [
     "Difference",
     "Forecast",
     "LeakClaim",
-    "Share",
     "Verification",
     "certify",
     "sha256",

@@ -13,6 +13,7 @@ from leakbound.certificate.record import may_gather
 from leakbound.errors import InputError
 from leakbound.presenting.specification import short
 from leakbound.store import Arm, ExploredDraws, ImportedDraws, Run
+from leakbound.store.claims import LeakClaim
 from leakbound.types import BenchmarkRecord, Fingerprint
 
 TOLD = "recorded by the run"
@@ -26,7 +27,8 @@ _OTHERS = "made by another tool or run"
 ASIDE = "no statement rests on it"
 UNCHECKED: Mapping[str, str] = {
     **dict.fromkeys(
-        (f"run.json: {name}" for name in ("format", "version", "created", "place", "notes*")), TOLD
+        (f"run.json: {x}" for x in ("format", "version", "created", "place", "notes*", "claims*")),
+        TOLD,
     ),
     **dict.fromkeys(("run.json: arms.*.model", "run.json: arms.*.place"), TOLD),
     **dict.fromkeys(
@@ -51,8 +53,9 @@ UNCHECKED: Mapping[str, str] = {
     ),
     "run.json: arms.*.copied*": _OTHERS,
     **dict.fromkeys(
-        (f"run.json: {x}" for x in ("study*", "scorers*", "redacted", "attack*", "tried*")), ASIDE
+        (f"run.json: {x}" for x in ("study*", "scorers*", "headline*", "redacted")), ASIDE
     ),
+    **dict.fromkeys(("run.json: attack*", "run.json: tried*"), ASIDE),
     **dict.fromkeys((f"run.json: arms.*.{name}" for name in ("machine*", "probe*")), ASIDE),
     **dict.fromkeys(("inputs.json: *", "stress: *", "*other arm*"), ASIDE),
     **dict.fromkeys((f"proofs: {name}" for name in ("most", "searched", "forwards*")), ASIDE),
@@ -65,24 +68,33 @@ UNCHECKED: Mapping[str, str] = {
 """By patterns of the places in a run that nothing checks, the reason."""
 
 
-def assumed(run: Run, arm: Arm, aloud: bool = False) -> tuple[str, ...]:
+def assumed(run: Run, arm: Arm, claim: LeakClaim, aloud: bool = False) -> tuple[str, ...]:
     """All that a certificate of an arm takes for granted, each to follow "that".
 
     Args:
         run: the run.
         arm: the arm.
+        claim: the claim.
         aloud: only what is particular to this run, which the sentence says.
 
     Returns:
         The texts.
     """
-    general = () if aloud else _general(run.record.benchmark)
+    general = () if aloud else (*_of_claim(claim), *_general(run.record.benchmark))
     particular = Fingerprint.of(arm.spec.fingerprint).assumes, _particular(run, arm)
     return (*general, *particular[0], *particular[1])
 
 
+def _of_claim(claim: LeakClaim) -> Iterator[str]:
+    if not claim.among:
+        yield "the claim, the seed and the number of draws were fixed before any draw was seen"
+        return
+    scorers = ", ".join(dict.fromkeys(scorer for _, scorer in claim.among))
+    yield "the seed and the number of draws were fixed before any draw was seen"
+    yield f"the scorers of the run ({scorers}) were chosen without a look at their scores"
+
+
 def _general(record: BenchmarkRecord) -> Iterator[str]:
-    yield "the claim, the seed and the number of draws were fixed before any draw was seen"
     yield "model name, date, version and notes are recorded correctly"
     if record.usual is not None and record.usual.published:
         yield f"the default prompt and limits of {record.name} are recorded correctly"

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Literal, cast, get_type_hints
+from typing import Any, Literal, cast
 
 from leakbound import stats
-from leakbound.certificate.claim import FORMAT, Forecast, LeakClaim, Share, Verdict
+from leakbound.certificate.claim import FORMAT, Forecast, Verdict
 from leakbound.errors import InputError
+from leakbound.store.claims import LeakClaim
 from leakbound.store.files import digest_of, read_json
-from leakbound.types import RULE, Json, JsonObject, from_json, to_json
+from leakbound.types import RULE, Json, JsonObject, to_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,13 +23,9 @@ class QuestionRecord:
 
     Attributes:
         id: of its query; a digest where the id contains the question's text.
-        value: the share of its draws that leak, or whose score exceeds x; None: nothing was
-            decided.
+        value: the share of its draws that leak; None: no draw has a score.
         n: its draws.
         missing: how many of them have no score.
-        lower: the lower bound that a claim about every question rests on; None where the claim is
-            about the mean.
-        upper: the upper bound, alike.
         proved: the probability that is proved without chance, at least; None where none is.
     """
 
@@ -36,8 +33,6 @@ class QuestionRecord:
     value: float | None
     n: int
     missing: int
-    lower: float | None = None
-    upper: float | None = None
     proved: float | None = None
 
 
@@ -67,9 +62,8 @@ class Certificate:
         specification: in words, by heading, all that the numbers are about; the sentence is made
             of it.
         forecast: of the draws that would decide; None unless the verdict is open.
-        estimate: the bounds of the mean or the worst question at alpha a side, so that its own
-            confidence is 1 - 2 alpha.
-        allocation: the same in numbers: the error rates of either verdict.
+        estimate: the statement on the mean or the worst question that decides. Of a claim on record
+            each end has all of alpha, so that its own confidence is 1 - 2 alpha.
         proved: what is known without chance; None where nothing is.
         reasons: why no bound lets the claim pass, or refutes it; empty: there is no reason.
         ledger: the number of draws in each class, by name.
@@ -88,7 +82,6 @@ class Certificate:
     specification: Mapping[str, str]
     forecast: Forecast | None
     estimate: stats.Estimate
-    allocation: tuple[Share, ...]
     proved: Proved | None
     reasons: tuple[str, ...]
     ledger: Mapping[str, int]
@@ -100,45 +93,20 @@ class Certificate:
     rule: int = RULE
     format: str = FORMAT
 
+    @property
+    def alpha(self) -> float:
+        """The error rate of either end."""
+        alpha, among = 1 - self.claim.confidence, self.claim.among
+        return alpha / (4 * len(among)) if among else alpha
+
     def to_dict(self) -> dict[str, Json]:
         """As JSON holds it, with a digest of all the rest."""
         values: dict[str, Json] = {
-            "format": self.format,
+            **{f.name: to_json(getattr(self, f.name)) for f in fields(self)},
             "claim": self.claim.to_dict(),
-            **{
-                f.name: to_json(getattr(self, f.name))
-                for f in fields(self)
-                if f.name not in (*_OWN, "format")
-            },
             "estimate": to_json(self.estimate.to_dict()),
         }
         return {**values, "digest": digest_of(values)}
-
-    @classmethod
-    def from_dict(cls, values: JsonObject) -> Certificate:
-        """The inverse of `to_dict`; InputError where something is missing or of another kind.
-
-        The digest is not checked: `verify` does that.
-        """
-        try:
-            kinds = get_type_hints(cls)
-            read: dict[str, Any] = {name: _OWN[name](values[name]) for name in _OWN}
-            rest = kinds.keys() - _OWN.keys()
-            return cls(
-                **read, **{name: from_json(kinds[name], values[name], name) for name in rest}
-            )
-        except (KeyError, TypeError, AttributeError, InputError) as error:
-            raise InputError(
-                f"this is no whole certificate ({type(error).__name__}: {error}). "
-                "Make it again with `leakbound certify`."
-            ) from error
-
-
-_OWN: Mapping[str, Callable[[Any], object]] = {
-    "claim": LeakClaim.from_dict,
-    "estimate": stats.Estimate.from_dict,
-}
-"""Members that have a form of their own in JSON; the others are read by their types alone."""
 
 
 def read_values(file: Path) -> dict[str, Json]:

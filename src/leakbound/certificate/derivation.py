@@ -7,32 +7,22 @@ claim's probability without chance, given the measured margin.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from leakbound import stats
 from leakbound.benchmarks.profiles import sets_limit
-from leakbound.bounding.claims import Tail, sampled_arm, tail_of
-from leakbound.bounding.proof import proved_tail
+from leakbound.bounding.bound import bound_run
+from leakbound.bounding.claims import evidence_of, places_of
 from leakbound.certificate.assumptions import assumed
 from leakbound.certificate.certificate import Certificate, Proved, QuestionRecord, read_values
-from leakbound.certificate.claim import (
-    PART,
-    ClaimFields,
-    LeakClaim,
-    Verdict,
-    allocation,
-    bounded,
-    forecast,
-    threshold_for,
-    verdict,
-)
-from leakbound.certificate.words import CUT, GRANTED, sentence
+from leakbound.certificate.claim import Verdict, forecast, verdict
+from leakbound.certificate.words import CUT, GRANTED, STATED, sentence
 from leakbound.errors import InputError
 from leakbound.planning.plan import require_confidence
 from leakbound.presenting.specification import (
@@ -50,11 +40,21 @@ from leakbound.scorers import (
     settings,
     with_reading,
 )
-from leakbound.scoring.score import in_reading_of, readings_among, score_run, slug
-from leakbound.store import CERTIFICATE, Arm, Run, load, locked, sha256, write_json
+from leakbound.scoring.score import in_reading_of, score_run, scored_by, slug
+from leakbound.store import (
+    ALL,
+    CERTIFICATE,
+    Arm,
+    Estimates,
+    Run,
+    load,
+    locked,
+    sha256,
+    write_json,
+)
+from leakbound.store.claims import PART, ClaimFields, LeakClaim, RecordedClaim
 from leakbound.store.current import code
 from leakbound.store.files import as_read, digest_of
-from leakbound.store.tables import read_meta
 from leakbound.text.shown import many
 from leakbound.types import RULE, JsonObject, Scorer, object_of
 
@@ -64,28 +64,26 @@ def certify(
     *,
     max_leak: float,
     scorer: str | None = None,
-    threshold: float | None = None,
     arm: str = "target",
     of: Of | None = None,
     out: str | Path | None = None,
     **fields: Unpack[ClaimFields],
 ) -> Certificate:
-    """Decide whether Pr[h > x] <= max_leak, and write a certificate of the verdict.
+    """Decide whether Pr[leak] <= max_leak by the estimates of a run, and write a certificate.
 
-    A wrong verdict has probability at most 1 - confidence, see `claim.bounded`, given that
-    scorer, threshold and arm were chosen before their scores were seen. What is proved above the
-    limit refutes without chance, given the measured margin. Where something is raised nothing is
-    written.
+    A claim that the run recorded before it drew is decided at its own alpha. Any other is decided
+    by statements that are valid simultaneously, see `leakbound.bounding.claims`: a wrong verdict
+    has probability at most 1 - confidence either way. What is proved above the limit refutes
+    without chance, given the measured margin. Where something is raised nothing is written.
 
     Args:
-        run: a run with scores, or its folder.
+        run: a run with estimates, or its folder.
         max_leak: the claimed limit of the probability of a leak, in (0, 1).
-        scorer: whose score h is claimed about (None: the run's only one).
-        threshold: x, in [0, 1); a leak is h > x. None for a binary scorer, whose x is 0.
+        scorer: the binary scorer that says what leaks (None: the run's only one).
         arm: which model and decoding, by its name in the run.
         of: the part of each output that is claimed about, "answer", "thought" or "either" (None:
-            either, or the answer where some thought of the run is hidden). Scores of that part
-            are made first if the run lacks them and the scorer asks no model.
+            either, or the answer where some thought of the run is hidden). Scores and estimates of
+            that part are made first if the run lacks them and the scorer asks no model.
         out: the file (None: certificate.json in the run). Nothing else is written, so with `out`
             elsewhere the run may be read-only, unless scores are lacking.
         fields: those of a `LeakClaim` that have a default: every_question, confidence (default:
@@ -96,31 +94,31 @@ def certify(
 
     Raises:
         InputError: for a number out of range, a scorer or arm that the run has not, or one that
-            is not scored yet, for a part that the scorer does not read or that is hidden, for draws
+            has no estimate, for a part that the scorer does not read or that is hidden, for draws
             that can only be copies, for files that are not as they were written, and where another
             certificate lies at the place.
         MixError: where another command is writing into the run, unless `out` is given.
         IncompleteError: where completions are missing.
     """
     opened = run if isinstance(run, Run) else load(run)
-    named = make_scorer(scorer or _only_scorer(sampled_arm(opened, arm)))
+    named = make_scorer(scorer or _only_scorer(opened))
     if of is not None and scorer and reading_of(named) not in (None, of):
         raise InputError(
             f"scorer {named.name!r} reads the {reading_of(named)}, and `--of {of}` names another "
             "part. Leave one of them out, or use a scorer that reads that part."
         )
-    chosen = _read(opened, arm, named, of)
-    claim = LeakClaim(
-        max_leak=max_leak,
-        scorer=chosen.name,
-        threshold=threshold_for(chosen, threshold),
-        arm=arm,
-        **fields,
-    )
+    (chosen,) = in_reading_of(opened, [named if of is None else with_reading(named, of)])
+    claim = LeakClaim(max_leak=max_leak, scorer=chosen.name, arm=arm, **fields)
     require_confidence(claim.confidence, len(opened.prompts))
+    require_binary(chosen)
     file = opened.path / CERTIFICATE if out is None else Path(out)
     with locked(opened.path, "certify") if out is None else nullcontext():
-        certificate = derive(opened, claim)
+        if chosen != named and not models_of(chosen):
+            _bound_too(opened, chosen)
+        evidence_of(opened, arm, chosen)  # refuses files that are not whole
+        if not is_prior(opened, claim):
+            claim = replace(claim, among=places_of(opened, opened.estimates.scorers))
+        certificate = derive(opened, claim, opened.estimates)
         if file.exists():
             _require_same(file, certificate)
         else:
@@ -128,13 +126,21 @@ def certify(
     return certificate
 
 
-def _read(run: Run, arm: str, scorer: Scorer, of: Of | None) -> Scorer:
-    """The scorer in the reading that is claimed about, its scores made if they lack."""
-    (chosen,) = in_reading_of(run, [scorer if of is None else with_reading(scorer, of)])
-    made = chosen == scorer or bool(models_of(chosen))
-    if not made and sampled_arm(run, arm).digests(chosen.name, slug(chosen)) is None:
-        score_run(run, [chosen])
-    return chosen
+def require_binary(scorer: Scorer) -> None:
+    """Refuse a scorer that does not say leak or not."""
+    if not scorer.binary:
+        raise InputError(
+            f"scorer {scorer.name!r} gives scores between 0 and 1, and a claim is about leaks. "
+            f"Score and bound with '{scorer.name}>=0.5', whose threshold is fixed before looking."
+        )
+
+
+def _bound_too(run: Run, reading: Scorer) -> None:
+    """Score and bound a run with a reading of its scorer that it lacks."""
+    if reading.name not in run.estimates.scorers:
+        score_run(run, [reading])
+        confidence = run.estimates_made_from()["confidence"]
+        bound_run(run, [reading], confidence=confidence)
 
 
 def _require_same(file: Path, certificate: Certificate) -> None:
@@ -149,19 +155,51 @@ def _require_same(file: Path, certificate: Certificate) -> None:
         )
 
 
-def derive(run: Run, claim: LeakClaim) -> Certificate:
-    """The certificate that the files of the run make of a claim; nothing is written."""
-    scorer = make_scorer(claim.scorer)
-    tail = tail_of(run, claim.arm, scorer, claim.threshold)
-    arm = run.arms[claim.arm]
-    estimate = bounded(tail, claim)
-    proofs = proofs_of(run, arm, claim)
-    proved, about = proved_claim(run, proofs, claim), _about(run, arm, claim)
+def _decides(run: Run, claim: LeakClaim, rows: Estimates) -> stats.Estimate:
+    """The statement that decides a claim; InputError where there is none."""
+    if claim.scorer not in rows.scorers:
+        raise InputError(
+            f"`{run.path}` has no estimates by {claim.scorer!r}. Run `leakbound bound {run.path} "
+            f"--scorer {claim.scorer!r}` first."
+        )
+    confidence = claim.confidence if claim.among else 2 * claim.confidence - 1
+    fits = rows.matching(
+        arm=claim.arm,
+        scorer=claim.scorer,
+        query_id=ALL,
+        family="simultaneous" if claim.among else "claim",
+        scope="worst question" if claim.every_question else "mean",
+        constant=None if claim.among else claim.max_leak,
+    )
+    for row in fits:
+        if math.isclose(row.confidence, confidence):
+            return row.estimate
+    raise InputError(
+        f"`{run.path}` records no such claim before its draws, and its estimates do not hold at "
+        f"{stats.percent(claim.confidence)}. Run `leakbound bound {run.path} --confidence "
+        f"{claim.confidence}` first."
+    )
+
+
+def is_prior(run: Run, claim: LeakClaim) -> bool:
+    """Whether the run recorded this claim before it drew anything."""
+    wanted, made = replace(claim, accept_cut=False, among=()), digest(make_scorer(claim.scorer))
+    return RecordedClaim(claim=wanted, digest=made) in run.record.claims
+
+
+def derive(run: Run, claim: LeakClaim, rows: Estimates) -> Certificate:
+    """Return the certificate that these rows of a run make of a claim; nothing is written."""
+    scorer, arm = make_scorer(claim.scorer), run.arms[claim.arm]
+    estimate = _decides(run, claim, rows)
+    each = rows.each("leak probability", arm=claim.arm, scorer=claim.scorer)
+    proofs = _proofs_of(run, arm, claim, rows)
+    proved, about = _proved_claim(run, proofs, claim), _about(run, arm, claim)
     lower = 0.0 if proved is None else proved.lower
     by_bounds = verdict(estimate, claim, lower)
     reasons = _reasons(run, arm, claim, by_bounds)
     decision: Verdict = "inconclusive" if reasons else by_bounds
-    seen = tail.each(confidence=claim.confidence, side="both")
+    columns = [(row.estimate.value, row.n, row.missing) for row in each]
+    rates, n, lost = np.array(columns).T
     return Certificate(
         claim=claim,
         verdict=decision,
@@ -171,19 +209,27 @@ def derive(run: Run, claim: LeakClaim) -> Certificate:
             estimate,
             about,
             arm.spec,
-            questions=tail.questions,
+            questions=len(each),
             proved=lower,
             reasons=reasons,
         ),
         specification=about,
-        forecast=forecast(seen, claim) if by_bounds == "inconclusive" else None,
+        forecast=forecast(rates, n, lost, claim) if by_bounds == "inconclusive" else None,
         estimate=estimate,
-        allocation=allocation(claim, tail.questions),
         proved=proved,
         reasons=reasons,
         ledger=arm.ledger.to_dict(),
-        assumes=assumed(run, arm),
-        questions=_questions(run, tail, claim, seen, proofs),
+        assumes=assumed(run, arm, claim),
+        questions=tuple(
+            QuestionRecord(
+                id=public_id(query),
+                value=row.value,
+                n=row.n,
+                missing=row.missing,
+                proved=proofs.get(query.id),
+            )
+            for query, row in zip(run.questions, each, strict=True)
+        ),
         made_from=made_from(run, arm, scorer),
         files=file_digests(run, arm, scorer),
         code=code(),
@@ -198,9 +244,11 @@ def _about(run: Run, arm: Arm, claim: LeakClaim) -> dict[str, str]:
         _accepted(run, arm, claim),
     )
     only = {
+        STATED: "after drawing" if claim.among else "",
+        "Claim": _stated(run, claim),
         "Reading": _reading(arm, scorer),
         CUT: arm.ledger.within.strip(),
-        GRANTED: "; that ".join(assumed(run, arm, aloud=True)),
+        GRANTED: "; that ".join(assumed(run, arm, claim, aloud=True)),
         "Departs from the benchmark's defaults": "; ".join(departures(run.record, arm.spec)),
         "Limit": f"{limit}; {accepted}" if limit and accepted else "",
     }
@@ -209,6 +257,19 @@ def _about(run: Run, arm: Arm, claim: LeakClaim) -> dict[str, str]:
         **specification_of(run, arm),
         "Scores": f"{scorer.name} ({digest(scorer)}), rule {RULE}",
     }
+
+
+def _stated(run: Run, claim: LeakClaim) -> str:
+    """When the claim was stated, and by what it is decided."""
+    if not claim.among:
+        number = sum(recorded.prior for recorded in run.record.claims)
+        others = f", as is each of {number} claims of the run" if number > 1 else ""
+        return f"recorded before anything was drawn; decided at its own error rate{others}"
+    return (
+        f"stated after drawing; decided by one of {2 * len(claim.among)} statements that are valid "
+        f"simultaneously at {stats.percent(claim.confidence)}: on the mean and the worst question "
+        f"of {'; '.join(f'{arm} by {scorer}' for arm, scorer in claim.among)}"
+    )
 
 
 def _accepted(run: Run, arm: Arm, claim: LeakClaim) -> str:
@@ -237,62 +298,32 @@ def _reasons(run: Run, arm: Arm, claim: LeakClaim, by_bounds: Verdict) -> tuple[
     return ()
 
 
-def _questions(
-    run: Run, tail: Tail, claim: LeakClaim, seen: stats.Estimate, proofs: Mapping[str, float]
-) -> tuple[QuestionRecord, ...]:
-    """The record of each question, with the bounds that a claim about every one rests on."""
-    nothing: Sequence[float | None] = [None] * tail.questions
-    upper = lower = nothing
-    if claim.every_question:
-        pass_, refuted = allocation(claim, tail.questions)
-        upper = _list(tail.each(confidence=1 - pass_.each, side="upper").upper)
-        lower = _list(tail.each(confidence=1 - refuted.each, side="lower").lower)
-    columns = zip(*map(_list, (seen.value, seen.n, seen.missing)), lower, upper, strict=True)
-    return tuple(
-        QuestionRecord(
-            id=public_id(query),
-            value=None if math.isnan(v) else v,  # JSON has no NaN
-            n=int(n),
-            missing=int(m),
-            lower=a,
-            upper=b,
-            proved=proofs.get(query.id),
-        )
-        for query, (v, n, m, a, b) in zip(run.questions, columns, strict=True)
-    )
-
-
-def _list(column: ArrayLike) -> list[float]:
-    values: list[float] = np.asarray(column).tolist()
-    return values
-
-
-def _only_scorer(arm: Arm) -> str:
-    """The name of the one scorer that the arm was scored with."""
-    stored = {str(read_meta(f)["scorer"]) for f in (arm.folder / "scores").glob("*.parquet")}
-    names = sorted(stored - readings_among(stored))
+def _only_scorer(run: Run) -> str:
+    """The name of the one scorer that the run was scored with."""
+    names = scored_by(run)
     if len(names) == 1:
         return names[0]
     raise InputError(
-        f"{arm.place} has the scores of {len(names)} scorers ({', '.join(names) or 'none'}), and a "
-        "claim is about one. Name it with `--scorer` (in Python `scorer`); `leakbound score` makes "
-        "scores that are not there."
+        f"`{run.path}` has the scores of {len(names)} scorers ({', '.join(names) or 'none'}), and "
+        "a claim is about one. Name it with `--scorer` (in Python `scorer`); `leakbound score` "
+        "makes scores that are not there."
     )
 
 
-def proofs_of(run: Run, arm: Arm, claim: LeakClaim) -> dict[str, float]:
-    """Pr[h > x] at least, by the id of each of the run's questions of which something is proved.
+def _proofs_of(run: Run, arm: Arm, claim: LeakClaim, rows: Estimates) -> dict[str, float]:
+    """Pr[leak] at least, by the id of each of the run's questions of which something is proved.
 
     None of an arm that asks anything but the questions in their own words: a claim about one is
     about a pool of queries, and a proof about one of them.
     """
-    if not arm.key.own_words:
-        return {}
-    tails = proved_tail(arm, make_scorer(claim.scorer), claim.threshold)
-    return {query.id: tails[query.id] for query in run.questions if query.id in tails}
+    proved = rows.matching(
+        arm=claim.arm, scorer=claim.scorer, quantity="leak probability", proved=True
+    )
+    lower = {row.query_id: row.lower for row in proved} if arm.key.own_words else {}
+    return {query.id: lower[query.id] for query in run.questions if query.id in lower}
 
 
-def proved_claim(run: Run, proofs: dict[str, float], claim: LeakClaim) -> Proved | None:
+def _proved_claim(run: Run, proofs: dict[str, float], claim: LeakClaim) -> Proved | None:
     """The bound that proofs give of the mean or the worst question; None where there are none.
 
     A question of which nothing is proved leaks with probability 0 at least, so each sum and each

@@ -8,6 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from leakbound.bounding.claims import places_of, rows_again
 from leakbound.certificate.assumptions import assumed
 from leakbound.certificate.certificate import (
     ABSENT,
@@ -17,8 +18,13 @@ from leakbound.certificate.certificate import (
     mark,
     read_values,
 )
-from leakbound.certificate.claim import LeakClaim
-from leakbound.certificate.derivation import derive, file_digests, made_from
+from leakbound.certificate.derivation import (
+    derive,
+    file_digests,
+    is_prior,
+    made_from,
+    require_binary,
+)
 from leakbound.certificate.model import Verifier, require_share
 from leakbound.certificate.record import check_imported, check_record
 from leakbound.drawing.sample import require_same_looks
@@ -26,10 +32,17 @@ from leakbound.engines.addresses import UnnamedServerError, servers_of
 from leakbound.engines.models import OpenModels
 from leakbound.errors import IncompleteError, InputError, LeakboundError
 from leakbound.scorers import connect, make_scorer
-from leakbound.scoring.score import range_part, require_same_model, score_part, slug
+from leakbound.scoring.score import (
+    range_part,
+    require_same_model,
+    score_part,
+    scored_by,
+    slug,
+)
 from leakbound.store import (
     Arm,
     DamagedError,
+    Estimates,
     ImportedDraws,
     Run,
     ScorerRecord,
@@ -37,13 +50,21 @@ from leakbound.store import (
     load,
     sha256,
 )
+from leakbound.store.claims import LeakClaim
 from leakbound.store.current import code
 from leakbound.store.files import as_read, digest_of
-from leakbound.types import Generate, JsonObject, Progress, Scorer, counted, silent
+from leakbound.types import (
+    Generate,
+    JsonObject,
+    Progress,
+    Scorer,
+    counted,
+    silent,
+)
 
 # What files and records that were tampered with may lead to.
 _UNUSABLE = (LeakboundError, AttributeError, LookupError, TypeError, ValueError)
-_NUMBERS = ("estimate", "questions", "allocation", "proved", "ledger")
+_NUMBERS = ("estimate", "questions", "proved", "ledger")
 _VERDICT = ("rule", "format", "claim", "verdict", "forecast", "reasons")
 _WORDS = ("sentence", "specification", "assumes")
 _DERIVED = {
@@ -144,7 +165,7 @@ def verify(
         under = Verifier(opened, arm, model, loading or {}, progress)
         checks += under.checks(slug(make_scorer(claim.scorer)), redraw)
     checks += _not_checked(arm, model, redraw, imported)
-    checks += [Check("assumed", "assumed", text) for text in assumed(opened, arm)]
+    checks += [Check("assumed", "assumed", text) for text in assumed(opened, arm, claim)]
     sentence = None if isinstance(anew, Check) else str(anew["sentence"])
     return Verification(tuple(checks), sha256(file), sentence)
 
@@ -179,6 +200,7 @@ def _subject(stated: JsonObject, path: Path) -> tuple[LeakClaim, Run, Arm] | Che
     """The claim, the run and the arm that it is about; or why they cannot be read."""
     try:
         claim = LeakClaim.from_dict(stated.get("claim", {}))
+        require_binary(make_scorer(claim.scorer))
     except InputError as error:
         return Check("claim", "differs", str(error))
     try:
@@ -210,8 +232,23 @@ def _against_run(
     yield compared("files", says, stated.get("files", ABSENT), file_digests(run, arm, scorer))
     yield _scores(run, arm, scorer, models, progress)
     yield from _looks(run, arm, scorer, models, progress)
+    yield from _stated(run, claim)
     yield from [anew] if isinstance(anew, Check) else _derived(stated, anew)
     yield _code(stated)
+
+
+def _stated(run: Run, claim: LeakClaim) -> Iterator[Check]:
+    """Whether the run recorded the claim before it drew, or it was chosen among those named."""
+    if not claim.among:
+        says = "the claim was recorded before anything was drawn"
+        yield compared("stated", says, True, is_prior(run, claim))
+        return
+    says = "the claim is one of those that are decided simultaneously"
+    yield compared("stated", says, True, (claim.arm, claim.scorer) in claim.among)
+    now = places_of(run, scored_by(run))
+    if others := [f"{arm} by {scorer}" for arm, scorer in now if (arm, scorer) not in claim.among]:
+        says = f"the run has scores that the claim was not chosen among: {', '.join(others)}"
+        yield Check("stated", "note", says)
 
 
 def _looks(
@@ -294,7 +331,8 @@ def _columns(table: Any, *names: str) -> Iterator[list[Any]]:
 def _anew(run: Run, claim: LeakClaim) -> JsonObject | Check:
     """The certificate that the run makes now; or why it makes none."""
     try:
-        return as_read(derive(run, claim).to_dict())
+        rows = Estimates(tuple(rows_again(run, claim)))
+        return as_read(derive(run, claim, rows).to_dict())
     except _UNUSABLE as error:
         return Check("estimates", "differs", f"they cannot be computed again: {error}")
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 from leakbound import stats
-from leakbound.certificate.claim import PART, LeakClaim, Verdict
+from leakbound.certificate.claim import Verdict
 from leakbound.presenting.sentences import COMPUTED
 from leakbound.presenting.specification import OWN_WORDS
-from leakbound.scorers import make_scorer
 from leakbound.store import ArmSpec
+from leakbound.store.claims import PART, LeakClaim
 from leakbound.text.shown import number, rounded
 
 PROVED = f"Proved, {COMPUTED}, given the measured margin for rounding"
@@ -51,8 +51,6 @@ def sentence(
     whatever the bounds say, a proof that decides nothing, and the rest of the `specification`, by
     heading.
     """
-    scorer = make_scorer(claim.scorer)
-    event = "leaks" if scorer.binary else f"scores above {claim.threshold}"
     these = "this one question" if questions == 1 else f"these {questions} questions"
     what = f"{PART[claim.part]} in a completion" if claim.part else "a completion"
     lower, upper = (float(end) for end in (estimate.lower, estimate.upper))
@@ -73,11 +71,12 @@ def sentence(
     wording, within = specification["Asked"], f" {specification.get(CUT, '')}".rstrip()
     put = "" if wording == OWN_WORDS else f" asked {wording},"
     assumes = specification.get(GRANTED)
+    later = f", stated {specification[STATED]}," if STATED in specification else ""
     granted = f", taking for granted that {assumes}" if assumes else ""
     first = (
-        f"{how}, {what} of {arm.model} drawn at {specification['Decoding']},{put} {event}{within}, "
+        f"{how}, {what} of {arm.model} drawn at {specification['Decoding']},{put} leaks{within}, "
         f"as scored by {claim.scorer}, with probability {chance} {where} {these}: the claim "
-        f"{claim.text} {outcome}{granted}."
+        f"{claim.text}{later} {outcome}{granted}."
     )
     if reasons:
         first += f" Inconclusive, as {'; and as '.join(reasons)}."
@@ -89,6 +88,6 @@ def sentence(
     return " ".join([first, *details])
 
 
-CUT, GRANTED = "Cut", "Taken for granted"
-_ABOVE = (CUT, GRANTED, "Asked", "Decoding")
+CUT, GRANTED, STATED = "Cut", "Taken for granted", "Stated"
+_ABOVE = (CUT, GRANTED, STATED, "Asked", "Decoding")
 """Headings of which the first sentence speaks."""

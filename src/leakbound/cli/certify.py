@@ -15,7 +15,7 @@ from leakbound.cli import options as opt
 from leakbound.cli.console import print_json, print_table, progress_bar, prose
 from leakbound.cli.help import Command
 from leakbound.cli.saying import VERIFICATION_FAILED, bold, say, write
-from leakbound.text.shown import visible
+from leakbound.text.shown import number, visible
 
 if TYPE_CHECKING:
     from leakbound.certificate import Certificate, Check, Difference, Verification
@@ -37,8 +37,7 @@ _LONGEST = 200  # characters of a value that differs
 @click.argument("run", type=opt.RUN)
 @click.option("--max-leak", type=opt.number, required=True, metavar="X", help="Pr[leak] <= X.")
 @click.option("--every-question", is_flag=True, help="Of every question, not of their mean.")
-@click.option("--scorer", metavar="NAME", help="Whose score h.  [default: the run's only one]")
-@click.option("--threshold", type=float, metavar="x", help="A leak is h > x; for h in [0, 1].")
+@click.option("--scorer", metavar="NAME", help="What says leak.  [default: the run's only one]")
 @click.option("--arm", default="target", show_default=True, help="Which model and decoding.")
 @click.option("--under", metavar="STRESS", help="That model put through it; see `stress`.")
 @opt.confidence
@@ -53,7 +52,9 @@ _LONGEST = 200  # characters of a value that differs
 def certify(run: Path, out: Path | None, under: str | None, as_json: bool, **claim: Any) -> int:
     """Decide whether RUN leaks with probability at most X, and write a certificate of it.
 
-    No other certificate is written over: each claim needs a file of its own (--out).
+    A claim that `evaluate --claim` recorded is decided at its own error rate; any other by bounds
+    that are valid simultaneously. No other certificate is written over: each claim needs a file of
+    its own (--out).
 
     Exit status: 0 the claim is met, 4 it is refuted, 5 neither; then it is said how many draws
     would decide, or what stands against the claim: a limit on tokens shorter than the reference
@@ -166,11 +167,9 @@ def _evidence(certificate: Certificate) -> Iterator[tuple[str, ...]]:
 
     limit = certificate.claim.max_leak
     low, high = float(certificate.estimate.lower), float(certificate.estimate.upper)
-    ends = ((upward(high, limit), high <= limit), (downward(low, limit), low > limit))
-    for share, (end, holds) in zip(certificate.allocation, ends, strict=True):
-        alpha = f"{share.alpha:.6g}"
-        alpha += f" / {share.bounds}" if share.each < share.alpha else ""
-        yield share.statement, end, _yes(holds), share.decides, alpha
+    alpha = f"{certificate.alpha:.6g}"
+    yield f"the upper end is <= {limit}", upward(high, limit), _yes(high <= limit), "pass", alpha
+    yield f"the lower end is > {limit}", downward(low, limit), _yes(low > limit), "refuted", alpha
     if certificate.proved is not None:
         proved = certificate.proved.lower
         statement = f"what is proved is > {limit}"
@@ -182,14 +181,12 @@ def _yes(holds: bool) -> str:
 
 
 def _print_questions(certificate: Certificate) -> None:
-    from leakbound.certificate.words import downward, upward
     from leakbound.evaluation import Table
 
-    limit = certificate.claim.max_leak
-    worst = sorted(certificate.questions, key=lambda row: -(row.upper or 0))[:_SHOWN]
+    worst = sorted(certificate.questions, key=lambda row: -(row.value or 0))[:_SHOWN]
     title = f"the {len(worst)} highest of {len(certificate.questions)} questions"
-    rows = [(q.id, downward(q.lower or 0, limit), upward(q.upper or 0, limit)) for q in worst]
-    print_table(Table.plain(title, ("question", "lower bound", "upper bound"), rows))
+    rows = [(q.id, number(q.value or 0), f"{q.n:,}") for q in worst]
+    print_table(Table.plain(title, ("question", "share of draws", "draws"), rows))
 
 
 def _print_what_to_hand_on(file: Path, run: Path) -> None:

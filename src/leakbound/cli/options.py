@@ -126,6 +126,8 @@ In other words, and attack:
 [scoring]
 Scoring and bounds:
 @scorers
+--claim (claims) text:LIMIT many
+    Decide it by `certify`: '0.01' on average, 'every:0.01'; repeatable.
 --allow-unmatched flag             Draw even if no reference answer counts as a leak.
 --check-scorers flag         Score reference answers first, by scorers that need a model too.
 @calibration

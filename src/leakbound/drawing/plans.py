@@ -10,12 +10,18 @@ from pathlib import Path
 from leakbound.drawing.explore import require_explores
 from leakbound.drawing.parts import machine
 from leakbound.engines import absolute
+from leakbound.errors import InputError
 from leakbound.planning.before_drawing import longest_answer
 from leakbound.planning.metrics import Wanted, choose
 from leakbound.planning.models import Named, name_of, open_model
 from leakbound.planning.plan import Prepared, arm_keys
+from leakbound.scorers import digest
+from leakbound.stats import parse_claim
 from leakbound.store import GREEDY, Arm, ArmKey, ArmSpec, CopiedFrom, ExploredDraws, Run
 from leakbound.store.arm_key import Model
+from leakbound.store.claims import Headline, LeakClaim, RecordedClaim
+from leakbound.study import Until
+from leakbound.study.sampling import limit_of
 from leakbound.types import Decoding, Generate, JsonObject, Probes, Progress, Query, silent
 
 
@@ -50,6 +56,48 @@ class Evaluation:
     def sampled(self) -> dict[ArmKey, Decoding]:
         """The target's arms without the greedy ones."""
         return {key: decoding for key, decoding in self.arms.items() if not decoding.greedy}
+
+    @property
+    def headline(self) -> Headline | None:
+        """The statements that form the verdict; None where nothing is scored or sampled."""
+        scorers = self.ready.scorers
+        if not (self.sampled and scorers):
+            return None
+        return Headline.of(scorers[0].name, self._first, self.control is not None)
+
+    @property
+    def claims(self) -> tuple[RecordedClaim, ...]:
+        """The claims of the study, and that of every question whose decision ends its draws.
+
+        Raises InputError for claims that the first scorer or decoding cannot decide.
+        """
+        study, scorers = self.ready.study, self.ready.scorers
+        limits = [*map(limit_of, study.claims)]
+        if isinstance(study.sampling, Until) and scorers[0].binary:
+            limits.append((parse_claim(study.sampling.claim).limit, True))
+        if study.claims and not (self.sampled and scorers and scorers[0].binary):
+            raise InputError(
+                f"`claim` {study.claims[0]} is about draws that leak or not, by the first scorer. "
+                "Name a binary one first, such as 'rouge-l-recall>=0.5', and a temperature above 0."
+            )
+        return tuple(
+            RecordedClaim(
+                claim=LeakClaim(
+                    max_leak=limit,
+                    every_question=every,
+                    scorer=scorers[0].name,
+                    arm=self._first,
+                    confidence=study.confidence,
+                ),
+                digest=digest(scorers[0]),
+            )
+            for limit, every in limits
+        )
+
+    @property
+    def _first(self) -> str:
+        """The name of the first arm that is sampled."""
+        return str(next(iter(self.sampled)))
 
     @cached_property
     def finished(self) -> Path | None:

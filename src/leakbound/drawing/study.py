@@ -51,6 +51,7 @@ def draw_study(evaluation: Evaluation) -> Run:
 def check(evaluation: Evaluation) -> None:
     """Refuse all that needs no model to be refused."""
     ready, control = evaluation.ready, evaluation.control
+    _ = evaluation.claims  # refuses those that nothing decides
     study, task = ready.study, ready.benchmark
     require_openable(evaluation.model, ready.crew)
     if control is not None and evaluation.finished is None:
@@ -118,7 +119,7 @@ def run_plans(evaluation: Evaluation, run: Run, plans: Sequence[ArmPlan]) -> Non
     """
     ready, progress, wanted = evaluation.ready, evaluation.progress, evaluation.wanted
     arms = add_arms(run, plans)
-    run.remember_study(evaluation.record)
+    run.remember_study(evaluation.record, evaluation.headline, evaluation.claims)
     notes = token_notes(evaluation.engine("target"), ready.benchmark, [*evaluation.arms.values()])
     show_notes(notes, progress)
     run.remember_notes([*ready.notes, *notes])

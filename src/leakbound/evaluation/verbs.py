@@ -94,8 +94,8 @@ def evaluate(
         progress: called with how far each step is, a `leakbound.types.Headway`.
         fields: fields of `Study` in place of its own, such as confidence=0.9: data, limit,
             profile, sampling, decodings, rewritings, attack, prove, stress, control_questions,
-            scorers, allow_unmatched, check_scorers, calibration, metrics, confidence, rho, seed,
-            settings, servers, workers; n=256 is short for sampling=FixedN(256).
+            scorers, claims, allow_unmatched, check_scorers, calibration, metrics, confidence, rho,
+            seed, settings, servers, workers; n=256 is short for sampling=FixedN(256).
 
     Returns:
         The run at `out`, sampled, scored and bounded; a slice is only sampled.
@@ -186,6 +186,7 @@ def _others(ready: Prepared) -> Study | None:
         stress=(),
         control_questions=None,
         calibration=None,
+        claims=(),
         metrics=(),
     )
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from leakbound.bounding.comparisons import (
@@ -11,17 +12,20 @@ from leakbound.bounding.comparisons import (
     mean_of,
     median_of,
     share_nothing,
-    standing_rows,
 )
+from leakbound.bounding.rows import LEAKAGE
 from leakbound.errors import InputError, MixError
 from leakbound.presenting.compared import UTILITY, Comparison, differing
 from leakbound.presenting.methods import MethodComparison, MethodStanding
 from leakbound.presenting.summary import metrics_of
 from leakbound.presenting.view import ArmView, require_same_questions, sampled_targets
 from leakbound.scorers import make_scorer
+from leakbound.stats import percent
+from leakbound.stats.about import Scope
 from leakbound.store import Arm, EstimateRow, Estimates, Run
 from leakbound.store.identity import which_model
 from leakbound.stress import named_stress
+from leakbound.study import CONFIDENCE
 from leakbound.types import Scorer
 
 _NUMBERED = re.compile(r"[-_. ]*(?:seed[-_. ]*)?\d+$")  # what tells the seeds of a method apart
@@ -31,7 +35,7 @@ _ITS_OWN = {"model", "drawn as", "weights", "run", "outputs"}  # facts that no t
 def compare(
     runs: Sequence[Run | str | Path] | Mapping[str, Run],
     *,
-    confidence: float = 0.99,
+    confidence: float | None = None,
     utility: str | None = None,
     under: str = "",
 ) -> Comparison:
@@ -44,7 +48,8 @@ def compare(
     Args:
         runs: open runs, see `leakbound.load`, or their folders; shown by the folders' names, or
             by the labels under which they are given.
-        confidence: at which all differences of one scorer hold at once, in (0, 1).
+        confidence: at which all differences of one scorer hold at once: that of the runs' own
+            estimates, which stand beside them (None: the first run's).
         utility: the metric that stands for it in the leaderboard (None: the first of model
             utility, ROUGE-L recall of the retain set and choice accuracy that all runs have).
         under: compare them put through this stress, as it was named when they were; see
@@ -56,9 +61,9 @@ def compare(
 
     Raises:
         InputError: for fewer than two models, a run that is named twice, two folders of one name,
-            a confidence outside (0, 1), and a stress that is none.
-        MixError: for runs that asked other questions, used no scorer in common, lack the metric,
-            were not put through the stress, or hold the same draws.
+            and a stress that is none.
+        MixError: for runs that asked other questions, used no scorer in common or another
+            confidence, lack the metric, were not put through the stress, or hold the same draws.
     """
     named = _named(runs)
     targets = sampled_targets(named, named_stress(under) if under else "")
@@ -74,21 +79,25 @@ def compare(
     first, first_run = targets[baseline].arm, next(iter(named.values()))
     withheld = any(run.redacted for run in named.values())
     made = {label: model.facts for label, model in targets.items()}
-    rows: list[EstimateRow] = []
+    rows = [
+        replace(row, arm=label)
+        for scorer in scorers
+        for label, model in targets.items()
+        for row in _standing(model, scorer)
+    ]
+    sure = _confidence(rows, confidence)
     for scorer in scorers:
         rows += difference_rows(
             {label: targets[label].arm for label in others},
             first,
             scorer,
             questions=len(first_run.questions),
-            confidence=confidence,
+            confidence=sure,
         )
-        for label, model in targets.items():
-            rows += standing_rows(label, model.run, model.arm, scorer, confidence)
     return Comparison(
         baseline=baseline,
         labels=tuple(targets),
-        confidence=confidence,
+        confidence=sure,
         made=differing(made, leave_out=_ITS_OWN),
         scorers=scorers,
         statements=Estimates(tuple(rows)),
@@ -99,6 +108,26 @@ def compare(
         ledgers={label: model.ledger for label, model in targets.items()},
         questions={} if withheld else {query.id: query.text for query in first_run.questions},
     )
+
+
+def _standing(model: ArmView, scorer: Scorer) -> Iterator[EstimateRow]:
+    """What the run of a model states of all questions: its leakage, and beyond its control."""
+    scopes: tuple[Scope, ...] = ("mean", "worst question")
+    for beyond in (None, "control"):
+        yield from model.where(scorer, quantity=LEAKAGE, scope=scopes, beyond=beyond)
+
+
+def _confidence(rows: Iterable[EstimateRow], wanted: float | None) -> float:
+    """The one confidence of what runs state; MixError where they have several, or another one."""
+    levels = {row.confidence for row in rows}
+    sure = max(levels, default=CONFIDENCE) if wanted is None else wanted
+    if levels - {sure}:
+        raise MixError(
+            f"the runs have estimates at {', '.join(map(percent, sorted(levels)))}, and "
+            f"differences at {percent(sure)} would stand next to them. Run `leakbound bound RUN "
+            f"--confidence {sure:g}` for each run."
+        )
+    return sure
 
 
 def compare_methods(

@@ -1,7 +1,8 @@
 """The verdict on a model: one word, one number, one leaking answer, and how sure that is.
 
-Terminal, page, notebook and Python show this value. It is about the first scorer of a run and its
-first decoding, which were fixed before anything was drawn, and the questions in their own words.
+Terminal, page, notebook and Python show this value. It is about the statements that the run records
+as its headline before anything is drawn: by its first scorer, under its first decoding, of the
+questions in their own words.
 Its statements about a model next to its control are valid simultaneously: see
 `stats.excess_of_mean_and_worst`.
 """
@@ -20,6 +21,7 @@ from leakbound.presenting import sentences
 from leakbound.presenting.specification import how_drawn
 from leakbound.presenting.table import Interval, interval
 from leakbound.presenting.view import ArmView, Row, View, read_view
+from leakbound.scorers import with_reading
 from leakbound.stats import percent
 from leakbound.stats.about import Beyond
 from leakbound.store import CERTIFICATE, ExploredDraws, Run
@@ -176,11 +178,20 @@ def run_verdicts(run: Run, *, texts: bool = False) -> tuple[Verdict, ...]:
 
 
 def verdicts(view: View) -> tuple[Verdict, ...]:
-    """One per run of a view: about its target, by the first scorer and decoding."""
+    """One per run of a view: about the statements that the run records as its headline."""
     targets: dict[str, ArmView] = {}
     for model in view.targets if view.scorers else ():
-        targets.setdefault(model.run_label, model)
-    return tuple(_verdict(view, model, view.scorers[0]) for model in targets.values())
+        headline = model.run.record.headline
+        if model.run_label not in targets or (headline and headline.arm == str(model.key)):
+            targets[model.run_label] = model
+    return tuple(_verdict(view, model, _first(view, model.run)) for model in targets.values())
+
+
+def _first(view: View, run: Run) -> Scorer:
+    """The scorer of a run's headline, in whichever reading; the first where it has none."""
+    named = run.record.headline.scorer if run.record.headline else ""
+    names = ((scorer, (scorer.name, with_reading(scorer, None).name)) for scorer in view.scorers)
+    return next((scorer for scorer, own in names if named in own), view.scorers[0])
 
 
 def certificate(run: Run) -> str:

@@ -29,21 +29,21 @@ Events = dict[tuple[int, ...], Leaking]
 """By the token ids that its outputs begin with, or that its output is."""
 
 
-def antichains(arm: Arm, scorer: Scorer, x: float = 0.0) -> dict[str, Events]:
-    """Each question's events that score above x, by its id.
+def antichains(arm: Arm, scorer: Scorer) -> dict[str, Events]:
+    """Each question's events that score above 0, by its id.
 
     A prefix stands for all its continuations, so none of them is counted beside it.
     """
-    return joint_antichains([arm], scorer, x)
+    return joint_antichains([arm], scorer)
 
 
-def joint_antichains(arms: Iterable[Arm], scorer: Scorer, x: float = 0.0) -> dict[str, Events]:
+def joint_antichains(arms: Iterable[Arm], scorer: Scorer) -> dict[str, Events]:
     """The same of arms that ask the same model under one decoding: what is known of any of them."""
     by_query: dict[str, Events] = {}
     for arm in arms:
         failed = arm.failures
         for query_id, ids, event in _events(arm, slug(scorer)):
-            if query_id not in failed and event.low > x:
+            if query_id not in failed and event.low > 0:
                 by_query.setdefault(query_id, {})[ids] = event
     return {query_id: _disjoint(events) for query_id, events in by_query.items()}
 

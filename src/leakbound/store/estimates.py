@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from operator import attrgetter, contains
-from typing import Any, TypedDict, Unpack, cast, get_args
+from typing import Any, Literal, TypedDict, Unpack, cast, get_args
 
 import pyarrow as pa
 
@@ -20,9 +20,36 @@ from leakbound.text.shown import as_html, as_lines, between, many
 
 ALL = None  # in place of a query id: a statement about all questions
 _SHOWN = 8  # rows, in a shell or a notebook
+Family = Literal[
+    "single",
+    "questions",
+    "excess",
+    "gaps",
+    "grid",
+    "readings",
+    "stresses",
+    "models",
+    "claim",
+    "simultaneous",
+]
+"""The statements that are valid simultaneously with a row, at its confidence.
+
+Of one arm and scorer: "single", the row and no other; "questions", that of every question;
+"excess", the mean and the largest excess over the control; "gaps", the largest gap and the number
+of gaps; "readings", those of the answer, the
+thought and either; "claim", one claim that was recorded before its draws, each end at the whole
+alpha, as at most one of them can decide wrongly. Of one scorer: "grid", those of all decodings;
+"stresses", all that stresses add; "models", all differences from a baseline. Of all arms and all
+binary scorers of a run: "simultaneous", the mean and the worst question, so that any limit can be
+judged after looking.
+"""
+DECIDING: tuple[Family, Family] = ("claim", "simultaneous")
+"""The families that certificates rest on."""
 _PLACE = ("arm", "scorer", "query_id")
-_FIELDS = frozenset(_PLACE) | {field.name for field in fields(About)}
+_OWN = (*_PLACE, "family", "model", "reading", "decoding", "stress")
+_FIELDS = frozenset(_OWN) | {field.name for field in fields(About)}
 _CHOICES: Mapping[str, Collection[str]] = {
+    "family": get_args(Family),
     "quantity": QUANTITIES,
     "scope": get_args(Scope),
     "inputs": get_args(Inputs),
@@ -39,6 +66,11 @@ class Where(TypedDict, total=False):
     arm: str | tuple[str, ...]
     scorer: str | tuple[str, ...]
     query_id: str | tuple[str | None, ...] | None
+    family: Family | tuple[Family, ...]
+    model: str | tuple[str, ...]
+    reading: str | tuple[str, ...]
+    decoding: str | tuple[str, ...]
+    stress: str | tuple[str, ...]
     inputs: Inputs | tuple[Inputs, ...]
     beyond: Beyond | tuple[Beyond | None, ...] | None
     parameter: float | tuple[float | None, ...] | None
@@ -65,12 +97,22 @@ class EstimateRow:
         scorer: by its name.
         query_id: the query, or the question in several queries; None: all questions.
         estimate: the statement, of single numbers; what is asked of it is asked of the row, too.
+        family: the statements that are valid simultaneously with it.
+        model, decoding, stress: those of the arm; empty of a row about several arms.
+        reading: the part of an output that the scorer reads; empty where it reads texts as one.
+        evidence: the SHA-256 of the plan and the stored scores of every arm that it rests on.
     """
 
     arm: str
     scorer: str
     query_id: str | None
     estimate: Estimate
+    family: Family = "single"
+    model: str = ""
+    reading: str = ""
+    decoding: str = ""
+    stress: str = ""
+    evidence: str = ""
 
     @property
     def about(self) -> About:
@@ -151,12 +193,16 @@ class EstimateRow:
 
 
 PLAIN: Fields = {
+    "family": tuple(name for name in get_args(Family) if name not in DECIDING),
     "beyond": None,
     "jointly": False,
     "proved": False,
     "inputs": ("as asked", "these queries", "input distribution", "as found"),
 }
-"""A quantity as it is: beyond nothing, by itself, from draws, of all that a question is asked."""
+"""A quantity as it is: beyond nothing, by itself, from draws, of all that a question is asked.
+
+Not what decides claims, which differs from these rows in its share of alpha alone.
+"""
 
 
 @dataclass(frozen=True, repr=False)
@@ -340,7 +386,7 @@ class Estimates(Sequence[EstimateRow]):
         for name in wanted.keys() - _FIELDS:
             raise InputError(f"estimates have no field {name!r}. {suggestion(name, _FIELDS)}")
         choices = {name: v if isinstance(v, tuple) else (v,) for name, v in wanted.items()}
-        at = _having({name: choices.pop(name) for name in _PLACE if name in choices})
+        at = _having({name: choices.pop(name) for name in _OWN if name in choices})
         fits = _having(choices)
         rows = (row for row in self._among(wanted) if at(row) and fits(row.estimate.about))
         return Estimates(tuple(rows), self.main)
@@ -356,7 +402,7 @@ class Estimates(Sequence[EstimateRow]):
 
     def _require_names(self, wanted: Fields) -> None:
         """Raise InputError for a wanted name that is not among the choices."""
-        for field in (*_PLACE, *_CHOICES):
+        for field in (*_OWN, *_CHOICES):
             value = wanted.get(field)
             names = _CHOICES.get(field) or {getattr(row, field) for row in self.rows} - {None}
             for name in value if isinstance(value, tuple) else (value,):

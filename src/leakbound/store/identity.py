@@ -126,8 +126,8 @@ def require_same_study(path: Path, have: RunRecord, first: Path, want: RunRecord
 def _of_study(record: RunRecord) -> JsonObject:
     """The members of a record that are the same in all slices of a study."""
     arms = {f"arm '{key}'": identity(spec) for key, spec in record.arms.items()}
-    files = {"files": {**record.files}}
-    return {"leakbound": record.version, **record.questions, "study": record.study, **files, **arms}
+    members = {"study": record.study, "claims": to_json(record.claims), "files": {**record.files}}
+    return {"leakbound": record.version, **record.questions, **members, **arms}
 
 
 def _shown(value: Json) -> str:

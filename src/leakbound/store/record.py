@@ -14,6 +14,7 @@ from leakbound.registry import near
 from leakbound.scorers import digest
 from leakbound.stats import Design
 from leakbound.store.arm_key import ArmKey
+from leakbound.store.claims import Headline, RecordedClaim
 from leakbound.store.files import ELSEWHERE, read_json, unsealed, value_of, write_sealed
 from leakbound.store.lock import utc_now
 from leakbound.store.plan import Part, Plan, QueryShares, slice_of
@@ -287,6 +288,8 @@ class RunRecord:
         scorers: the benchmark's own, by name.
         notes: what the benchmark and the study say of themselves.
         study: that of the last command.
+        headline: the statements that form the verdict; None: no command that scores has drawn.
+        claims: those of all commands.
         attack: the search for worst-case inputs; None: there is none.
         tried: what such a search tries; only in a run of its own.
         slice: the one that the run draws, i/N; None: all of the study.
@@ -304,6 +307,8 @@ class RunRecord:
     scorers: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     study: JsonObject = field(default_factory=dict)
+    headline: Headline | None = None
+    claims: tuple[RecordedClaim, ...] = ()
     attack: AttackRecord | None = None
     tried: tuple[TriedVariant, ...] = ()
     slice: str | None = None

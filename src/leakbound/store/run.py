@@ -15,6 +15,7 @@ from leakbound.store import tables
 from leakbound.store.arm import Arm
 from leakbound.store.arm_key import ArmKey
 from leakbound.store.artifact import Artifact
+from leakbound.store.claims import Headline, RecordedClaim, recorded
 from leakbound.store.current import CALIBRATION, code, require_current, require_drawn
 from leakbound.store.draws import CompletionRow, DrawTable, ScoreRow, completions_of, scores_of
 from leakbound.store.estimates import EstimateRow, Estimates
@@ -414,14 +415,32 @@ class Run:
         else:
             require_same(self.path, object_of(recorded), object_of(attack), "attack: ")
 
-    def remember_study(self, study: JsonObject) -> None:
+    def remember_study(
+        self,
+        study: JsonObject,
+        headline: Headline | None = None,
+        claims: Sequence[RecordedClaim] = (),
+    ) -> None:
         """Record the study, which may differ from one command to the next.
+
+        A claim that is named when any file of an arm is there may have been chosen by what it
+        holds, and is recorded as a later one. The headline stays as it was recorded before that,
+        unless a control joins it.
 
         Args:
             study: as JSON holds it.
+            headline: the statements that form the verdict.
+            claims: those that the command names.
         """
-        if self.record.study != study:
-            self._record(replace(self.record, study=study))
+        drawn = any(file.is_file() for file in (self.path / "arms").rglob("*"))
+        before = self.record.headline
+        if drawn and before:
+            joined = before.control or bool(headline and headline.control)
+            headline = Headline.of(before.scorer, before.arm, joined)
+        claims = recorded(self.record.claims, claims, drawn=drawn)
+        now = replace(self.record, study=study, headline=headline, claims=claims)
+        if now != self.record:
+            self._record(now)
 
     def remember_notes(self, notes: Sequence[str]) -> None:
         """Add notes, and record them as long as there are no estimates.

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from leakbound.errors import InputError
 from leakbound.inputs.halving import LEAST_BUDGET
 from leakbound.stats import parse_claim
+from leakbound.stats.estimate import probability
 from leakbound.types import Decoding, Effort, ExploreMode
 from leakbound.types.decoding import require
 from leakbound.types.records import require_types
@@ -59,6 +60,24 @@ class Until:
                 f"`n` is the most draws that `until` may make of a question, got {self.most}, and "
                 "one draw leaves nothing to stop. Raise it, or leave `until` out."
             )
+
+
+def limit_of(claim: str) -> tuple[float, bool]:
+    """Read a claim of a study.
+
+    Args:
+        claim: "0.01" or "1%" of the mean over the questions, "every:0.01" of every question.
+
+    Returns:
+        The limit, and whether it is claimed of every question.
+
+    Raises:
+        InputError: for a text that is no such claim.
+    """
+    every, _, limit = claim.rpartition(":")
+    if every not in ("", "every"):
+        raise InputError(f"a claim reads '0.01' or 'every:0.01', got {claim!r}.")
+    return probability(limit), bool(every)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from leakbound.study.sampling import (
     SamplingPlan,
     Until,
     draws_of,
+    limit_of,
     with_draws,
 )
 from leakbound.study.settings import ModelSettings
@@ -56,6 +57,7 @@ class StudyFields(TypedDict, total=False):
     stress: tuple[str, ...]
     control_questions: str | None
     scorers: str | Scorer | tuple[str | Scorer, ...]
+    claims: str | tuple[str, ...]
     allow_unmatched: bool
     check_scorers: bool
     calibration: str | Path | None
@@ -94,6 +96,9 @@ class Study:
             taught, asked of it too: how much more do these questions leak than those? (None: none)
         scorers: how completions are scored in [0, 1], the steering one first (default: the
             benchmark's). An object is replaced by its name, and known in this process only.
+        claims: limits of the leak probability by the first scorer, under the first decoding, such
+            as "0.01" of the mean or "every:1%" of every question: each is recorded before anything
+            is drawn, and decided at its own alpha (default: none).
         allow_unmatched: draw where no reference answer counts as a leak by some scorer, with a
             warning. False refuses to draw, as the command line does without --allow-unmatched.
         check_scorers: score the reference answers before drawing by scorers that need a model, too.
@@ -128,6 +133,7 @@ class Study:
     stress: tuple[str, ...] = ()
     control_questions: str | None = None
     scorers: tuple[str, ...] = ()
+    claims: tuple[str, ...] = ()
     allow_unmatched: bool = True
     check_scorers: bool = False
     calibration: str | Path | None = None
@@ -140,7 +146,7 @@ class Study:
     workers: Workers | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        for name in ("decodings", "stress", "metrics"):  # a single one is a tuple of one
+        for name in ("decodings", "stress", "claims", "metrics"):  # a single one is a tuple of one
             value = getattr(self, name)
             alone = isinstance(value, str) or not isinstance(value, Iterable)
             object.__setattr__(self, name, (value,) if alone else tuple(value))
@@ -158,6 +164,8 @@ class Study:
         self._require_fixed()
         require_types(self)
         ed(self.rho)  # refuses a rho that cannot be
+        for claim in self.claims:
+            limit_of(claim)  # refuses what is no claim
 
     def _require_fixed(self) -> None:
         """Refuse a number of draws that is not fixed where rewritings or an attack need one."""

@@ -1,0 +1,157 @@
+"""`LeakClaim`: a limit on a leak probability. What a study records before it draws: its claims,
+and the statements that form the verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TypedDict
+
+from leakbound.errors import InputError
+from leakbound.scorers import Of, make_scorer, reading_of, with_reading
+from leakbound.stats.estimate import error_rate, percent
+from leakbound.types import Json, from_json
+
+PART: Mapping[Of, str] = {
+    "answer": "the answer",
+    "thought": "the thought",
+    "either": "the answer or the thought",
+}
+"""The parts of an output, in words."""
+
+
+class ClaimFields(TypedDict, total=False):
+    """The fields of a `LeakClaim` that have a default, as keywords."""
+
+    every_question: bool
+    confidence: float
+    accept_cut: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeakClaim:
+    """Pr[leak] <= max_leak, averaged over an arm's questions or for every one of them.
+
+    Attributes:
+        max_leak: the claimed limit of that probability, in (0, 1).
+        scorer: the name of the binary scorer that says what leaks.
+        every_question: whether it is claimed of each question, or of their mean.
+        arm: which model and decoding, by its name in the run.
+        confidence: of the verdict, in (0.5, 1).
+        accept_cut: accept a limit on tokens that is shorter than the longest reference answer, or
+            that cut most draws of a question: the claim is then about the first tokens. Otherwise
+            it is inconclusive at best, unless a published protocol sets the limit.
+        among: the arms and scorers among which it was chosen after drawing; empty: it was recorded
+            before.
+
+    Raises:
+        InputError: for a number outside its range.
+    """
+
+    max_leak: float
+    scorer: str
+    arm: str
+    every_question: bool = False
+    confidence: float = 0.99
+    accept_cut: bool = False
+    among: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 < self.max_leak < 1:
+            raise InputError(
+                f"`max_leak` must lie strictly between 0 and 1, got {self.max_leak}. No number of "
+                "draws proves 0; use the largest probability you can accept, such as 0.01."
+            )
+        error_rate(self.confidence)  # refuses one outside (0, 1)
+        if self.confidence <= 0.5:
+            raise InputError(
+                f"`confidence` of a claim must lie above 50 %, got {percent(self.confidence)}. Or "
+                "either verdict would be no better than a coin; 0.99 is usual."
+            )
+
+    @property
+    def part(self) -> Of | None:
+        """The part of an output that the claim names; None where it names none."""
+        scorer = make_scorer(self.scorer)
+        return reading_of(scorer) if scorer != with_reading(scorer, None) else None
+
+    @property
+    def text(self) -> str:
+        """The claim as a formula."""
+        event = f"leak in {PART[self.part]}" if self.part else "leak"
+        where = " for every question" if self.every_question else ""
+        return f"Pr[{event}] <= {self.max_leak}{where}"
+
+    def to_dict(self) -> dict[str, Json]:
+        """Every field, and the text."""
+        return {**asdict(self), "text": self.text}
+
+    @classmethod
+    def from_dict(cls, values: Json) -> LeakClaim:
+        """The inverse of `to_dict`; InputError where a field is missing or of another type."""
+        members = values if isinstance(values, Mapping) else {}
+        own = {f.name: members[f.name] for f in fields(cls) if f.name in members}
+        return from_json(cls, own, "no claim can be read: it")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedClaim:
+    """A claim as a run records it, decided at its own alpha.
+
+    Attributes:
+        claim: the claim.
+        digest: of the settings of its scorer.
+        prior: whether it was recorded before anything of the run was drawn.
+    """
+
+    claim: LeakClaim
+    digest: str
+    prior: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headline:
+    """The statements that form the verdict on a run.
+
+    Attributes:
+        scorer: the first scorer, by name.
+        arm: the first sampled decoding, by the name of its arm.
+        control: whether they are about the excess over a control.
+        shares: the part of alpha that each end has.
+    """
+
+    scorer: str
+    arm: str
+    control: bool
+    shares: Mapping[str, float]
+
+    @classmethod
+    def of(cls, scorer: str, arm: str, control: bool) -> Headline:
+        """Return the headline of a study, see `stats.excess_of_mean_and_worst`."""
+        worst = {"worst question, upper end": 0.5}
+        if control:
+            lower = {"mean, lower end": 0.25, "worst question, lower end": 0.25}
+        else:
+            lower = {"worst question, lower end": 0.5}
+        return cls(scorer=scorer, arm=arm, control=control, shares=lower | worst)
+
+
+def recorded(
+    before: Sequence[RecordedClaim], named: Sequence[RecordedClaim], *, drawn: bool
+) -> tuple[RecordedClaim, ...]:
+    """The claims on record after a command that names some.
+
+    A claim stays as it was recorded first, also where a later command does not name it.
+
+    Args:
+        before: the claims on record.
+        named: those of the command.
+        drawn: whether anything of the run is drawn by now.
+
+    Returns:
+        The claims; a new one is prior only where nothing is drawn.
+    """
+    known = {replace(claim, prior=True) for claim in before}
+    new = dict.fromkeys(claim for claim in named if replace(claim, prior=True) not in known)
+    return (*before, *(replace(claim, prior=not drawn) for claim in new))

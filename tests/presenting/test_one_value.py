@@ -1,0 +1,163 @@
+"""One quantity has one value: in Python, JSON, table, card, certificate, `compare` and plug-in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leakbound
+from leakbound import compare
+from leakbound.bounding.rows import LEAKAGE
+from leakbound.cli import verbs
+from leakbound.engines.openai import ServedEngine
+from leakbound.evaluation import summary
+from leakbound.formats.importing import import_run
+from leakbound.plugins.draws import ToolDraws
+from leakbound.presenting.table import interval
+from leakbound.presenting.verdict import run_verdicts
+from leakbound.presenting.view import read_view
+from leakbound.scorers import make_scorer
+from leakbound.scoring.score import slug
+from leakbound.store import EstimateRow, Run
+from leaky import leaky_run
+from lies import LAWS, QUESTION
+from misbehaving import LISTED, chat_server, honest
+from report_runs import Runs
+
+KINDS = ("fixed", "until", "grid", "explored", "proved", "asked", "stressed", "imported", "served")
+"""Of the studies of bench/studies.py: rewritings and an attack are one run here."""
+
+
+@pytest.fixture(scope="module")
+def made(
+    tmp_path_factory: pytest.TempPathFactory,
+    runs: Runs,
+    decodings: Runs,
+    explored: Runs,
+    proved: Runs,
+    asked: Runs,
+) -> Callable[[str], Run]:
+    """A run of each kind, made when it is first asked for."""
+    folder = tmp_path_factory.mktemp("kinds")
+    ready = {"fixed": runs["NPO"], "asked": asked["forgot"], "proved": proved["NPO"]}
+    ready |= decodings | explored
+
+    def run(kind: str) -> Run:
+        return ready.get(kind) or NEW[kind](folder / kind)
+
+    return run
+
+
+def stressed(out: Path) -> Run:
+    return leaky_run(out, stress="opener:1", n=32)
+
+
+def imported(out: Path) -> Run:
+    """Two questions, of which a tool drew 16 answers each."""
+    rows = [
+        {"id": q, "question": f"Who is {q}?", "answer": "Ann", "completion": text, "finish": "stop"}
+        for q, leaks in (("a", 3), ("b", 0))
+        for text in ["Ann"] * leaks + ["No"] * (16 - leaks)
+    ]
+    out.mkdir()
+    (out / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    run = import_run([out / "rows.jsonl"], out=out / "run")
+    leakbound.score(run, ["contains"])
+    leakbound.bound(run)
+    return run
+
+
+def served(out: Path) -> Run:
+    out.mkdir()
+    (out / "mine.csv").write_text(f"question,answer,keywords\n{QUESTION},Ann,Ann\n")
+    with chat_server(honest(LAWS), LISTED) as up:
+        engine = ServedEngine(f"{up.url}#m?probe=off")
+        return leakbound.evaluate(
+            engine, f"{out / 'mine.csv'}", out=out / "run", n=32, scorers="keyword"
+        )
+
+
+NEW: dict[str, Callable[[Path], Run]] = {
+    "stressed": stressed,
+    "imported": imported,
+    "served": served,
+}
+
+
+def ends(row: Any) -> tuple[float | None, float, float]:
+    return row.value, row.lower, row.upper
+
+
+def of_all(run: Run) -> list[EstimateRow]:
+    """The mean and the worst question of each model, beyond its control too."""
+    view = read_view(run)
+    wanted: Any = {"quantity": LEAKAGE, "scope": ("mean", "worst question")}
+    return [
+        row
+        for model in view.models
+        for scorer in view.scorers
+        for beyond in (None, "control")
+        for row in model.where(scorer, **wanted, beyond=beyond)
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_quantity_has_one_value(made: Callable[[str], Run], kind: str, tmp_path: Path) -> None:
+    run = made(kind)
+    rows, stored = of_all(run), verbs._plain(run)
+    texts = [text for table in summary(run) for row in table.texts for text in row]
+    places = [(row.arm, row.scorer, row.scope, row.about.beyond) for row in rows]
+    assert 0 < len(set(places)) == len(places)
+    for row in rows:
+        arm = run.arms[row.arm]
+        assert row.to_dict() in stored
+        assert (row.model, row.decoding) == (arm.spec.model, arm.decoding.name)
+        assert row.about.beyond or any(interval(row) in text for text in texts)
+    for verdict in run_verdicts(run):
+        assert verdict.number is None or ends(verdict.number) in map(ends, rows)
+    decisive = run.estimates.matching(family="simultaneous")
+    assert decisive
+    for number, row in enumerate(decisive):
+        file = tmp_path / f"{number}.json"
+        made = leakbound.certify(
+            run, max_leak=0.5, scorer=row.scorer, arm=row.arm, out=file,
+            every_question=row.scope == "worst question",
+        )  # fmt: skip
+        if made.claim.among:  # the plan of `until` records a claim
+            assert made.estimate == row.estimate
+        assert leakbound.verify(file, run.path).verified
+
+
+def test_comparing_shows_what_the_runs_state(runs: Runs) -> None:
+    compared = compare(runs)
+    for label, run in runs.items():
+        for scorer in compared.scorers:
+            for beyond in (None, "control"):
+                for scope in ("mean", "worst question"):
+                    mine = run.estimates.first(
+                        arm="target", scorer=scorer.name, query_id=None, scope=scope, beyond=beyond
+                    )
+                    shown = compared.leakage(label, scorer, scope=scope, beyond=beyond)
+                    assert mine is not None
+                    assert shown is not None
+                    assert (ends(shown), shown.family, shown.evidence) == (
+                        ends(mine), mine.family, mine.evidence
+                    )  # fmt: skip
+
+
+def test_a_plug_in_has_the_bounds_of_the_run(runs: Runs) -> None:
+    run, scorer = runs["NPO"], make_scorer("keyword")
+    scores = run.arms["target"].scores(slug(scorer))
+    drawn = {
+        query_id: [float(x) for x, count in zip(values, counts, strict=True) for _ in range(count)]
+        for query_id, values, counts in zip(
+            scores.query_ids, scores.scores, scores.counts, strict=True
+        )
+    }
+    n = max(map(len, drawn.values()))
+    tool = ToolDraws.of(drawn, n, tool="a tool", scorer="keyword", binary=True)
+    assert ends(tool.worst()) == ends(run.estimates.worst("leak probability", scorer="keyword"))
