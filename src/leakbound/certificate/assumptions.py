@@ -89,9 +89,10 @@ def _of_claim(claim: LeakClaim) -> Iterator[str]:
     if not claim.among:
         yield "the claim, the seed and the number of draws were fixed before any draw was seen"
         return
-    scorers = ", ".join(dict.fromkeys(scorer for _, scorer in claim.among))
+    arms, scorers = (", ".join(dict.fromkeys(names)) for names in zip(*claim.among, strict=True))
     yield "the seed and the number of draws were fixed before any draw was seen"
-    yield f"the scorers of the run ({scorers}) were chosen without a look at their scores"
+    chosen = f"the arms ({arms}) and the scorers ({scorers}) of the run"
+    yield f"{chosen} were chosen without a look at scores"
 
 
 def _general(record: BenchmarkRecord) -> Iterator[str]:

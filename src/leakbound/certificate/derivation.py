@@ -117,7 +117,8 @@ def certify(
             _bound_too(opened, chosen)
         evidence_of(opened, arm, chosen)  # refuses files that are not whole
         if not is_prior(opened, claim):
-            claim = replace(claim, among=places_of(opened, opened.estimates.scorers))
+            bounded = map(make_scorer, opened.estimates.scorers)
+            claim = replace(claim, among=places_of(opened, bounded))
         certificate = derive(opened, claim, opened.estimates)
         if file.exists():
             _require_same(file, certificate)
@@ -171,20 +172,29 @@ def _decides(run: Run, claim: LeakClaim, rows: Estimates) -> stats.Estimate:
         scope="worst question" if claim.every_question else "mean",
         constant=None if claim.among else claim.max_leak,
     )
+    sharing = f"Bonferroni over {2 * len(claim.among)}" if claim.among else ""
     for row in fits:
-        if math.isclose(row.confidence, confidence):
+        if math.isclose(row.confidence, confidence) and row.method.endswith(sharing):
             return row.estimate
+    prior = (own.claim for own in run.record.claims if own.prior)
+    levels = [own.confidence for own in prior if _as_recorded(claim, own.confidence) == own]
+    only = f" (only at {', '.join(map(stats.percent, levels))}, see --confidence)" if levels else ""
     raise InputError(
-        f"`{run.path}` records no such claim before its draws, and its estimates do not hold at "
-        f"{stats.percent(claim.confidence)}. Run `leakbound bound {run.path} --confidence "
+        f"`{run.path}` records no such claim before its draws{only}, and its estimates do not hold "
+        f"at {stats.percent(claim.confidence)}. Run `leakbound bound {run.path} --confidence "
         f"{claim.confidence}` first."
     )
 
 
 def is_prior(run: Run, claim: LeakClaim) -> bool:
     """Whether the run recorded this claim before it drew anything."""
-    wanted, made = replace(claim, accept_cut=False, among=()), digest(make_scorer(claim.scorer))
+    wanted, made = _as_recorded(claim, claim.confidence), digest(make_scorer(claim.scorer))
     return RecordedClaim(claim=wanted, digest=made) in run.record.claims
+
+
+def _as_recorded(claim: LeakClaim, confidence: float) -> LeakClaim:
+    """The claim as a run records it, at a confidence."""
+    return replace(claim, confidence=confidence, accept_cut=False, among=())
 
 
 def derive(run: Run, claim: LeakClaim, rows: Estimates) -> Certificate:

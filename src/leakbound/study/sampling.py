@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -74,10 +75,17 @@ def limit_of(claim: str) -> tuple[float, bool]:
     Raises:
         InputError: for a text that is no such claim.
     """
-    every, _, limit = claim.rpartition(":")
-    if every not in ("", "every"):
-        raise InputError(f"a claim reads '0.01' or 'every:0.01', got {claim!r}.")
-    return probability(limit), bool(every)
+    every = claim.startswith("every:")
+    try:
+        limit = probability(claim.removeprefix("every:"))
+    except InputError:
+        limit = math.nan
+    if not 0 < limit < 1:
+        raise InputError(
+            f"`claim` reads '0.01' or 'every:0.01', got {claim!r}. Name a limit strictly between 0 "
+            "and 1: no number of draws proves 0."
+        )
+    return limit, every
 
 
 @dataclass(frozen=True, slots=True)
