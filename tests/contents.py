@@ -7,6 +7,7 @@ from typing import Any
 
 from leakbound.formats.grouping import Draw, Scores
 from leakbound.store import Arm, EstimateRow, Run
+from leakbound.store.estimates import PLAIN
 from leakbound.types import Output, object_of
 
 PROBABILITY: Any = {
@@ -61,5 +62,5 @@ def contents(run: Run) -> dict[str, Any]:
 
 
 def rows(run: Run, **wanted: Any) -> list[EstimateRow]:
-    """Those with these fields."""
-    return [*run.estimates.where(**wanted)]
+    """Those with these fields; what decides claims only where the family is named."""
+    return [*run.estimates.where(**{"family": PLAIN["family"], **wanted})]

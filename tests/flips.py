@@ -22,7 +22,7 @@ import leaky
 from canned import LEAK, AskedEngine
 from leakbound.benchmarks import Benchmark
 from leakbound.certificate import certify
-from leakbound.evaluation import evaluate
+from leakbound.evaluation import bound, evaluate
 from leakbound.scorers import make_scorer
 from leakbound.scoring.score import slug
 from leakbound.store import LOCK, Run, calibration_file, write_sealed
@@ -171,6 +171,7 @@ class Flipped:
     def __init__(self, name: str, out: Path) -> None:
         self.run = RUNS[name](out / name).path
         scorer = "contains" if name == "explored" else "keyword"
+        bound(Run.open(self.run), scorer)
         certify(self.run, max_leak=0.5, scorer=scorer)
         self.commands = commands(self.run, out, scorer)
         for ask in self.commands.values():

@@ -200,7 +200,7 @@ def test_a_pool_of_allocated_outputs_is_one_sample() -> None:
     known, _ = pooled("allocated", [4, 1, 6], 40)
     each = {(e.about.quantity, e.about.inputs): e for e in known.each(0.99)}
     for i, ids in enumerate(known.members.values()):
-        rows = known.asked.of(set(ids))
+        rows = known.by_query.of(set(ids))
         full = np.zeros((len(ids), 2)), np.zeros((len(ids), 2), dtype=np.int64)
         for row, query_id in enumerate(rows.query_ids):
             full[0][ids.index(query_id)] = rows.scores[row]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -228,7 +229,8 @@ def test_how_outputs_are_counted_survives_an_export(
     columns = ("counted", "unanswered", "refused", "hidden", "finish")
     assert counts(two.arms["target"], *columns) == counts(one.arms["target"], *columns)
     assert len(counts(one.arms["target"], "counted")) == 6
-    assert [row for row in two.estimates if told(row)] == [r for r in one.estimates if told(r)]
+    kept = [[replace(r, evidence="") for r in run.estimates if told(r)] for run in (two, one)]
+    assert kept[0] == kept[1]
     (row,) = one.estimates.where(scope="query", quantity="leak probability", proved=False)
     # A filtered answer is missing; as some thoughts are hidden, only answers are read.
     assert (row.n, row.missing) == (42, 3 * (8 if rule == "part-of-system" else 9))

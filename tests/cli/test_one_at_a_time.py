@@ -90,15 +90,15 @@ def test_a_command_holds_the_run_from_its_first_draw_to_its_report(
 
         return watched
 
-    from leakbound import reporting
     from leakbound.evaluation import verbs
+    from leakbound.reporting import page
     from leakbound.store import Arm
 
     with monkeypatch.context() as patched:
         patched.setattr(Arm, "write_part", meanwhile("draw", Arm.write_part))
         patched.setattr(verbs, "score_run", meanwhile("score", verbs.score_run))
         patched.setattr(verbs, "bound_run", meanwhile("bound", verbs.bound_run))
-        patched.setattr(reporting, "write_report", meanwhile("report", reporting.write_report))
+        patched.setattr(page, "write_report", meanwhile("report", page.write_report))
         done("evaluate", model, "--benchmark", questions, "--out", out, *SMALL)
     assert list(dict.fromkeys(steps)) == ["draw", "score", "bound", "report"]
     assert not (out / LOCK).exists()

@@ -64,6 +64,7 @@ def forge(run: Path, change: Callable[[Rows], object]) -> None:
     """Write other completions, their scores and another certificate, all as whoever has the run."""
     rewrite(target(run), change)  # type: ignore[arg-type]
     done("score", run)
+    done("bound", run)
     (run / "certificate.json").unlink()
     certify(run)
     assert leakbound("verify", run / "certificate.json", run).status == 0

@@ -140,8 +140,8 @@ def test_another_scorer_than_the_one_that_steered_is_wider_never_wrong(tmp_path:
 
 
 def test_a_threshold_makes_masses_binary(tmp_path: Path) -> None:
-    run = explored(tmp_path / "r", scorers=["rouge-l-f1"])
-    leak = ArmEvidence(run.arms["target"], make_scorer("rouge-l-f1"), above=0.6).known
+    run = explored(tmp_path / "r", scorers=["rouge-l-f1>=0.6"])
+    leak = ArmEvidence(run.arms["target"], make_scorer("rouge-l-f1>=0.6")).known
     bound = leak.leakage(confidence=0.99, side="both")
     # F1 of "Ann" alone exceeds 0.6, of which "It is Ann" has 0.5
     truth = {"whole": 0.0, "part": 0.2, "rest": 0.1, "none": 0.0}

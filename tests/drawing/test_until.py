@@ -247,7 +247,8 @@ def test_a_question_that_failed_is_made_up_for_with_its_own_draws(
     assert counts(mended.arms["target"], "query_id", "answer") == counts(
         finished.arms["target"], "query_id", "answer"
     )
-    assert mended.estimates == finished.estimates
+    ends = [[replace(row, evidence="") for row in run.estimates] for run in (mended, finished)]
+    assert ends[0] == ends[1]
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def of_all(run: Run) -> list[EstimateRow]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_quantity_has_one_value(made: Callable[[str], Run], kind: str, tmp_path: Path) -> None:
     run = made(kind)
-    rows, stored = of_all(run), verbs._plain(run)
+    rows, stored = of_all(run), verbs._as_json(run)["estimates"]
     texts = [text for table in summary(run) for row in table.texts for text in row]
     places = [(row.arm, row.scorer, row.scope, row.about.beyond) for row in rows]
     assert 0 < len(set(places)) == len(places)

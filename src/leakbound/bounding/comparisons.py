@@ -84,9 +84,12 @@ class Excess:
         same = self.apart and ids and ids == self.base.scores.query_ids
         if same and mine and other and min(mine.n.min(), other.n.min()) >= stats.FEWEST_PAIRS:
             made = stats.bound(
-                stats.Pair(mine, other), quantity,
-                confidence=confidence, side=side, seed=self.more.keys,
-            )  # fmt: skip
+                stats.Pair(mine, other),
+                quantity,
+                confidence=confidence,
+                side=side,
+                seed=self.more.keys,
+            )
             about = replace(made.about, inputs=self.more.inputs, beyond=self.beyond)
             return replace(made, about=about)
         bounds = (partial(draws.bound, quantity) for draws in (self.more, self.base))

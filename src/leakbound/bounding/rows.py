@@ -105,7 +105,9 @@ class Stated:
 AT_K = Stated(stats.leak_at(ALL_K))
 OF_QUESTION = (Stated(stats.LEAKAGE), Stated(stats.tail(CURVE_X), False), AT_K)
 SPREAD = (
-    Stated(stats.Quantity("median"), False), Stated(stats.SD), Stated(stats.ed(), side="upper"),
-)  # fmt: skip
+    Stated(stats.Quantity("median"), False),
+    Stated(stats.SD),
+    Stated(stats.ed(), side="upper"),
+)
 MEAN_SPREAD = (Stated(stats.SD.mean(), False), Stated(stats.ed().mean(), False, "upper"))
 """All that is stated of one question, and of the mean over all."""

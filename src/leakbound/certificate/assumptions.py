@@ -12,6 +12,7 @@ from leakbound.benchmarks import made_again
 from leakbound.certificate.record import may_gather
 from leakbound.errors import InputError
 from leakbound.presenting.specification import short
+from leakbound.scorers import make_scorer, source_of
 from leakbound.store import Arm, ExploredDraws, ImportedDraws, Run
 from leakbound.store.claims import LeakClaim
 from leakbound.types import BenchmarkRecord, Fingerprint
@@ -86,6 +87,8 @@ def assumed(run: Run, arm: Arm, claim: LeakClaim, aloud: bool = False) -> tuple[
 
 
 def _of_claim(claim: LeakClaim) -> Iterator[str]:
+    if source := source_of(make_scorer(claim.scorer)):
+        yield f"the code of the scorer{source} has not changed since before any draw was seen"
     if not claim.among:
         yield "the claim, the seed and the number of draws were fixed before any draw was seen"
         return

@@ -61,7 +61,7 @@ def certify(run: Path, out: Path | None, under: str | None, as_json: bool, **cla
     answers.
 
     Examples:
-        leakbound certify runs/mine --max-leak 0.01 --threshold 0.5
+        leakbound certify runs/mine --max-leak 0.01 --scorer 'rouge-l-recall>=0.5'
     """
     from leakbound import certificate as verbs
     from leakbound.store import CERTIFICATE, ArmKey

@@ -42,9 +42,13 @@ _HANDLE, _LINE = 0.42, 0.115  # inches that the line of a legend takes, and a li
 _NO_XML = re.compile("[\ud800-\udfff\ufffe\uffff]")
 _SMALL, _GAP = 6.5, 9.0  # points of a small text, pixels between two tick labels
 HOLLOW: dict[str, Any] = {
-    "linestyle": "none", "marker": "o", "markersize": 3.6,
-    "markerfacecolor": "none", "markeredgecolor": BLACK, "markeredgewidth": 0.7,
-}  # fmt: skip
+    "linestyle": "none",
+    "marker": "o",
+    "markersize": 3.6,
+    "markerfacecolor": "none",
+    "markeredgecolor": BLACK,
+    "markeredgewidth": 0.7,
+}
 """Marks of greedy answers and of naive estimates."""
 
 

@@ -111,7 +111,7 @@ def compare(
 
 
 def _standing(model: ArmView, scorer: Scorer) -> Iterator[EstimateRow]:
-    """What the run of a model states of all questions: its leakage, and beyond its control."""
+    """Return what a run states of all questions: the leakage, and that beyond the control."""
     scopes: tuple[Scope, ...] = ("mean", "worst question")
     for beyond in (None, "control"):
         yield from model.where(scorer, quantity=LEAKAGE, scope=scopes, beyond=beyond)

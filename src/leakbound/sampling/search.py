@@ -295,7 +295,7 @@ class BestFirstSearch(Search):
 
     @abstractmethod
     def _worth(self, prefix: Candidate) -> float:
-        """What a forward of it is expected to find."""
+        """Return the mass that a forward of it is expected to find."""
 
     @abstractmethod
     def _ask(self, prefixes: Sequence[Candidate]) -> list[Candidate]:

@@ -62,9 +62,11 @@ class Arm:
         made_by = {"benchmark": queries.benchmark, "arm": str(key), **identity(spec)}
         self.identity = digest_of(made_by)
         self.drawn = Artifact(
-            folder=folder / "completions", kind=DrawnRow, owner={"arm": self.identity},
+            folder=folder / "completions",
+            kind=DrawnRow,
+            owner={"arm": self.identity},
             remedy=DRAWN_AGAIN,
-        )  # fmt: skip
+        )
         self.masses = StoredMasses(
             folder, self.identity, lambda: self.parts if self.explored else ()
         )
