@@ -118,7 +118,7 @@ def test_a_claim_that_is_stated_later_shares_alpha(run: Run, every: bool) -> Non
         assert getattr(made.estimate, side) == pytest.approx(np.max(want), rel=1e-9)
     assert "<= 0.42 for every question, stated after drawing, is met" in made.sentence or not every
     assert "valid simultaneously at 99 %: on the mean and the worst question" in made.sentence
-    assert "the arms (target) and the scorers (keyword) of the run" in made.assumes[1]
+    assert "the arms (target) and scorers (keyword) were chosen" in made.assumes[1]
 
 
 def test_a_claim_that_a_later_command_names_is_not_prior(tmp_path: Path) -> None:
@@ -195,6 +195,19 @@ def test_a_claim_that_was_recorded_at_another_confidence_is_named(tmp_path: Path
     with pytest.raises(InputError, match=r"before its draws \(only at 95 %, see --confidence\)"):
         leakbound.certify(run, max_leak=0.2)
     assert not leakbound.certify(run, max_leak=0.2, confidence=0.95).claim.among
+
+
+class Foreign:
+    name, binary = "foreign", True
+
+    def score(self, texts: list[str], prompt: object) -> list[float]:
+        return [float(SECRET in text) for text in texts]
+
+
+def test_the_code_of_a_scorer_from_elsewhere_is_assumed(tmp_path: Path) -> None:
+    """A digest is of settings, so a claim counts as recorded whatever the scorer does by then."""
+    run = leaky_run(tmp_path / "run", n=64, claims="0.2", scorers=[Foreign()])
+    assert "of the class Foreign in" in leakbound.certify(run, max_leak=0.2).assumes[0]
 
 
 def test_sampling_alone_records_no_claim(tmp_path: Path) -> None:

@@ -94,8 +94,7 @@ def _of_claim(claim: LeakClaim) -> Iterator[str]:
         return
     arms, scorers = (", ".join(dict.fromkeys(names)) for names in zip(*claim.among, strict=True))
     yield "the seed and the number of draws were fixed before any draw was seen"
-    chosen = f"the arms ({arms}) and the scorers ({scorers}) of the run"
-    yield f"{chosen} were chosen without a look at scores"
+    yield f"the arms ({arms}) and scorers ({scorers}) were chosen without a look at scores"
 
 
 def _general(record: BenchmarkRecord) -> Iterator[str]:

@@ -176,8 +176,9 @@ def _decides(run: Run, claim: LeakClaim, rows: Estimates) -> stats.Estimate:
     for row in fits:
         if math.isclose(row.confidence, confidence) and row.method.endswith(sharing):
             return row.estimate
+    bare = replace(claim, accept_cut=False, among=())
     prior = (own.claim for own in run.record.claims if own.prior)
-    levels = [own.confidence for own in prior if _as_recorded(claim, own.confidence) == own]
+    levels = [c.confidence for c in prior if replace(c, confidence=claim.confidence) == bare]
     only = f" (only at {', '.join(map(stats.percent, levels))}, see --confidence)" if levels else ""
     raise InputError(
         f"`{run.path}` records no such claim before its draws{only}, and its estimates do not hold "
@@ -188,13 +189,8 @@ def _decides(run: Run, claim: LeakClaim, rows: Estimates) -> stats.Estimate:
 
 def is_prior(run: Run, claim: LeakClaim) -> bool:
     """Whether the run recorded this claim before it drew anything."""
-    wanted, made = _as_recorded(claim, claim.confidence), digest(make_scorer(claim.scorer))
+    wanted, made = replace(claim, accept_cut=False, among=()), digest(make_scorer(claim.scorer))
     return RecordedClaim(claim=wanted, digest=made) in run.record.claims
-
-
-def _as_recorded(claim: LeakClaim, confidence: float) -> LeakClaim:
-    """The claim as a run records it, at a confidence."""
-    return replace(claim, confidence=confidence, accept_cut=False, among=())
 
 
 def derive(run: Run, claim: LeakClaim, rows: Estimates) -> Certificate:

@@ -437,10 +437,7 @@ def merge(runs: Sequence[str | Path], *, out: str | Path, progress: Progress = s
     record = replace(first.record, slice=None)
     merged = Run.create(Path(out), first.prompts, first.queries, record)
     if any(own.prior and own not in record.claims for own in merged.record.claims):
-        raise MixError(
-            f"`{merged.path}` records a claim that `{first.path}` did not before its draws. Name "
-            "another --out."
-        )
+        raise MixError(f"`{out}` records a claim that the slices do not. Name another --out.")
     if (accepted := read_accepted(first.path, record)) is not None:
         write_accepted(merged.path, record, accepted)
     for key, spec in first.record.arms.items():

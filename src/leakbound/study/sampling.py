@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -79,11 +78,10 @@ def limit_of(claim: str) -> tuple[float, bool]:
     try:
         limit = probability(claim.removeprefix("every:"))
     except InputError:
-        limit = math.nan
+        limit = 0.0
     if not 0 < limit < 1:
         raise InputError(
-            f"`claim` reads '0.01' or 'every:0.01', got {claim!r}. Name a limit strictly between 0 "
-            "and 1: no number of draws proves 0."
+            f"`claim` reads '0.01' or 'every:0.01', got {claim!r}. Name a limit between 0 and 1."
         )
     return limit, every
 
