@@ -119,6 +119,27 @@ def test_a_reading_that_is_named_is_a_scorer_like_any_other(run: Run, tmp_path: 
     assert made.estimates.mean("leak probability", scorer="keyword:of=thought>=1").value == 1
 
 
+def test_a_later_claim_shares_alpha_with_each_reading_that_the_card_shows(tmp_path: Path) -> None:
+    """Whichever reading is named: the choice among the three may rest on what the card shows."""
+    run = given_run(tmp_path / "r", {"q0": [(IN_THOUGHT, 9), (THINKING, N - 9)]}, N)
+    want = [("target", f"keyword{part}") for part in ("", ":of=answer", ":of=thought")]
+    for of in (None, "thought", "answer"):
+        file = tmp_path / f"{of}.json"
+        made = leakbound.certify(load(run.path), max_leak=0.2, scorer="keyword", of=of, out=file)
+        assert sorted(made.claim.among) == want
+        assert made.estimate.method.endswith("Bonferroni over 6")
+        assert leakbound.verify(file, run.path).verified
+
+
+def test_a_reading_that_is_scored_and_not_bounded_refuses_a_later_claim(tmp_path: Path) -> None:
+    run = given_run(tmp_path / "r", {"q0": [(CLEAN, 32)]}, 32)
+    score(run, ["keyword:of=answer", "keyword:of=thought"])
+    with pytest.raises(InputError, match="Run `leakbound bound"):
+        leakbound.certify(run, max_leak=0.2, scorer="keyword")
+    bound(run)
+    assert len(leakbound.certify(run, max_leak=0.2, scorer="keyword").claim.among) == 3
+
+
 def test_nothing_is_added_to_a_run_without_thoughts(tmp_path: Path) -> None:
     run = given_run(tmp_path / "r", {"q0": [(CLEAN, 200), (LEAK, 56)]}, N)
     files = [file.name for file in run.path.glob("arms/*/scores/*")]

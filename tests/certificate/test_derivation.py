@@ -31,7 +31,7 @@ from leakbound.store.claims import RecordedClaim
 from leakbound.store.files import digest_of
 from leakbound.study import Until
 from leakbound.types import Decoding, object_of
-from leaky import LEAKS, SECRET, N, benchmark, leaky_run
+from leaky import LEAKS, SECRET, N, benchmark, engine, leaky_run
 
 claimed = partial(LeakClaim, scorer="keyword", arm="target")
 
@@ -118,7 +118,7 @@ def test_a_claim_that_is_stated_later_shares_alpha(run: Run, every: bool) -> Non
         assert getattr(made.estimate, side) == pytest.approx(np.max(want), rel=1e-9)
     assert "<= 0.42 for every question, stated after drawing, is met" in made.sentence or not every
     assert "valid simultaneously at 99 %: on the mean and the worst question" in made.sentence
-    assert "the scorers of the run (keyword) were chosen without a look" in made.assumes[1]
+    assert "the arms (target) and scorers (keyword) were chosen" in made.assumes[1]
 
 
 def test_a_claim_that_a_later_command_names_is_not_prior(tmp_path: Path) -> None:
@@ -179,6 +179,40 @@ def test_any_file_of_an_arm_makes_a_claim_a_later_one(file: str, tmp_path: Path)
     later = replace(claim, digest="e")
     run.remember_study({}, None, [claim, later])
     assert load(run.path).record.claims == (claim, replace(later, prior=False))
+
+
+def test_an_arm_on_another_disk_makes_a_claim_a_later_one(tmp_path: Path) -> None:
+    run = leaky_run(tmp_path / "run", n=4)
+    for arm in (run.path / "arms").iterdir():
+        arm.rename(tmp_path / arm.name)
+        arm.symlink_to(tmp_path / arm.name)
+    run.remember_study({}, None, [RecordedClaim(claim=claimed(max_leak=0.5), digest="d")])
+    assert not run.record.claims[0].prior
+
+
+def test_a_claim_that_was_recorded_at_another_confidence_is_named(tmp_path: Path) -> None:
+    run = leaky_run(tmp_path / "run", n=64, claims="0.2", confidence=0.95)
+    with pytest.raises(InputError, match=r"before its draws \(only at 95 %, see --confidence\)"):
+        leakbound.certify(run, max_leak=0.2)
+    assert not leakbound.certify(run, max_leak=0.2, confidence=0.95).claim.among
+
+
+class Foreign:
+    name, binary = "foreign", True
+
+    def score(self, texts: list[str], prompt: object) -> list[float]:
+        return [float(SECRET in text) for text in texts]
+
+
+def test_the_code_of_a_scorer_from_elsewhere_is_assumed(tmp_path: Path) -> None:
+    """A digest is of settings, so a claim counts as recorded whatever the scorer does by then."""
+    run = leaky_run(tmp_path / "run", n=64, claims="0.2", scorers=[Foreign()])
+    assert "of the class Foreign in" in leakbound.certify(run, max_leak=0.2).assumes[0]
+
+
+def test_sampling_alone_records_no_claim(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"`claim` 0\.2 needs scores.*`leakbound evaluate`"):
+        leakbound.sample(engine(), benchmark(), out=tmp_path / "run", claims="0.2")
 
 
 def test_a_sampling_plan_records_the_claim_that_ends_it(tmp_path: Path) -> None:

@@ -80,6 +80,9 @@ def test_a_claim_is_recorded_and_certified_as_it_is(
     assert "recorded before anything was drawn" in " ".join(result.out.split())
     for wrong, named in (
         (("--claim", "all:0.1"), "'0.01' or 'every:0.01', got 'all:0.1'"),
+        (("--claim", "abc"), "'0.01' or 'every:0.01', got 'abc'"),
+        (("--claim", ":0.1"), "'0.01' or 'every:0.01', got ':0.1'"),
+        (("--claim", "every:1"), "`claim` reads '0.01' or 'every:0.01', got 'every:1'"),
         (("--claim", 1), "between 0 and 1"),
         (("--claim", 0.1, "--temperature", 0), "a temperature above 0"),
         (("--claim", 0.1, "--scorer", "rouge-l-recall"), "such as 'rouge-l-recall>=0.5'"),

@@ -219,7 +219,7 @@ def test_a_model_behind_a_server_and_sampling_alone_are_refused(
     served = command(Path("openai:http:"), questions, tmp_path / "r", "--prove", 60)
     refused(leakbound(*served), "cannot be searched for rare leaks", "server")
     like = ("--like", proved, "--out", tmp_path / "r")
-    refused(leakbound("sample", model, *like), "`prove` 60 is steered by scores")
+    refused(leakbound("sample", model, *like), "`prove` 60 needs scores")
     assert not (tmp_path / "r").exists()
 
 

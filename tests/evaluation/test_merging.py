@@ -122,6 +122,22 @@ def slices(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {name: draw(folder / name[0], questions=name).path for name in SLICES}
 
 
+def test_slices_do_not_join_a_run_that_records_a_claim_before_its_draws(
+    slices: dict[str, Path], tmp_path: Path
+) -> None:
+    """The slices were drawn before: the claim may have been chosen by what they hold."""
+
+    def stop(headway: object) -> None:
+        if "sampling" in str(headway):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        draw(tmp_path / "r", claims="0.5", scorers="rouge-l-recall>=0.5", progress=stop)
+    assert Run.open(tmp_path / "r").record.claims[0].prior
+    with pytest.raises(MixError, match="records a claim that"):
+        merge([*slices.values()], out=tmp_path / "r")
+
+
 def test_a_slice_states_nothing_and_an_attack_follows_on_the_merged_run(
     slices: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -16,8 +16,9 @@ question of every sampled arm under every binary scorer of the run, M of them, e
 half for each end. By the union bound all M intervals cover with probability at least 1 - alpha,
 whatever the draws share. On that event a pass (upper end <= X) and a refutation (lower end > X) are
 right for every X and every member of F at once, so also for the claim that was chosen. F must not
-be chosen by the draws: arms are planned before they are drawn, and a certificate names the scorers
-that it takes to have been chosen without a look at their scores.
+be chosen by the draws. Every part of an output that has scores is in it, as the card shows all
+three readings; a certificate names the arms and scorers that it takes to have been chosen without a
+look at scores.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from leakbound import stats
 from leakbound.bounding.drawn import Drawn
 from leakbound.bounding.evidence import ArmEvidence, RunEvidence
 from leakbound.bounding.proof import proved
+from leakbound.bounding.readings import scored_parts
 from leakbound.bounding.rows import rows_of
 from leakbound.errors import IncompleteError, InputError
 from leakbound.planning.plan import LEAST_SHARE, looks_of
@@ -150,7 +152,7 @@ def simultaneous_rows(runs: Sequence[RunEvidence], confidence: float) -> Iterato
     """
     arms = [(run, name) for run in runs if run.scorer.binary for name in run.arms]
     places = [(run, name) for run, name in arms if may_be_claimed(run.arms[name].arm)]
-    among = 2 * len(places)
+    among = 2 * len(places_of(runs[0].run, [run.scorer for run in runs])) if runs else 0
     for run, name in places:
         arm = run.arms[name]
         least = (1 - confidence) / (2 * among * len(arm.arm.run_queries.questions))
@@ -160,11 +162,15 @@ def simultaneous_rows(runs: Sequence[RunEvidence], confidence: float) -> Iterato
             yield from rows_of(name, run.scorer.name, ALL, *pair, family="simultaneous")
 
 
-def places_of(run: Run, scorers: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """The arms and binary scorers whose statements are valid simultaneously."""
-    binary = [name for name in scorers if make_scorer(name).binary]
-    arms = [name for name, arm in run.arms.items() if may_be_claimed(arm)]
-    return tuple(product(arms, binary))
+def places_of(run: Run, scorers: Iterable[Scorer]) -> tuple[tuple[str, str], ...]:
+    """The arms and binary scorers whose statements are valid simultaneously.
+
+    Each reading that has scores is a scorer of its own, bounded or not: the card shows all three.
+    """
+    arms = run.arms
+    read = [(own, *scored_parts(arms, own)) for own in scorers if own.binary]
+    names = dict.fromkeys(own.name for readings in read for own in readings)
+    return tuple(product([name for name, arm in arms.items() if may_be_claimed(arm)], names))
 
 
 def may_be_claimed(arm: Arm) -> bool:

@@ -12,6 +12,7 @@ from leakbound.benchmarks import made_again
 from leakbound.certificate.record import may_gather
 from leakbound.errors import InputError
 from leakbound.presenting.specification import short
+from leakbound.scorers import make_scorer, source_of
 from leakbound.store import Arm, ExploredDraws, ImportedDraws, Run
 from leakbound.store.claims import LeakClaim
 from leakbound.types import BenchmarkRecord, Fingerprint
@@ -86,12 +87,14 @@ def assumed(run: Run, arm: Arm, claim: LeakClaim, aloud: bool = False) -> tuple[
 
 
 def _of_claim(claim: LeakClaim) -> Iterator[str]:
+    if source := source_of(make_scorer(claim.scorer)):
+        yield f"the code of the scorer{source} has not changed since before any draw was seen"
     if not claim.among:
         yield "the claim, the seed and the number of draws were fixed before any draw was seen"
         return
-    scorers = ", ".join(dict.fromkeys(scorer for _, scorer in claim.among))
+    arms, scorers = (", ".join(dict.fromkeys(names)) for names in zip(*claim.among, strict=True))
     yield "the seed and the number of draws were fixed before any draw was seen"
-    yield f"the scorers of the run ({scorers}) were chosen without a look at their scores"
+    yield f"the arms ({arms}) and scorers ({scorers}) were chosen without a look at scores"
 
 
 def _general(record: BenchmarkRecord) -> Iterator[str]:

@@ -117,7 +117,8 @@ def certify(
             _bound_too(opened, chosen)
         evidence_of(opened, arm, chosen)  # refuses files that are not whole
         if not is_prior(opened, claim):
-            claim = replace(claim, among=places_of(opened, opened.estimates.scorers))
+            bounded = map(make_scorer, opened.estimates.scorers)
+            claim = replace(claim, among=places_of(opened, bounded))
         certificate = derive(opened, claim, opened.estimates)
         if file.exists():
             _require_same(file, certificate)
@@ -171,12 +172,17 @@ def _decides(run: Run, claim: LeakClaim, rows: Estimates) -> stats.Estimate:
         scope="worst question" if claim.every_question else "mean",
         constant=None if claim.among else claim.max_leak,
     )
+    sharing = f"Bonferroni over {2 * len(claim.among)}" if claim.among else ""
     for row in fits:
-        if math.isclose(row.confidence, confidence):
+        if math.isclose(row.confidence, confidence) and row.method.endswith(sharing):
             return row.estimate
+    bare = replace(claim, accept_cut=False, among=())
+    prior = (own.claim for own in run.record.claims if own.prior)
+    levels = [c.confidence for c in prior if replace(c, confidence=claim.confidence) == bare]
+    only = f" (only at {', '.join(map(stats.percent, levels))}, see --confidence)" if levels else ""
     raise InputError(
-        f"`{run.path}` records no such claim before its draws, and its estimates do not hold at "
-        f"{stats.percent(claim.confidence)}. Run `leakbound bound {run.path} --confidence "
+        f"`{run.path}` records no such claim before its draws{only}, and its estimates do not hold "
+        f"at {stats.percent(claim.confidence)}. Run `leakbound bound {run.path} --confidence "
         f"{claim.confidence}` first."
     )
 

@@ -245,7 +245,7 @@ def _stated(run: Run, claim: LeakClaim) -> Iterator[Check]:
         return
     says = "the claim is one of those that are decided simultaneously"
     yield compared("stated", says, True, (claim.arm, claim.scorer) in claim.among)
-    now = places_of(run, scored_by(run))
+    now = places_of(run, map(make_scorer, scored_by(run)))
     if others := [f"{arm} by {scorer}" for arm, scorer in now if (arm, scorer) not in claim.among]:
         says = f"the run has scores that the claim was not chosen among: {', '.join(others)}"
         yield Check("stated", "note", says)

@@ -18,7 +18,7 @@ from leakbound.drawing.stressed import spelt_out
 from leakbound.drawing.study import draw_study
 from leakbound.engines.addresses import servers_of
 from leakbound.engines.models import OpenModels
-from leakbound.errors import IncompleteError, InputError
+from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation.measuring import measure_run
 from leakbound.metrics import Values
 from leakbound.planning.before_drawing import (
@@ -436,6 +436,8 @@ def merge(runs: Sequence[str | Path], *, out: str | Path, progress: Progress = s
         require_same_study(run.path, run.record, first.path, first.record)
     record = replace(first.record, slice=None)
     merged = Run.create(Path(out), first.prompts, first.queries, record)
+    if any(own.prior and own not in record.claims for own in merged.record.claims):
+        raise MixError(f"`{out}` records a claim that the slices do not. Name another --out.")
     if (accepted := read_accepted(first.path, record)) is not None:
         write_accepted(merged.path, record, accepted)
     for key, spec in first.record.arms.items():
@@ -516,10 +518,11 @@ def _require_unsteered(study: Study) -> None:
         f"`explore` {sampling.mode!r}" if isinstance(sampling, Explore) else "",
         "" if attack is None else f"`attack` {attack.budget}",
         "" if search is None else f"`prove` {search.forwards}",
+        f"`claim` {study.claims[0]}" if study.claims else "",
     ]
     for named in filter(None, steering):
         raise InputError(
-            f"{named} is steered by scores, and `leakbound sample` makes none. Use `leakbound "
+            f"{named} needs scores, and `leakbound sample` makes none. Use `leakbound "
             "evaluate`, or leave it out; where it comes from --like, say all options but that."
         )
 

@@ -432,7 +432,7 @@ class Run:
             headline: the statements that form the verdict.
             claims: those that the command names.
         """
-        drawn = any(file.is_file() for file in (self.path / "arms").rglob("*"))
+        drawn = any(files for *_, files in os.walk(self.path / "arms", followlinks=True))
         before = self.record.headline
         if drawn and before:
             joined = before.control or bool(headline and headline.control)

@@ -74,10 +74,16 @@ def limit_of(claim: str) -> tuple[float, bool]:
     Raises:
         InputError: for a text that is no such claim.
     """
-    every, _, limit = claim.rpartition(":")
-    if every not in ("", "every"):
-        raise InputError(f"a claim reads '0.01' or 'every:0.01', got {claim!r}.")
-    return probability(limit), bool(every)
+    every = claim.startswith("every:")
+    try:
+        limit = probability(claim.removeprefix("every:"))
+    except InputError:
+        limit = 0.0
+    if not 0 < limit < 1:
+        raise InputError(
+            f"`claim` reads '0.01' or 'every:0.01', got {claim!r}. Name a limit between 0 and 1."
+        )
+    return limit, every
 
 
 @dataclass(frozen=True, slots=True)
