@@ -258,6 +258,7 @@ def _word(kind: Any) -> str:
     return _WORDS.get(kind, _OBJECT if is_dataclass(kind) else str(kind))
 
 
+@cache
 def _fields(kind: Any) -> Mapping[str, Field[Any]]:
     """The fields of a value that are written, by name."""
     return {field.name: field for field in fields(kind) if field.compare}
