@@ -80,7 +80,7 @@ def table_of(kind: type[Any], values: Sequence[object]) -> pa.Table:
     return pa.table(list(_columns_of(kind, values)), schema_of(kind))
 
 
-def _columns_of(kind: type[Any], values: Sequence[object]) -> Iterator[pa.Array]:
+def _columns_of(kind: Any, values: Sequence[object]) -> Iterator[pa.Array]:
     for name, cells in _columns(kind).items():
         own = list(map(attrgetter(name), values))
         if isinstance(cells, _Cells):
