@@ -156,7 +156,7 @@ def _spread(
         return form(row)
     for scope in SINGLE:
         own: Fields = {"arm": str(model.key), "scorer": scorer.name, "scope": scope}
-        leakage = model.estimates.plain(**own | Fields(quantity=LEAKAGE))
+        leakage = model.estimates.plain(**own | Fields(quantity=LEAKAGE[not scorer.binary]))
         if len(leakage):
             rows = model.estimates.plain(**own | Fields(quantity=quantity))
             return mean_of(rows) if len(rows) == len(leakage) else None

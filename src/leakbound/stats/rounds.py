@@ -141,70 +141,63 @@ class Rounds:
 
     def read(self, reading: Reading) -> Iterator[RoundBets]:
         """Each round, read in turn, with what earlier ones say of it."""
-        questions = len(self.weights)
+        begin, end = np.append(0, self.cuts[:-1]).tolist(), self.cuts.tolist()
+        places = list(map(slice, begin, end))
+        met = [reading(self.row[place], self.units[place]) for place in places]
+        values = np.concatenate([round_.values for round_ in met])
+        forecast, centre, spread = self._forecasts(values)
+        turn = np.repeat(np.arange(len(met)), np.subtract(end, begin))
+        centres = forecast[turn, self.row]
+        residuals = values - centres
         squared = np.cumsum(self.stakes[::-1] ** 2)[::-1]
-        seen = _Seen(self.weights, *np.zeros((3, questions)))
-        start = 0
-        for end in self.cuts.tolist():
-            row = self.row[start:end]
-            met = reading(row, self.units[start:end])
-            centres, centre, spread = seen.forecast()
+        for i, (place, round_) in enumerate(zip(places, met, strict=True)):
             yield RoundBets(
-                residuals=met.values - centres[row],
-                stakes=self.stakes[start:end],
-                low=met.low,
-                high=float(np.max(met.high)),
-                reach=float(np.max(met.high - centres[row])),
-                centre=centre,
-                spread=spread,
-                left=float(squared[start]),
-                before=start,
+                residuals=residuals[place],
+                stakes=self.stakes[place],
+                low=round_.low,
+                high=float(np.max(round_.high)),
+                reach=float(np.max(round_.high - centres[place])),
+                centre=float(centre[i]),
+                spread=float(spread[i]),
+                left=float(squared[place.start]),
+                before=place.start,
             )
-            seen = seen.after(row, met.values)
-            start = end
 
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """The draws met so far of each question: their number, sum and sum of squares."""
-
-    weights: Array
-    count: Array
-    total: Array
-    squares: Array
-
-    def after(self, row: Counts, scores: Array) -> _Seen:
-        """With the draws of one more round."""
-        number = len(self.weights)
-        return _Seen(
-            self.weights,
-            self.count + np.bincount(row, minlength=number),
-            self.total + np.bincount(row, scores, minlength=number),
-            self.squares + np.bincount(row, scores**2, minlength=number),
-        )
-
-    def forecast(self) -> tuple[Array, float, float]:
+    def _forecasts(self, values: Array) -> tuple[Array, Array, Array]:
         """The centres d_i, the mean of all, and the mean square of x_i - d_i around it.
 
-        d_i is the question's mean less that of all, shrunk by what of the differences between the
-        means seen is not chance; 0 as long as each question was drawn once at most.
+        Of each round, by those before it. d_i is the question's mean less that of all, shrunk by
+        what of the differences between the means seen is not chance; 0 as long as each question
+        was drawn once at most.
         """
-        none = np.zeros(len(self.weights))
-        if not self.count.all():
-            return none, 0.5, 0.25
-        mean = self.total / self.count
-        centre = float(self.weights @ mean / self.weights.sum())
-        trust = self.weights**2 / self.count
-        trust = trust / trust.sum()
-        apart = float(trust @ (mean - centre) ** 2)
-        if not (self.count > 1).all():
-            return none, centre, apart
-        within = float(trust @ ((self.squares - self.total * mean) / (self.count - 1)).clip(0))
-        noise = within * float(trust @ (1 / self.count))
-        between = max(apart / max(1 - float(trust @ trust), 1e-12) - noise, 0.0)
-        shrunk = between / (between + noise) if between else 0.0
+        count, total, squares = map(self._before, (np.ones_like(values), values, values**2))
+        known, twice = count.all(axis=1), (count > 1).all(axis=1)
+        met = np.maximum(count, 1)
+        mean = total / met
+        centre = mean @ self.weights / self.weights.sum()
+        apart = mean - centre[:, None]
+        trust = self.weights**2 / met
+        trust /= trust.sum(axis=1, keepdims=True)
+        moved = (trust * apart**2).sum(axis=1)
+        variance = ((squares - total * mean) / np.maximum(count - 1, 1)).clip(0)
+        within = (trust * variance).sum(axis=1)
+        noise = within * (trust / met).sum(axis=1)
+        between = moved / np.maximum(1 - (trust**2).sum(axis=1), 1e-12) - noise
+        between = np.maximum(between, 0)
+        shrunk = np.divide(between, between + noise, where=between > 0, out=np.zeros_like(between))
         spread = within + shrunk**2 * noise + (1 - shrunk) ** 2 * between
-        return shrunk * (mean - centre), centre, spread
+        centres = np.where(twice, shrunk, 0)[:, None] * apart
+        spread = np.where(twice, spread, np.where(known, moved, 0.25))
+        return centres, np.where(known, centre, 0.5), spread
+
+    def _before(self, numbers: Array) -> Array:
+        """The sum over the draws of each question in all rounds before each: (rounds, Q)."""
+        shape = len(self.cuts), len(self.weights)
+        turn = np.repeat(np.arange(shape[0]), np.diff(self.cuts, prepend=0))
+        sums = np.bincount(turn * shape[1] + self.row, numbers, minlength=math.prod(shape))
+        sums = np.roll(sums.reshape(shape), 1, axis=0)
+        sums[0] = 0
+        return np.asarray(np.cumsum(sums, axis=0))
 
 
 def least_rejected(plan: Iterable[RoundBets], ends: Array, alpha: float, top: float) -> float:

@@ -46,6 +46,7 @@ judged after looking.
 DECIDING: tuple[Family, Family] = ("claim", "simultaneous")
 """The families that certificates rest on."""
 _PLACE = ("arm", "scorer", "query_id")
+_INDEXED = ((*_PLACE, "quantity"), ("arm", "scorer", "quantity"), _PLACE, ("quantity",))
 _OWN = (*_PLACE, "family", "model", "reading", "decoding", "stress")
 _FIELDS = frozenset(_OWN) | {field.name for field in fields(About)}
 _CHOICES: Mapping[str, Collection[str]] = {
@@ -373,32 +374,38 @@ class Estimates(Sequence[EstimateRow]):
         return to_pandas(self.to_arrow())
 
     @cached_property
-    def _index(self) -> Mapping[tuple[object, ...], tuple[EstimateRow, ...]]:
-        """The rows at each place, those of each quantity, and both together."""
-        index: dict[tuple[object, ...], list[EstimateRow]] = {}
-        for row in self.rows:
-            place, quantity = (row.arm, row.scorer, row.query_id), row.quantity
-            for key in (place, (quantity,), (*place, quantity)):
-                index.setdefault(key, []).append(row)
-        return {key: tuple(rows) for key, rows in index.items()}
+    def _index(self) -> Mapping[tuple[str, ...], Mapping[object, Sequence[EstimateRow]]]:
+        """The rows by their values of each of the names in `_INDEXED`."""
+        index: dict[tuple[str, ...], dict[object, list[EstimateRow]]] = {}
+        for names in _INDEXED:
+            rows, read = index.setdefault(names, {}), attrgetter(*names)
+            for row in self.rows:
+                rows.setdefault(read(row), []).append(row)
+        return index
 
     def _having(self, wanted: Fields) -> Estimates:
         for name in wanted.keys() - _FIELDS:
             raise InputError(f"estimates have no field {name!r}. {suggestion(name, _FIELDS)}")
-        choices = {name: v if isinstance(v, tuple) else (v,) for name, v in wanted.items()}
-        at = _having({name: choices.pop(name) for name in _OWN if name in choices})
-        fits = _having(choices)
-        rows = (row for row in self._among(wanted) if at(row) and fits(row.estimate.about))
+        names, rows = self._among(wanted)
+        choices = {
+            name: value if isinstance(value, tuple) else (value,)
+            for name, value in wanted.items()
+            if name not in names
+        }
+        if own := {name: choices.pop(name) for name in _OWN if name in choices}:
+            rows = list(filter(_having(own), rows))
+        if choices:
+            fits = _having(choices)
+            rows = [row for row in rows if fits(row.estimate.about)]
         return Estimates(tuple(rows), self.main)
 
-    def _among(self, wanted: Fields) -> tuple[EstimateRow, ...]:
-        """The rows that are to be looked at: few, where the place or the quantity is one."""
-        place = tuple(wanted.get(name, ...) for name in _PLACE)
-        quantity = (wanted.get("quantity", ...),)
-        for key in ((*place, *quantity), place, quantity):
+    def _among(self, wanted: Fields) -> tuple[tuple[str, ...], Sequence[EstimateRow]]:
+        """Names for which all wanted rows are found at once, and these rows; else all rows."""
+        for names in _INDEXED:
+            key = tuple(wanted.get(name, ...) for name in names)
             if all(part is None or isinstance(part, str) for part in key):
-                return self._index.get(key, ())
-        return self.rows
+                return names, self._index[names].get(key if len(key) > 1 else key[0], ())
+        return (), self.rows
 
     def _require_names(self, wanted: Fields) -> None:
         """Raise InputError for a wanted name that is not among the choices."""
@@ -443,8 +450,6 @@ class Estimates(Sequence[EstimateRow]):
 
 def _having(choices: Mapping[str, tuple[object, ...]]) -> Callable[[object], bool]:
     """Whether each of these fields has one of its values."""
-    if not choices:
-        return lambda item: True
     names, values = tuple(choices), tuple(choices.values())
     read = attrgetter(*names, names[0])  # of one name alone it would make no tuple
     return lambda item: all(map(contains, values, read(item)))

@@ -53,7 +53,8 @@ def to_json(value: object) -> Json:
     if hasattr(value, "from_text") or isinstance(value, PurePath):
         return str(value)
     if is_dataclass(value):
-        return {name: to_json(getattr(value, name)) for name in _fields(type(value))}
+        kind: Any = type(value)
+        return {name: to_json(getattr(value, name)) for name in _fields(kind)}
     if isinstance(value, Mapping):
         return {str(key): to_json(member) for key, member in value.items()}
     if isinstance(value, _PLAIN):
@@ -86,7 +87,8 @@ def changed(value: object) -> dict[str, Any]:
     Returns:
         Those values by name, of the fields that `to_json` writes.
     """
-    by_name = _fields(type(value)) if is_dataclass(value) else {}
+    kind: Any = type(value)
+    by_name = _fields(kind) if is_dataclass(value) else {}
     values = {name: getattr(value, name) for name in by_name}
     return {name: member for name, member in values.items() if member != by_name[name].default}
 
@@ -258,6 +260,7 @@ def _word(kind: Any) -> str:
     return _WORDS.get(kind, _OBJECT if is_dataclass(kind) else str(kind))
 
 
+@cache
 def _fields(kind: Any) -> Mapping[str, Field[Any]]:
     """The fields of a value that are written, by name."""
     return {field.name: field for field in fields(kind) if field.compare}
