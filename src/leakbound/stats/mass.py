@@ -42,6 +42,7 @@ from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
+from scipy.optimize import brentq
 
 from leakbound.errors import InputError
 from leakbound.stats.about import About
@@ -56,7 +57,7 @@ from leakbound.stats.proportion import LEAK, PROPORTION
 from leakbound.stats.quantity import LEAKAGE, SD, Quantity, tail
 from leakbound.stats.questions import stack
 from leakbound.stats.tail import tail_bound
-from leakbound.stats.whole import numbers, root
+from leakbound.stats.whole import numbers
 
 EXACT = "exact mass"
 ENDS = ("low", "high")
@@ -413,7 +414,7 @@ def _least(p: Array, end: Callable[[float], Array]) -> _Ends:
 
     f is convex, with derivative 2 g, g(c) = sum p (c - end(c)).
     """
-    c = root(lambda c: float(p @ (c - end(c))), 0.0, 1.0, 1e-15)
+    c = brentq(lambda c: float(p @ (c - end(c))), 0.0, 1.0, xtol=1e-15)
     gaps = c - end(c)
     minimum, slope = float(p @ gaps**2), abs(float(p @ gaps))
     rounding = (len(p) + 8) * np.finfo(np.float64).eps

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import brentq
 from scipy.special import betaincinv, gammaln, xlogy
 
 from leakbound.errors import InputError
@@ -22,7 +23,6 @@ from leakbound.stats.estimand import Estimand, Method, Terms
 from leakbound.stats.estimate import Array, Estimate
 from leakbound.stats.evidence import Rows
 from leakbound.stats.quantity import Quantity
-from leakbound.stats.whole import root
 
 LEAST_ALPHA = 1e-11
 NEGLIGIBLE = 1e-25  # leaving a term out can only lower the computed coverage: the safe side
@@ -69,7 +69,7 @@ def berk_jones(n: int, alpha: float) -> Array:
         return coverage(_quantiles(n, math.exp(log_eta))) - (1 - alpha)
 
     # A union bound over n events on one side, a single event on the other.
-    eta = math.exp(root(surplus, math.log(alpha / (2 * n)), math.log(alpha) + 1e-9, 1e-13))
+    eta = math.exp(brentq(surplus, math.log(alpha / (2 * n)), math.log(alpha) + 1e-9, xtol=1e-13))
     shrink = 1e-13
     while surplus(math.log(eta)) < 0:
         eta *= 1 - shrink

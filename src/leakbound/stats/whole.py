@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -10,8 +9,6 @@ import numpy.typing as npt
 
 from leakbound.errors import InputError
 from leakbound.stats.estimate import Array, Counts
-
-_EPSILONS = 4 * np.finfo(np.float64).eps
 
 
 def whole(name: str, values: npt.ArrayLike) -> Counts:
@@ -85,37 +82,3 @@ def halved(
         still = holds(middle)
         inside, outside = np.where(still, middle, inside), np.where(still, outside, middle)
     return inside, outside
-
-
-def root(function: Callable[[float], float], low: float, high: float, tolerance: float) -> float:
-    """A root between two ends at which a function has unlike signs, by Brent's method.
-
-    Step for step `scipy.optimize.brentq`, which takes a fifth of a second to import.
-    """
-    last, at, other = low, high, low
-    f_last, f_at = function(last), function(at)
-    f_other, before, step = f_last, 0.0, 0.0
-    while True:
-        if f_last and f_at and (f_last > 0) != (f_at > 0):
-            other, f_other = last, f_last
-            before = step = at - last
-        if abs(f_other) < abs(f_at):
-            last, at, other = at, other, at
-            f_last, f_at, f_other = f_at, f_other, f_at
-        least = (tolerance + _EPSILONS * abs(at)) / 2
-        half = (other - at) / 2
-        if f_at == 0 or abs(half) < least:
-            return at
-        tried = math.inf
-        if abs(before) > least and abs(f_at) < abs(f_last):
-            if last == other:
-                tried = -f_at * (at - last) / (f_at - f_last)
-            else:
-                rise, fall = (f_last - f_at) / (last - at), (f_other - f_at) / (other - at)
-                tried = -f_at * (f_other * fall - f_last * rise)
-                tried /= fall * rise * (f_other - f_last)
-        shorter = 2 * abs(tried) < min(abs(before), 3 * abs(half) - least)
-        before, step = (step, tried) if shorter else (half, half)
-        last, f_last = at, f_at
-        at += step if abs(step) > least else math.copysign(least, half)
-        f_at = function(at)
