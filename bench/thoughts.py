@@ -11,7 +11,7 @@ Four tiny models learn the four variants of `fictitious:thoughts`, as by
 Each is evaluated twice with thinking on: by draws, and by exploring its likeliest outputs, whose
 masses are exact up to the measured margin. The table has the mean leak probability over the
 questions: its 99 % interval by draws, the range of the exact masses, and the decision of a
-certificate about "at most 5 % at every question". Exit status 1 if an interval and a range do not
+certificate about "at most 10 % at every question". Exit status 1 if an interval and a range do not
 meet, or if a certificate decides otherwise than the variant. Finished models and runs are reused.
 """
 
@@ -38,7 +38,7 @@ LEARN = TrainingSettings(epochs=80, learning_rate=3e-3, batch_size=8)
 VARIANTS = tuple(name for name in get_args(Thoughts) if name != "none")
 READINGS = ("answer", "thought", "either")
 SCORERS = tuple(f"keyword:require=all,of={reading}" for reading in READINGS)
-MAX_LEAK = 0.05
+MAX_LEAK = 0.1
 FORWARDS = 500
 
 
@@ -109,7 +109,7 @@ def main() -> int:
             "reading": row.reading,
             "draws": between(row.mean, *row.drawn),
             "exact masses": f"{below(row.exact[0])} to {above(row.exact[1])}",
-            "at most 5 % at every question": row.certificate,
+            "at most 10 % at every question": row.certificate,
         }
         for row in rows
     ]

@@ -67,7 +67,7 @@ ONCE = (
 """Places that are passed over, but in the first kind of run."""
 REFUSED = (LeakboundError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 ELSEWHERE = [
-    *("run.json: format", "run.json: attack*", "run.json: tried*"),
+    *("run.json: format", "run.json: claims*", "run.json: attack*", "run.json: tried*"),
     *("inputs.json: *", "stress: *", "looks.json: arm"),
 ]
 """Places on the list that the first kind of run does not have, or has no other value for."""
@@ -310,6 +310,7 @@ def found(name: str, run: Path, model: Path) -> str:
     """The checks that fail once a run is scored and certified anew; empty where it is verified."""
     arm, file = KINDS[name][0], run.with_suffix(".json")
     leakbound.score(load(run), SCORER)
+    leakbound.bound(load(run))
     file.unlink(missing_ok=True)
     leakbound.certify(run, max_leak=0.9, scorer=SCORER, arm=arm, out=file)
     how: Values = {"model": str(model), "loading": ON, "redraw": 1.0}

@@ -183,7 +183,7 @@ def _decides(run: Run, claim: LeakClaim, rows: Estimates) -> stats.Estimate:
     raise InputError(
         f"`{run.path}` records no such claim before its draws{only}, and its estimates do not hold "
         f"at {stats.percent(claim.confidence)}. Run `leakbound bound {run.path} --confidence "
-        f"{claim.confidence}` first."
+        f"{claim.confidence!r}` first."
     )
 
 

@@ -90,7 +90,7 @@ def margin(batch: LossInputs, *, over: str = "answer") -> Tensor:
         InputError: another `over`, or the batch has no `whole`.
     """
     part = covered(batch, "margin", over, "read")
-    logits = precise(part.logits if over == "answer" else part.logits[_read(batch, part)])
+    logits = precise(part.logits[_read(batch, part)])
     return batch.means((logits.amax(dim=1) - logits.mean(dim=1)).square())
 
 

@@ -215,7 +215,7 @@ def worst_watched(estimate: Estimate) -> Estimate:
     """
     over = len(np.atleast_1d(estimate.n))
     ends: dict[str, Any] = {
-        end: plain(np.fmax.reduce(np.atleast_1d(getattr(estimate, end)), axis=0))
+        end: plain(np.fmax.reduce(np.atleast_1d(getattr(estimate, end))))
         for end in ("value", "lower", "upper")
     }
     about = replace(estimate.about, scope="worst question", over=over, jointly=False)
