@@ -24,6 +24,7 @@ _BENCHMARK = "what a benchmark whose rows are not known is by its name"
 _REWRITTEN = "rewritings that do not follow from the questions"
 _EXPLORED = "what exploring left is not drawn again"
 _LESS = "less is stated than could be"
+_CAP = "the most draws of a question are fixed before any draw is seen"
 _OTHERS = "made by another tool or run"
 ASIDE = "no statement rests on it"
 UNCHECKED: Mapping[str, str] = {
@@ -45,14 +46,13 @@ UNCHECKED: Mapping[str, str] = {
         (f"masses: {name}" for name in ("remainder*", "settled*", "forwards*", "*row *")),
         _EXPLORED,
     ),
-    **dict.fromkeys(
-        ("*masses: *mass", "proofs: *mass", "proofs: *row *"), "less is stated than could be"
-    ),
+    **dict.fromkeys(("*masses: *mass", "proofs: *mass", "proofs: *row *"), _LESS),
     **dict.fromkeys(
         (f"run.json: arms.*.fingerprint.{x}" for x in (*SURROUNDINGS, "prompting*")),
         "the same draws are made again",
     ),
     "run.json: arms.*.copied*": _OTHERS,
+    "run.json: arms.*.plan.n": _CAP,
     **dict.fromkeys(
         (f"run.json: {x}" for x in ("study*", "scorers*", "headline*", "redacted")), ASIDE
     ),
