@@ -251,19 +251,25 @@ def mean_of(arm: Arm, control: Arm | None, scorer: Scorer) -> stats.BoundFunctio
     return Excess.of(target, other).mean
 
 
-def median_of(bounds: Sequence[stats.BoundFunction], confidence: float) -> stats.Estimate:
-    """The median over models trained from as many seeds, from below alone where these are few.
+def median_of(
+    bounds: Sequence[stats.BoundFunction], arms: Sequence[Arm], confidence: float
+) -> stats.Estimate:
+    """Bound the median over models trained from as many seeds; of few seeds only from below.
 
-    InputError where they are too few for that.
+    `arms` are all arms whose draws the bounds use. InputError if the seeds are too few.
     """
+    keys = [arm.randomness for arm in arms]
+    made = partial(
+        stats.median_over_seeds,
+        stacked(bounds),
+        len(bounds),
+        independent=None not in keys and len({*keys}) == len(keys),
+        confidence=confidence,
+    )
     try:
-        return stats.median_over_seeds(
-            stacked(bounds), len(bounds), confidence=confidence, side="both"
-        )
+        return made(side="both")
     except InputError:
-        return stats.median_over_seeds(
-            stacked(bounds), len(bounds), confidence=confidence, side="lower"
-        )
+        return made(side="lower")
 
 
 def _require_same(label: str, mine: Sequence[str], base: Sequence[str]) -> None:
