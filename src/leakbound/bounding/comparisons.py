@@ -76,15 +76,21 @@ class Excess:
         apart = share_nothing([more.arm], [base.arm])
         return cls(more=more.known, base=base.known, apart=apart, beyond=beyond)
 
+    @property
+    def pair(self) -> stats.Pair | None:
+        """The draws of the two, if their numbers are fixed and they share no randomness."""
+        mine, other, ids = self.more.rows, self.base.rows, self.more.scores.query_ids
+        same = self.apart and ids and ids == self.base.scores.query_ids
+        return stats.Pair(mine, other) if same and mine and other else None
+
     def bound(
         self, quantity: stats.Quantity, *, confidence: float, side: stats.Side
     ) -> stats.Estimate:
         """The excess at each question, or of the mean: from a `Pair` if n is fixed and large."""
-        mine, other, ids = self.more.rows, self.base.rows, self.more.scores.query_ids
-        same = self.apart and ids and ids == self.base.scores.query_ids
-        if same and mine and other and min(mine.n.min(), other.n.min()) >= stats.FEWEST_PAIRS:
+        pair = self.pair
+        if pair and min(pair.rows.n.min(), pair.control.n.min()) >= stats.FEWEST_PAIRS:
             made = stats.bound(
-                stats.Pair(mine, other),
+                pair,
                 quantity,
                 confidence=confidence,
                 side=side,
@@ -104,10 +110,17 @@ class Excess:
         return self.bound(stats.LEAKAGE.mean(), confidence=confidence, side=side)
 
     def over_questions(self, confidence: float) -> stats.ExcessOverQuestions:
-        """The mean excess, and that of the question where it is largest."""
-        questions = len(self.more.scores.query_ids)
+        """The mean excess, and that of the question where it is largest.
+
+        Leaks whose questions no attack selected are tested, too.
+        """
+        exact = self.pair is not None and self.pair.binary and self.more.inputs != AS_FOUND
         return stats.excess_of_mean_and_worst(
-            self.mean, self.each, questions, confidence=confidence
+            self.mean,
+            self.each,
+            len(self.more.scores.query_ids),
+            p_value=stats.leaks_somewhere(self.pair) if exact and self.pair else None,
+            confidence=confidence,
         )
 
 
