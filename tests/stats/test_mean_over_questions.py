@@ -391,7 +391,25 @@ def test_one_question_and_few_draws_keep_all_of_alpha() -> None:
     few = bound(Rows.of_hits([1, 0], 7), LEAKAGE.mean(), side="upper")
     rows = Rows.of_hits(np.array([1, 0]), np.array([7, 7]), 0)
     assert few.upper == pytest.approx(float(hoeffding_upper(rows, 0.01)), abs=1e-12)
-    assert (alone.method, few.method) == ("Clopper-Pearson, Hoeffding's form",) * 2
+    assert (alone.method, few.method) == ("Clopper-Pearson", "Clopper-Pearson, Hoeffding's form")
+
+
+@pytest.mark.parametrize(
+    ("n", "questions", "method"),
+    [
+        (8, 2, "betting in rounds"),
+        (7, 23, "portfolio mixture"),
+        (5, 24, "betting in rounds"),
+        (4, 24, "portfolio mixture"),
+        (4, 100, "betting in rounds"),
+        (3, 100, "portfolio mixture"),
+    ],
+)
+def test_few_draws_of_many_questions_teach_enough(n: int, questions: int, method: str) -> None:
+    scores = np.linspace(0, 1, n * questions).reshape(questions, n)
+    made = bound(Rows.of(scores), LEAKAGE.mean(), seed=1)
+    assert made.method == method
+    assert made.lower < 0.5 < made.upper
 
 
 def test_more_draws_than_rounds_should_meet_are_pooled_alone(

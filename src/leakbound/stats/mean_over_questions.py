@@ -31,7 +31,7 @@ from leakbound.stats.estimand import Terms, bounded
 from leakbound.stats.estimate import Array, Counts, Estimate, error_rate
 from leakbound.stats.evidence import Rows
 from leakbound.stats.leak_at_k import FEWEST_GROUPS, block_maxima, unbiased
-from leakbound.stats.proportion import clopper_pearson_upper
+from leakbound.stats.proportion import CLOPPER_PEARSON, clopper_pearson_upper
 from leakbound.stats.quantity import LEAKAGE, Quantity
 from leakbound.stats.whole import relative
 
@@ -48,9 +48,10 @@ def mean_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Estimat
 
     For independent draws; how many each question got must have been fixed in advance.
 
-    *Scores in [0, 1]*: by betting in rounds (see `rounds`); where a question with a weight above 0
-    has fewer than 8 draws, by the portfolio mixture over all draws, those of question i staked by
-    a_i/n_i, and then the order plays no part.
+    *Scores in [0, 1]*: by betting in rounds (see `rounds`). If a question with a weight above 0 has
+    fewer than 8 draws (5 of at least 24 questions, 4 of at least 100), there is too little to learn
+    from: by the portfolio mixture over all draws, those of question i staked by a_i/n_i, in no
+    order.
 
     *Scores of 0 or 1.* Plain Clopper-Pearson on the pool is not valid for unequal probabilities;
     with (S +- 1)/M it is (Hoeffding 1956). That needs the same a_i/n_i for every question (without
@@ -144,12 +145,14 @@ def _upper_bound(weights: Array, rows: Rows) -> tuple[str, Callable[[Rows, float
     n = rows.n
     share = weights / n
     alike = np.ptp(share) <= 1e-12 * share.max()
+    if rows.binary and len(n) == 1:
+        return CLOPPER_PEARSON, _one_upper
     if rows.binary and alike:
-        several = len(n) > 1 and n.min() >= rounds.FEWEST and n.sum() <= MOST_MET
+        several = n.min() >= rounds.FEWEST and n.sum() <= MOST_MET
         return (
             (EITHER, partial(_either_upper, weights)) if several else (HOEFFDING, hoeffding_upper)
         )
-    if n[weights > 0].min() >= rounds.FEWEST:
+    if rounds.enough(n[weights > 0]):
         return ROUNDS, lambda rows, alpha: np.asarray(rounds.mean_upper(rows, weights, alpha))
     name = "portfolio mixture" if alike else "portfolio mixture, weighted"
     return name, partial(_weighted_upper, weights)
@@ -173,6 +176,10 @@ def _weighted_upper(weights: Array, rows: Rows, alpha: float) -> Array:
     stakes = float(rows.n @ (share / share.max()) ** 2)
     bets = portfolio.bets(max(round(stakes), 1), alpha)
     return np.asarray(portfolio.weighted_mean_upper(rows, weights, alpha, bets))
+
+
+def _one_upper(rows: Rows, alpha: float) -> Array:
+    return clopper_pearson_upper(rows.hits + rows.missing, rows.n, alpha)[0]
 
 
 def hoeffding_upper(rows: Rows, alpha: float) -> Array:

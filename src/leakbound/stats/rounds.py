@@ -38,7 +38,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leakbound.stats.betting import HALVINGS, SLACK, Style, arcsine, once
+from leakbound.stats.betting import HALVINGS, PRODUCT, SLACK, Style, arcsine, once
 from leakbound.stats.estimate import Array, Counts
 from leakbound.stats.evidence import Rows
 from leakbound.stats.whole import halved
@@ -46,11 +46,11 @@ from leakbound.stats.whole import halved
 STYLE = Style(prior=1.0, caution=0.9)
 MOST = 512  # rounds: more take longer, and ends lie less than 1 % nearer on the whole
 FEWEST = 8  # rounds below which there is too little to learn from, and the portfolio is narrower
+LEARNT = {4: 100, 5: 24}  # fewer rounds that suffice, of so many questions
 FINENESS = 32  # ends for each square root of a draw
 GRID = (500, 20_000)
 TINY = 1e-9  # of what no draw can reach: a bet on it cannot lose
 TESTS = 65_536  # draws times means at once, to fill the cache; changes no result
-PRODUCT = 64  # factors of .1 to 2 that are multiplied before their logarithm is taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +86,14 @@ def mean_upper(
     inputs = plan.units, plan.row, plan.stakes, plan.cuts, plan.weights
     bets = once(lambda: list(plan.read(as_they_are)), "rounds", *inputs)
     return least_rejected(bets, (grid or arcsine)(number), alpha, 1.0)
+
+
+def enough(n: Counts) -> bool:
+    """Whether so many draws of each question teach bets in rounds enough; scores play no part."""
+    fewest = int(n.min())
+    return fewest >= FEWEST or any(
+        fewest >= rounds and len(n) >= questions for rounds, questions in LEARNT.items()
+    )
 
 
 def as_they_are(row: Counts, scores: Array) -> Met:
