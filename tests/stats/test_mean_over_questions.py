@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import beta
 from stretches import pooled
 
 from leakbound.errors import InputError
@@ -349,6 +350,44 @@ def test_each_of_the_two_bounds_has_its_share_of_alpha(law: str, confidence: flo
     )
 
 
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("n", [160, 1024])
+def test_a_pilot_chooses_the_form_and_is_not_bet_on(law: str, n: int) -> None:
+    """The first rounds alone choose; the form that they choose has all of alpha on the rest."""
+    hits = np.random.default_rng(n).binomial(n, LAWS[law])
+    rows = Rows.of_hits(hits, np.full(24, n)).ordered(3)
+    made = bound(Rows.of_hits(hits, n), LEAKAGE.mean(), seed=3, side="upper")
+    assert made.method.endswith("chosen by a pilot")
+    draws = rows.in_order(missing=1)
+    length = 2 if n == 160 else 10  # 2 rounds of one draw, and 5 of two
+    seen, rest = draws[:, :length], draws[:, length:]
+    chance, all_, leaks = 0.5 / seen.size, seen.mean(), int(rest.sum())
+    unlike = 1.12**2 * (seen.var(axis=1, ddof=1).mean() + chance) < all_ * (1 - all_) + chance
+    assert unlike == (law in ("half", "steps"))
+    if not unlike:
+        exact = beta.ppf(0.99, leaks + 1, rest.size - leaks)
+        assert made.upper == pytest.approx(max(exact, (leaks + 1) / rest.size), abs=1e-12)
+        return
+    bets, number = rounds.bets_on(rows, np.ones(24))
+    after = rounds.least_rejected(bets[2 if n == 160 else 5 :], arcsine(number), 0.01, 1.0)
+    assert made.upper == pytest.approx(after, abs=1e-12)
+    either = float(hoeffding_upper(rows, 0.01)), rounds.mean_upper(rows, np.ones(24), 0.01)
+    assert made.upper - all_ < 1.1 * (min(either) - all_)
+
+
+def test_a_pilot_misses_as_seldom_as_it_says() -> None:
+    """Of questions that lie so far apart that it chooses now one form, now the other."""
+    rng, missed, trials = np.random.default_rng(2), 0, 150
+    p = np.array([0.3, 0.1, 0.85])
+    for seed in range(trials):
+        hits = rng.binomial(160, p)
+        made = bound(
+            Rows.of_hits(hits, 160), LEAKAGE.mean(), confidence=0.9, seed=seed, side="upper"
+        )
+        missed += made.upper < p.mean()
+    assert missed <= 0.1 * trials + 3.3 * math.sqrt(0.09 * trials)
+
+
 def test_questions_that_always_or_never_leak_cost_next_to_nothing() -> None:
     """The headline of 24 questions in 1,024 draws: .0165 wide by the pooled form alone."""
     hits = 1024 * HALF.astype(int)
@@ -372,7 +411,7 @@ def test_where_questions_are_alike_the_split_costs_at_most_a_twentieth(
 ) -> None:
     """Of the distance between an end and the value, for any number of leaks."""
     alpha = (1 - confidence) / (2 if side == "both" else 1)
-    for questions, n in ((2, 8), (24, 64), (400, 256)):
+    for questions, n in ((2, 8), (24, 64), (400, 128)):
         total = questions * n
         for leaks in {0, 1, 5, total // 50, total // 2, total - 1}:
             hits = np.full(questions, leaks // questions)

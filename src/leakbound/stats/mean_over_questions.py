@@ -6,17 +6,25 @@ portfolio mixture hold. How many draws each question got must have been fixed be
 the three is used follows from those numbers, the weights and whether the scorer is binary.
 
 *Scores of 0 or 1, the same n for every question.* Hoeffding's form U is best where questions are
-alike, and pays for what lies between them where they are not; rounds are the other way round. The
-lesser is taken of U at `POOLED` of alpha and of rounds at the rest, so one of the two has to fail
-for it to fail (Bonferroni). Where questions are alike it costs the end at .9 of alpha in place of
-alpha: of a one-sided bound at 90 % at most 5 % of its width, at 99 % some 1 %. Rounds need not be
-looked at above U: ends are tested from the least one that is not below U on. If U holds, the true
-mean lies below it, so for the bound to fall below the mean the mean has to be rejected by the test
-of its own stretch, which by itself has probability at most rounds' share of alpha.
+alike, and pays for what lies between them where they are not; rounds are the other way round.
+
+*From `PILOTED` draws of each question*, a pilot decides: the first rounds, 1 % of them and 2 at
+least. From what their draws spread within and between the questions, either form is chosen and
+gets all of alpha, on the other draws. Given the pilot the form is fixed and its draws are fresh, so
+it holds. The choice moves widths, never validity.
+
+*Of fewer draws* the lesser is taken of U at `POOLED` of alpha and of rounds at the rest, so one of
+the two has to fail for it to fail (Bonferroni). Where questions are alike it costs the end at .9 of
+alpha in place of alpha: of a one-sided bound at 90 % at most 5 % of its width, at 99 % some 1 %.
+Rounds need not be looked at above U: ends are tested from the least one that is not below U on. If
+U holds, the true mean lies below it, so for the bound to fall below the mean the mean has to be
+rejected by the test of its own stretch, which by itself has probability at most rounds' share of
+alpha.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -39,6 +47,10 @@ ROUNDS = "betting in rounds"
 HOEFFDING = "Clopper-Pearson, Hoeffding's form"
 POOLED = 0.9  # of alpha, for Hoeffding's form where rounds are looked at too
 EITHER = f"{HOEFFDING}, at {POOLED:g} of alpha, or {ROUNDS} at the rest"
+PILOTED = 160  # draws of each question from which a pilot costs 1.25 % of them at most
+LEAST_PILOT = 2  # rounds: fewer show no spread within a question
+GAIN = 1.12  # by which rounds must promise to be narrower, as they meet each alpha less exactly
+BY_PILOT = f"{HOEFFDING}, or {ROUNDS}, chosen by a pilot"
 MOST_MET = 2**22  # draws in all beyond which rounds, which meet each of them, are not looked at
 BLOCKS = 1  # the order of blocks owes nothing to the order that cut them
 
@@ -55,10 +67,11 @@ def mean_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Estimat
 
     *Scores of 0 or 1.* Plain Clopper-Pearson on the pool is not valid for unequal probabilities;
     with (S +- 1)/M it is (Hoeffding 1956). That needs the same a_i/n_i for every question (without
-    weights: the same n). The bound is then the less wide of that at .9 of alpha and of betting in
-    rounds at .1; that form has all of alpha for one question, as there is nothing between
-    questions, and where a question has fewer than 8 draws or all together more than 2^22. With
-    other n it is bounded as other scores are.
+    weights: the same n). From 160 draws of each question, a pilot chooses between that form and
+    betting in rounds. With fewer draws the bound is the less wide of that form at .9 of alpha and
+    of rounds at .1. Where a question has fewer than 8 draws, or all together more than 2^22, that
+    form has all of alpha. With other n it is bounded as other scores are. Draws of one question are
+    alike, so its bound is Clopper-Pearson.
     """
     equal = np.ones(rows.questions) if quantity.weights is None else quantity.weights
     rows = rows.ordered(terms.seed)
@@ -136,7 +149,9 @@ def _mean(above: Rows, below: Rows, weights: Array, terms: Terms) -> Estimate:
         terms,
         together=True,
         method=method,
-        seed=None if above.keys is None or method not in (ROUNDS, EITHER) else above.keys.one,
+        seed=None
+        if above.keys is None or method not in (ROUNDS, EITHER, BY_PILOT)
+        else above.keys.one,
     )
 
 
@@ -148,10 +163,11 @@ def _upper_bound(weights: Array, rows: Rows) -> tuple[str, Callable[[Rows, float
     if rows.binary and len(n) == 1:
         return CLOPPER_PEARSON, _one_upper
     if rows.binary and alike:
-        several = n.min() >= rounds.FEWEST and n.sum() <= MOST_MET
-        return (
-            (EITHER, partial(_either_upper, weights)) if several else (HOEFFDING, hoeffding_upper)
-        )
+        if n.min() < rounds.FEWEST or n.sum() > MOST_MET:
+            return HOEFFDING, hoeffding_upper
+        if n.min() >= PILOTED and n.min() == n.max():
+            return BY_PILOT, partial(_piloted_upper, weights)
+        return EITHER, partial(_either_upper, weights)
     if rounds.enough(n[weights > 0]):
         return ROUNDS, lambda rows, alpha: np.asarray(rounds.mean_upper(rows, weights, alpha))
     name = "portfolio mixture" if alike else "portfolio mixture, weighted"
@@ -168,6 +184,19 @@ def _either_upper(weights: Array, rows: Rows, alpha: float) -> Array:
 
     betting = rounds.mean_upper(rows, weights, (1 - POOLED) * alpha, from_there)
     return np.asarray(min(pooled, betting))
+
+
+def _piloted_upper(weights: Array, rows: Rows, alpha: float) -> Array:
+    """The form that a pilot chooses, at all of alpha, of the draws that follow the pilot."""
+    bets, number = rounds.bets_on(rows, weights)
+    pilot = max(LEAST_PILOT, len(bets) // 100)
+    draws = rows.in_order(missing=1)
+    seen, rest = np.split(draws, [bets[pilot].before // len(draws)], axis=1)
+    chance, mean = 0.5 / seen.size, seen.mean()
+    within = math.sqrt(seen.var(axis=1, ddof=1).mean() + chance)
+    if GAIN * within < math.sqrt(mean * (1 - mean) + chance):
+        return np.asarray(rounds.least_rejected(bets[pilot:], arcsine(number), alpha, 1.0))
+    return hoeffding_upper(Rows.of(rest, binary=True), alpha)
 
 
 def _weighted_upper(weights: Array, rows: Rows, alpha: float) -> Array:

@@ -77,6 +77,12 @@ def mean_upper(
     missing draw counts as 1. `grid` gives the ends, descending, for a number of them that follows
     from that of the draws.
     """
+    bets, number = bets_on(rows, weights)
+    return least_rejected(bets, (grid or arcsine)(number), alpha, 1.0)
+
+
+def bets_on(rows: Rows, weights: Array) -> tuple[list[RoundBets], int]:
+    """The bets of all rounds, and the number of ends that so many draws need."""
     weighted = weights > 0
     draws = rows.in_order(missing=1)[weighted]
     n = rows.n[weighted]
@@ -84,8 +90,7 @@ def mean_upper(
     plan = Rounds.of(draws, n, weights[weighted], fewest // math.ceil(fewest / MOST))
     number = int(np.clip(math.ceil(FINENESS * math.sqrt(len(plan.units))), *GRID))
     inputs = plan.units, plan.row, plan.stakes, plan.cuts, plan.weights
-    bets = once(lambda: list(plan.read(as_they_are)), "rounds", *inputs)
-    return least_rejected(bets, (grid or arcsine)(number), alpha, 1.0)
+    return once(lambda: list(plan.read(as_they_are)), "rounds", *inputs), number
 
 
 def enough(n: Counts) -> bool:
@@ -271,5 +276,7 @@ def _bet(round_: RoundBets, m: Array, need: Array) -> Array:
     most, prior = np.maximum((m - round_.low) * (round_.high - m), TINY), STYLE.prior
     squares = round_.before * (round_.spread + (m - round_.centre) ** 2)
     guess = (squares + prior * most + np.sqrt(prior * squares)) / (round_.before + prior)
-    bet = np.sqrt(2 * need / (round_.left * np.minimum(guess, most)))
+    # Centred draws may spread more than m(1 - m), which limits the variance around m itself.
+    limit = np.maximum(most, round_.spread)
+    bet = np.sqrt(2 * need / (round_.left * np.minimum(guess, limit)))
     return np.minimum(bet, STYLE.caution / np.maximum(round_.reach - m, TINY))
