@@ -54,7 +54,7 @@ def leaks_somewhere(pair: Pair) -> float:
         )
     mine, other = pair.rows, pair.control
     leaks = mine.hits + other.hits + other.missing
-    by_question = hypergeom.sf(mine.hits - 1, mine.n + other.n, leaks, mine.n)
+    by_question = np.asarray(hypergeom.sf(mine.hits - 1, mine.n + other.n, leaks, mine.n))
     if pair.questions == 1:
         return float(by_question[0])
     anywhere = -math.expm1(pair.questions * math.log1p(-min(by_question.min(), 1 - 1e-15)))

@@ -208,7 +208,7 @@ def _weighted_upper(weights: Array, rows: Rows, alpha: float) -> Array:
 
 
 def _one_upper(rows: Rows, alpha: float) -> Array:
-    return clopper_pearson_upper(rows.hits + rows.missing, rows.n, alpha)[0]
+    return np.asarray(clopper_pearson_upper(rows.hits + rows.missing, rows.n, alpha)[0])
 
 
 def hoeffding_upper(rows: Rows, alpha: float) -> Array:
