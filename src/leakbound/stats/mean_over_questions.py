@@ -51,7 +51,6 @@ PILOTED = 160  # draws of each question from which a pilot costs 1.25 % of them 
 LEAST_PILOT = 2  # rounds: fewer show no spread within a question
 GAIN = 1.12  # by which rounds must promise to be narrower, as they meet each alpha less exactly
 BY_PILOT = f"{HOEFFDING}, or {ROUNDS}, chosen by a pilot"
-MOST_MET = 2**22  # draws in all beyond which rounds, which meet each of them, are not looked at
 BLOCKS = 1  # the order of blocks owes nothing to the order that cut them
 
 
@@ -69,9 +68,9 @@ def mean_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Estimat
     with (S +- 1)/M it is (Hoeffding 1956). That needs the same a_i/n_i for every question (without
     weights: the same n). From 160 draws of each question, a pilot chooses between that form and
     betting in rounds. With fewer draws the bound is the less wide of that form at .9 of alpha and
-    of rounds at .1. Where a question has fewer than 8 draws, or all together more than 2^22, that
-    form has all of alpha. With other n it is bounded as other scores are. Draws of one question are
-    alike, so its bound is Clopper-Pearson.
+    of rounds at .1. Where a question has fewer than 8 draws, that form has all of alpha. With other
+    n it is bounded as other scores are. Draws of one question are alike, so its bound is
+    Clopper-Pearson.
     """
     equal = np.ones(rows.questions) if quantity.weights is None else quantity.weights
     rows = rows.ordered(terms.seed)
@@ -163,7 +162,7 @@ def _upper_bound(weights: Array, rows: Rows) -> tuple[str, Callable[[Rows, float
     if rows.binary and len(n) == 1:
         return CLOPPER_PEARSON, _one_upper
     if rows.binary and alike:
-        if n.min() < rounds.FEWEST or n.sum() > MOST_MET:
+        if n.min() < rounds.FEWEST:
             return HOEFFDING, hoeffding_upper
         if n.min() >= PILOTED and n.min() == n.max():
             return BY_PILOT, partial(_piloted_upper, weights)
@@ -188,15 +187,16 @@ def _either_upper(weights: Array, rows: Rows, alpha: float) -> Array:
 
 def _piloted_upper(weights: Array, rows: Rows, alpha: float) -> Array:
     """The form that a pilot chooses, at all of alpha, of the draws that follow the pilot."""
-    bets, number = rounds.bets_on(rows, weights)
-    pilot = max(LEAST_PILOT, len(bets) // 100)
-    draws = rows.in_order(missing=1)
-    seen, rest = np.split(draws, [bets[pilot].before // len(draws)], axis=1)
-    chance, mean = 0.5 / seen.size, seen.mean()
-    within = math.sqrt(seen.var(axis=1, ddof=1).mean() + chance)
+    plan = rounds.planned(rows, weights)
+    pilot = max(LEAST_PILOT, len(plan.cuts) // 100)
+    n, leaks = plan.seen(pilot)
+    mean, chance = leaks.sum() / n.sum(), 0.5 / n.sum()
+    within = math.sqrt((leaks * (n - leaks) / n / (n - 1)).mean() + chance)
     if GAIN * within < math.sqrt(mean * (1 - mean) + chance):
-        return np.asarray(rounds.least_rejected(bets[pilot:], arcsine(number), alpha, 1.0))
-    return hoeffding_upper(Rows.of(rest, binary=True), alpha)
+        bets = plan.bets()[pilot:]
+        return np.asarray(rounds.least_rejected(bets, arcsine(plan.ends), alpha, 1.0))
+    rest = rows.hits + rows.missing - leaks.astype(np.int64)
+    return hoeffding_upper(Rows.of_hits(rest, rows.n - n), alpha)
 
 
 def _weighted_upper(weights: Array, rows: Rows, alpha: float) -> Array:
