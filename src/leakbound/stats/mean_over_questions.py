@@ -195,7 +195,7 @@ def _piloted_upper(weights: Array, rows: Rows, alpha: float) -> Array:
     if GAIN * within < math.sqrt(mean * (1 - mean) + chance):
         bets = plan.bets()[pilot:]
         return np.asarray(rounds.least_rejected(bets, arcsine(plan.ends), alpha, 1.0))
-    rest = rows.hits + rows.missing - leaks.astype(np.int64)
+    rest = rows.hits + rows.missing - leaks
     return hoeffding_upper(Rows.of_hits(rest, rows.n - n), alpha)
 
 

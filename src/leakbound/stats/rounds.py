@@ -181,8 +181,8 @@ class Rounds:
         row = np.broadcast_to(np.arange(shape[1])[:, None], shape)
         stakes = np.broadcast_to((weights[:, None] / sizes).T[..., None], shape)
         cuts = np.arange(1, number + 1) * shape[1] * 2
-        flat = (part.ravel() for part in (units, row, stakes / stakes.max(), counts))
-        return cls(*flat, cuts, weights)
+        stakes = stakes.ravel() / stakes.max()
+        return cls(units.ravel(), row.ravel(), stakes, counts.ravel(), cuts, weights)
 
     @property
     def ends(self) -> int:
@@ -194,12 +194,15 @@ class Rounds:
         inputs = self.units, self.row, self.stakes, self.counts, self.cuts, self.weights
         return once(lambda: list(self.read(as_they_are)), "rounds", *inputs)
 
-    def seen(self, rounds: int) -> tuple[Counts, Array]:
-        """The number of draws of each row in the first rounds, and their sum: (Q,) each."""
-        first = slice(0, int(self.cuts[rounds - 1]))
-        row, counts, size = self.row[first], self.counts[first], len(self.weights)
-        total = np.bincount(row, counts * self.units[first], minlength=size)
-        return np.bincount(row, counts, minlength=size), total
+    def seen(self, rounds: int) -> tuple[Counts, Counts]:
+        """The number of draws of each row in the first rounds, and how many of them leak: (Q,)."""
+        first, size = slice(0, int(self.cuts[rounds - 1])), len(self.weights)
+        row, counts = self.row[first], self.counts[first]
+        sums = (
+            np.bincount(row, part, minlength=size) for part in (counts, counts * self.units[first])
+        )
+        drawn, leaks = (part.astype(np.int64) for part in sums)
+        return drawn, leaks
 
     def read(self, reading: Reading) -> Iterator[RoundBets]:
         """Each round, read in turn, with what earlier ones say of it."""
@@ -322,10 +325,9 @@ def _within(rounds: list[RoundBets], low: float, high: float, alpha: float) -> f
         gained = np.log1p(bets[-1] * (mean - round_.residuals)) @ round_.counts
         need = np.maximum(need - gained, 0)
     ends = np.cumsum([len(bet) for bet in bets]) - 1
-    stake, counts, residuals = map(
-        np.concatenate,
-        (bets, [round_.counts for round_ in rounds], [round_.residuals for round_ in rounds]),
-    )
+    stake = np.concatenate(bets)
+    counts = np.concatenate([round_.counts for round_ in rounds])
+    residuals = np.concatenate([round_.residuals for round_ in rounds])
 
     def won(m: Array) -> np.ndarray:
         wealth = (counts * np.log1p(stake * (m - residuals))).cumsum()
