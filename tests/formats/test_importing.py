@@ -24,7 +24,7 @@ from hostile.logs import header
 from hostile.logs import sample as whole_sample
 from leakbound.errors import InputError, MixError
 from leakbound.formats.importing import import_run
-from leakbound.store import Arm, Run
+from leakbound.store import Arm, ImportedDraws, Run
 from leakbound.text.rows import each_row
 from leakbound.types import Decoding
 
@@ -351,6 +351,31 @@ def shuffled(rows: Rows) -> Rows:
     rest = [id for id in first for _ in mine[id][1:]]
     random.Random(1).shuffle(rest)
     return [mine[id].pop() for id in [*first, *rest]]
+
+
+def test_the_order_of_bets_follows_from_ids_questions_and_n(tmp_path: Path, write: Write) -> None:
+    """Not from the order of the questions, blanks around them or settings that a file states."""
+
+    def order(name: str, change: Callable[[Rows], Rows], n: int = 4) -> int:
+        file = write(f"{name}.jsonl", 0.5, n)
+        rows = change([json.loads(line) for line in file.read_text().splitlines()])
+        file.write_text("\n".join(map(json.dumps, rows)))
+        run = import_run([file], out=tmp_path / name)
+        (arm,) = run.arms.values()
+        assert isinstance(arm.spec.draws, ImportedDraws)
+        return arm.spec.draws.order
+
+    first = order("first", list)
+    assert order("turned", lambda rows: rows[::-1]) == first
+    assert (
+        order("blank", lambda rows: [{**r, "question": f"{r['question']} "} for r in rows]) == first
+    )
+    assert order("stated", lambda rows: [{**r, "temperature": 0.7} for r in rows]) == first
+    assert order("longer", list, n=5) != first
+    assert (
+        order("other", lambda rows: [{**r, "question": f"So? {r['question']}"} for r in rows])
+        != first
+    )
 
 
 @pytest.mark.parametrize(

@@ -49,28 +49,35 @@ def lone_grown(
     ceilings: Sequence[float],
     alpha: float,
     style: Style = Style(prior=4.0, caution=0.9),  # noqa: B008 (frozen)
+    together: int = 1,
 ) -> Grown:
     k, c = style.prior, style.caution
 
     def grown(end: float, v: float) -> float:
         need, squares, wealth, most = math.log(1 / alpha), 0.0, 0.0, 0.0
         for t, (y, b) in enumerate(zip(x, ceilings, strict=True)):
-            cap = end * (b - end)
-            guess = (squares + k * cap + b * math.sqrt(k * (squares + 1e-12))) / (t + k)
-            bet = math.sqrt(2 * need / ((len(x) - t) * min(cap, guess)))
-            bet = min(bet, c / (b - end))
+            if t % together == 0:
+                cap, need, gained = end * (b - end), max(need, 0.0), 0.0
+                guess = (squares + k * cap + b * math.sqrt(k * (squares + 1e-12))) / (t + k)
+                bet = math.sqrt(2 * need / ((len(x) - t) * min(cap, guess)))
+                bet = min(bet, c / (b - end))
+                seen = 0.0
             wealth += math.log(1 - bet * (y - v))
-            most = max(most, wealth)
-            need = max(need - math.log(1 - bet * (y - end)), 0.0)
-            squares += (y - end) ** 2
+            gained += math.log(1 - bet * (y - end))
+            seen += (y - end) ** 2
+            last = (t + 1) % together == 0 or t + 1 == len(x)
+            most = max(most, wealth) if last or v > end else most  # ends are looked at per bet
+            if last:
+                need, squares = need - gained, squares + seen
         return most
 
     return grown
 
 
-def lone_mean_upper(x: Sequence[float], alpha: float) -> tuple[float, float]:
+def lone_mean_upper(x: Sequence[float], alpha: float, together: int = 1) -> tuple[float, float]:
     ends = arcsine(max(256, math.ceil(32 * math.sqrt(len(x)))))
-    return least(lone_grown(x, [1.0] * len(x), alpha), ends, 1.0, alpha)
+    grown = lone_grown(x, [1.0] * len(x), alpha, together=together)
+    return least(grown, ends, 1.0, alpha)
 
 
 def lone_std_upper(x: Sequence[float], alpha: float) -> tuple[float, float]:

@@ -9,7 +9,17 @@ import numpy as np
 import pytest
 
 from leakbound.errors import InputError
-from leakbound.stats import LEAKAGE, Estimate, Pair, Quantity, Rows, bound, excess, excess_of
+from leakbound.stats import (
+    LEAKAGE,
+    Estimate,
+    Pair,
+    Quantity,
+    Rows,
+    bound,
+    excess,
+    excess_of,
+    excess_over_sets,
+)
 
 every_statement = pytest.mark.parametrize("quantity", [LEAKAGE, LEAKAGE.mean()])
 RNG = np.random.default_rng(0)
@@ -124,6 +134,40 @@ GOLDEN = {
     "each": [0.03502541955293692, 0.4312304397418838],
     "mean": [0.15083522293929907, 0.31679819607678117],
 }
+
+
+def test_two_sets_of_questions_have_one_bound() -> None:
+    """By hand: 2 m - 1, m the weighted mean over the rows x and 1 - y; any numbers of rows."""
+    more, others = Rows.of(SCORES), Rows.of(CONTROL[:3])
+    made = excess_over_sets(more, others, confidence=0.9, seed=2)
+    assert made.value == pytest.approx(SCORES.mean() - CONTROL[:3].mean())
+    weights = [1 / 5] * 5 + [1 / 3] * 3
+    rows = Rows.of(np.concatenate([SCORES, 1 - CONTROL[:3]]))
+    m = bound(rows, LEAKAGE.mean(weights), confidence=0.9, seed=2)
+    np.testing.assert_allclose(ends(made), 2 * ends(m) - 1, atol=1e-9)
+    two = excess_of(
+        partial(bound, more, LEAKAGE.mean(), seed=2),
+        partial(bound, others, LEAKAGE.mean(), seed=3),
+        confidence=0.9,
+    )
+    assert np.ptp(ends(made)) < 0.8 * np.ptp(ends(two))
+    assert made.target.endswith("beyond that of other questions, in the same model")
+    lost = excess_over_sets(more, Rows.of(CONTROL[:3], missing=12), confidence=0.9, seed=2)
+    assert lost.lower < made.lower < made.upper < lost.upper
+    with pytest.raises(InputError, match="one scorer"):
+        excess_over_sets(more, Rows.of_hits([1], 5))
+
+
+@pytest.mark.parametrize("sizes", [(3, 3), (2, 4)])
+def test_the_bound_of_two_sets_misses_as_seldom_as_it_says(sizes: tuple[int, int]) -> None:
+    """At alpha = .1 on one side; leak probabilities differ between the questions."""
+    rng, missed, trials, n = np.random.default_rng(4), 0, 200, 24
+    p, q = (np.linspace(0.1, 0.8, size) for size in sizes)
+    for seed in range(trials):
+        sets = (Rows.of_hits(rng.binomial(n, rates), [n] * len(rates)) for rates in (p, q))
+        made = excess_over_sets(*sets, confidence=0.9, side="lower", seed=seed)
+        missed += made.lower > p.mean() - q.mean()
+    assert missed <= 0.1 * trials + 3.3 * (0.09 * trials) ** 0.5
 
 
 def test_bounds_stay_as_they_are() -> None:

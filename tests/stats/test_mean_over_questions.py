@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import beta
 from stretches import pooled
 
 from leakbound.errors import InputError
@@ -349,6 +350,45 @@ def test_each_of_the_two_bounds_has_its_share_of_alpha(law: str, confidence: flo
     )
 
 
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("n", [160, 1024])
+def test_a_pilot_chooses_the_form_and_is_not_bet_on(law: str, n: int) -> None:
+    """The first rounds alone choose; the form that they choose has all of alpha on the rest."""
+    hits = np.random.default_rng(n).binomial(n, LAWS[law])
+    rows = Rows.of_hits(hits, np.full(24, n)).ordered(3)
+    made = bound(Rows.of_hits(hits, n), LEAKAGE.mean(), seed=3, side="upper")
+    assert made.method.endswith("chosen by a pilot")
+    draws = rows.in_order(missing=1)
+    length = 2 if n == 160 else 10  # 2 rounds of one draw, and 5 of two
+    seen, rest = draws[:, :length], draws[:, length:]
+    chance, all_, leaks = 0.5 / seen.size, seen.mean(), int(rest.sum())
+    unlike = 1.12**2 * (seen.var(axis=1, ddof=1).mean() + chance) < all_ * (1 - all_) + chance
+    assert unlike == (law in ("half", "steps"))
+    if not unlike:
+        exact = beta.ppf(0.99, leaks + 1, rest.size - leaks)
+        assert made.upper == pytest.approx(max(exact, (leaks + 1) / rest.size), abs=1e-12)
+        return
+    plan = rounds.planned(rows, np.ones(24))
+    bets = plan.bets()[2 if n == 160 else 5 :]
+    after = rounds.least_rejected(bets, arcsine(plan.ends), 0.01, 1.0)
+    assert made.upper == pytest.approx(after, abs=1e-12)
+    either = float(hoeffding_upper(rows, 0.01)), rounds.mean_upper(rows, np.ones(24), 0.01)
+    assert made.upper - all_ < 1.1 * (min(either) - all_)
+
+
+def test_a_pilot_misses_as_seldom_as_it_says() -> None:
+    """Of questions that lie so far apart that it chooses now one form, now the other."""
+    rng, missed, trials = np.random.default_rng(2), 0, 150
+    p = np.array([0.3, 0.1, 0.85])
+    for seed in range(trials):
+        hits = rng.binomial(160, p)
+        made = bound(
+            Rows.of_hits(hits, 160), LEAKAGE.mean(), confidence=0.9, seed=seed, side="upper"
+        )
+        missed += made.upper < p.mean()
+    assert missed <= 0.1 * trials + 3.3 * math.sqrt(0.09 * trials)
+
+
 def test_questions_that_always_or_never_leak_cost_next_to_nothing() -> None:
     """The headline of 24 questions in 1,024 draws: .0165 wide by the pooled form alone."""
     hits = 1024 * HALF.astype(int)
@@ -372,7 +412,7 @@ def test_where_questions_are_alike_the_split_costs_at_most_a_twentieth(
 ) -> None:
     """Of the distance between an end and the value, for any number of leaks."""
     alpha = (1 - confidence) / (2 if side == "both" else 1)
-    for questions, n in ((2, 8), (24, 64), (400, 256)):
+    for questions, n in ((2, 8), (24, 64), (400, 128)):
         total = questions * n
         for leaks in {0, 1, 5, total // 50, total // 2, total - 1}:
             hits = np.full(questions, leaks // questions)
@@ -391,21 +431,63 @@ def test_one_question_and_few_draws_keep_all_of_alpha() -> None:
     few = bound(Rows.of_hits([1, 0], 7), LEAKAGE.mean(), side="upper")
     rows = Rows.of_hits(np.array([1, 0]), np.array([7, 7]), 0)
     assert few.upper == pytest.approx(float(hoeffding_upper(rows, 0.01)), abs=1e-12)
-    assert (alone.method, few.method) == ("Clopper-Pearson, Hoeffding's form",) * 2
+    assert (alone.method, few.method) == ("Clopper-Pearson", "Clopper-Pearson, Hoeffding's form")
 
 
-def test_more_draws_than_rounds_should_meet_are_pooled_alone(
+@pytest.mark.parametrize(
+    ("n", "questions", "method"),
+    [
+        (8, 2, "betting in rounds"),
+        (7, 23, "portfolio mixture"),
+        (5, 24, "betting in rounds"),
+        (4, 24, "portfolio mixture"),
+        (4, 100, "betting in rounds"),
+        (3, 100, "portfolio mixture"),
+    ],
+)
+def test_few_draws_of_many_questions_teach_enough(n: int, questions: int, method: str) -> None:
+    scores = np.linspace(0, 1, n * questions).reshape(questions, n)
+    made = bound(Rows.of(scores), LEAKAGE.mean(), seed=1)
+    assert made.method == method
+    assert made.lower < 0.5 < made.upper
+
+
+@pytest.mark.parametrize("n", [64, 161, 1000])
+@pytest.mark.parametrize("weights", [None, [1, 2, 0, 3]])
+def test_many_draws_are_met_by_their_counts(
+    n: int, weights: list[int] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no order matters, the bound is the one by single draws; elsewhere it is close."""
+    hits, sizes = [0, n, 0, n], np.array([n, n, n, n] if weights is None else [n, 2 * n, n, n + 3])
+    hits = [int(h > 0) * int(size) for h, size in zip(hits, sizes, strict=True)]
+    mean = LEAKAGE.mean(weights)
+    single, some = (
+        bound(Rows.of_hits(hits, sizes), mean, seed=1),
+        bound(Rows.of_hits(sizes // 3, sizes), mean, seed=1),
+    )
+    monkeypatch.setattr(rounds, "MOST_MET", 0)
+    counted = bound(Rows.of_hits(hits, sizes), mean, seed=1)
+    assert (counted.lower, counted.upper) == pytest.approx((single.lower, single.upper), abs=1e-9)
+    other = bound(Rows.of_hits(sizes // 3, sizes), mean, seed=1)
+    assert (other.lower, other.upper) != (some.lower, some.upper)
+    assert (other.lower, other.upper) == pytest.approx((some.lower, some.upper), rel=0.15)
+
+
+def test_rounds_by_counts_hold_every_draw_and_miss_as_seldom_as_they_say(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Their number is fixed before any is made, so that this is no choice by what they say."""
-    monkeypatch.setattr(sys.modules[hoeffding_upper.__module__], "MOST_MET", 80)
-    either, pooled = (
-        bound(Rows.of_hits([n, 0], n), LEAKAGE.mean(), seed=0, side="upper") for n in (40, 41)
-    )
-    assert "rounds" in either.method
-    assert pooled.method == "Clopper-Pearson, Hoeffding's form"
-    rows = Rows.of_hits(np.array([41, 0]), np.array([41, 41]), 0)
-    assert pooled.upper == pytest.approx(float(hoeffding_upper(rows, 0.01)), abs=1e-12)
+    monkeypatch.setattr(rounds, "MOST_MET", 0)
+    rng, missed, trials, n = np.random.default_rng(6), 0, 150, 170
+    p = np.array([0.02, 0.9, 0.5])
+    for seed in range(trials):
+        rows = Rows.of_hits(rng.binomial(n, p), [n] * 3).ordered(seed)
+        plan = rounds.planned(rows, np.ones(3))
+        total, leaks = plan.seen(len(plan.cuts))
+        assert (total == n).all()
+        assert (leaks == rows.hits).all()
+        made = bound(rows, LEAKAGE.mean(), confidence=0.9, side="upper", seed=seed)
+        missed += made.upper < p.mean()
+    assert missed <= 0.1 * trials + 3.3 * math.sqrt(0.09 * trials)
 
 
 @pytest.mark.parametrize("leaks", [0, 3, 40])

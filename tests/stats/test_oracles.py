@@ -35,6 +35,22 @@ def test_a_bound_is_the_least_mean_that_its_stretch_rejects(
             assert (bound <= high + 1e-9).all()
 
 
+@pytest.mark.parametrize(("bets", "together"), [(40, 2), (30, 3), (1, 80), (80, 1)])
+def test_of_more_draws_several_meet_one_bet(
+    bets: int, together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(betting, "BETS", bets)
+    monkeypatch.setattr(betting, "PRODUCT", 7)
+    rng = np.random.default_rng(bets)
+    draws = np.stack([rng.beta(1, 3, 80), rng.integers(0, 2, 80), np.zeros(80), np.ones(80)])
+    low, high = np.transpose([lone_mean_upper(row, 0.05, together) for row in draws.tolist()])
+    bound = mean_upper(draws, 0.05)
+    assert (low - 1e-9 <= bound).all()
+    assert (bound <= high + 1e-9).all()
+    low, high = np.transpose([lone_std_upper(row, 0.05) for row in draws.tolist()])
+    assert ((low - 1e-9 <= std_upper(draws, 0.05)) & (std_upper(draws, 0.05) <= high + 1e-9)).all()
+
+
 @pytest.mark.parametrize("guess", [-1.0, 0.3, 2.0])
 def test_no_bound_depends_on_what_is_raced_first(
     guess: float, monkeypatch: pytest.MonkeyPatch

@@ -76,15 +76,21 @@ class Excess:
         apart = share_nothing([more.arm], [base.arm])
         return cls(more=more.known, base=base.known, apart=apart, beyond=beyond)
 
+    @property
+    def pair(self) -> stats.Pair | None:
+        """The draws of the two, if their numbers are fixed and they share no randomness."""
+        mine, other, ids = self.more.rows, self.base.rows, self.more.scores.query_ids
+        same = self.apart and ids and ids == self.base.scores.query_ids
+        return stats.Pair(mine, other) if same and mine and other else None
+
     def bound(
         self, quantity: stats.Quantity, *, confidence: float, side: stats.Side
     ) -> stats.Estimate:
         """The excess at each question, or of the mean: from a `Pair` if n is fixed and large."""
-        mine, other, ids = self.more.rows, self.base.rows, self.more.scores.query_ids
-        same = self.apart and ids and ids == self.base.scores.query_ids
-        if same and mine and other and min(mine.n.min(), other.n.min()) >= stats.FEWEST_PAIRS:
+        pair = self.pair
+        if pair and min(pair.rows.n.min(), pair.control.n.min()) >= stats.FEWEST_PAIRS:
             made = stats.bound(
-                stats.Pair(mine, other),
+                pair,
                 quantity,
                 confidence=confidence,
                 side=side,
@@ -104,10 +110,17 @@ class Excess:
         return self.bound(stats.LEAKAGE.mean(), confidence=confidence, side=side)
 
     def over_questions(self, confidence: float) -> stats.ExcessOverQuestions:
-        """The mean excess, and that of the question where it is largest."""
-        questions = len(self.more.scores.query_ids)
+        """The mean excess, and that of the question where it is largest.
+
+        Leaks whose questions no attack selected are tested, too.
+        """
+        exact = self.pair is not None and self.pair.binary and self.more.inputs != AS_FOUND
         return stats.excess_of_mean_and_worst(
-            self.mean, self.each, questions, confidence=confidence
+            self.mean,
+            self.each,
+            len(self.more.scores.query_ids),
+            p_value=stats.leaks_somewhere(self.pair) if exact and self.pair else None,
+            confidence=confidence,
         )
 
 
@@ -251,19 +264,25 @@ def mean_of(arm: Arm, control: Arm | None, scorer: Scorer) -> stats.BoundFunctio
     return Excess.of(target, other).mean
 
 
-def median_of(bounds: Sequence[stats.BoundFunction], confidence: float) -> stats.Estimate:
-    """The median over models trained from as many seeds, from below alone where these are few.
+def median_of(
+    bounds: Sequence[stats.BoundFunction], arms: Sequence[Arm], confidence: float
+) -> stats.Estimate:
+    """Bound the median over models trained from as many seeds; of few seeds only from below.
 
-    InputError where they are too few for that.
+    `arms` are all arms whose draws the bounds use. InputError if the seeds are too few.
     """
+    keys = [arm.randomness for arm in arms]
+    made = partial(
+        stats.median_over_seeds,
+        stacked(bounds),
+        len(bounds),
+        independent=None not in keys and len({*keys}) == len(keys),
+        confidence=confidence,
+    )
     try:
-        return stats.median_over_seeds(
-            stacked(bounds), len(bounds), confidence=confidence, side="both"
-        )
+        return made(side="both")
     except InputError:
-        return stats.median_over_seeds(
-            stacked(bounds), len(bounds), confidence=confidence, side="lower"
-        )
+        return made(side="lower")
 
 
 def _require_same(label: str, mine: Sequence[str], base: Sequence[str]) -> None:

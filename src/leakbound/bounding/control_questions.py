@@ -5,18 +5,22 @@ never taught tell what it says of such by itself: if nothing were known of eithe
 leak alike but for what makes them different. That last is not bounded by anything: the statement is
 about these two sets in this model, and no excess over a model that never saw the data.
 
-The mean over each set is bounded by itself and alpha is shared, which holds whatever their draws
-share. Where a coin chose which subjects the model was taught, and the other questions are about
-those it left out, "teaching changed nothing" is tested: see `leakbound.stats.randomisation`.
+If numbers of draws were fixed and the draws of the two sets share nothing, the difference has one
+bound at all of alpha (`stats.excess_over_sets`). Otherwise the mean over each set is bounded by
+itself and alpha is shared, which holds whatever their draws share. Where a coin chose which
+subjects the model was taught, and the other questions are about those it left out, "teaching
+changed nothing" is tested: see `leakbound.stats.randomisation`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 from statistics import fmean
 
+import numpy as np
+
 from leakbound import stats
+from leakbound.bounding.comparisons import share_nothing
 from leakbound.bounding.drawn import Drawn
 from leakbound.bounding.evidence import ArmEvidence, RunEvidence
 from leakbound.bounding.rows import rows_of
@@ -50,11 +54,21 @@ def control_question_rows(run: RunEvidence, confidence: float) -> Iterator[Estim
             continue
         other = ArmEvidence(arm, scorer)
         if other.whole:
-            more = partial(stats.excess_of, mine.known.mean, other.known.mean)
-            made = more(beyond="other questions", confidence=confidence, side="both")
+            made = _difference(mine, other, confidence)
             records = (run.run.record.benchmark, others.record.benchmark)
             made_of_coin = _of_coin(*records, mine.fixed, other.fixed)
             yield from rows_of(name, scorer.name, ALL, made, *made_of_coin)
+
+
+def _difference(mine: ArmEvidence, other: ArmEvidence, confidence: float) -> stats.Estimate:
+    """The mean leakage of the questions minus that of the other questions."""
+    rows, others = mine.known.rows, other.known.rows
+    if rows and others and share_nothing([mine.arm], [other.arm]):
+        keys = np.concatenate([mine.known.keys, other.known.keys])
+        return stats.excess_over_sets(rows, others, confidence=confidence, seed=keys)
+    return stats.excess_of(
+        mine.known.mean, other.known.mean, beyond="other questions", confidence=confidence
+    )
 
 
 def _of_coin(

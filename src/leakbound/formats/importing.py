@@ -248,9 +248,7 @@ def _order(run: Run, key: ArmKey, sampled: SampledQuestions) -> int:
     return orders.order_key(
         {
             "role": str(key),
-            "benchmark": run.record.benchmark.sha256,
-            "model": sampled.model,
-            "decoding": sampled.decoding.to_dict(),
+            "questions": {query.id: query.text.strip() for query in run.questions},
             "n": sampled.n,
         }
     )

@@ -177,7 +177,8 @@ def compare_methods(
     def standing(method: str, scorer: Scorer) -> MethodStanding:
         labels = methods[method]
         bounds = [mean_of(targets[label].arm, controls[label], scorer) for label in labels]
-        median = median_of(bounds, confidence)
+        arms = [arm for x in labels for arm in (targets[x].arm, controls[x]) if arm is not None]
+        median = median_of(bounds, arms, confidence)
         means = [bound(confidence=confidence, side="both").value for bound in bounds]
         values = [None if value != value else float(value) for value in means]
         return MethodStanding(

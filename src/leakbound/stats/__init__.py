@@ -33,7 +33,9 @@ from leakbound.stats.evidence import Stopped as Stopped
 from leakbound.stats.excess import FEWEST_PAIRS as FEWEST_PAIRS
 from leakbound.stats.excess import excess as excess
 from leakbound.stats.excess import excess_of as excess_of
+from leakbound.stats.excess import excess_over_sets as excess_over_sets
 from leakbound.stats.far import mean_leak_at_k_of_counts as mean_leak_at_k_of_counts
+from leakbound.stats.fisher import leaks_somewhere as leaks_somewhere
 from leakbound.stats.independence import Independence as Independence
 from leakbound.stats.independence import check_independence as check_independence
 from leakbound.stats.independence import require_independent as require_independent

@@ -62,7 +62,9 @@ HALVINGS = 12  # of the stretch in which the bound lies
 SLACK = 1e-12  # a last bet that aims at the goal may miss it by a rounding
 FLOOR = 1e-12  # keeps the first guesses of the variance off zero
 TESTS = 32_768  # run at once; changes no result
-STRIDE = 16  # draws between two looks at which tests are over; changes no result
+STRIDE = 16  # bets between two looks at which tests are over; changes no result
+BETS = 16_384  # at most: of more draws several in turn meet one bet
+PRODUCT = 64  # factors of .1 to 2 that are multiplied before their logarithm is taken
 T = TypeVar("T")
 _RACED: ContextVar[dict[bytes, object] | None] = ContextVar("raced", default=None)
 
@@ -217,6 +219,8 @@ class _Tests:
         constant = bool((ceilings == ceilings.flat[0]).all()) if ceilings.size else True
         self.ceilings = None if constant else np.ascontiguousarray(ceilings)
         self.ceiling = ceilings.flat[0] if ceilings.size else 1.0
+        # Draws that meet one bet: one each where its limit follows from the draw before.
+        self.together = -(-len(draws) // BETS) if constant else 1
         self.question, self.mean, self.t = question, mean, 0
         self.ledger: list[tuple[Counts, Array]] = []  # which tests were open, and their bets
         self.need = np.full(len(mean), math.log(1 / alpha))
@@ -232,7 +236,7 @@ class _Tests:
         self.largest_bet = self.style.caution / (self.ceiling - self.mean)
 
     def bet(self) -> Array:
-        """Bet on the next draw; returns what was bet."""
+        """Bet on the next draw, or on as many as meet one bet; returns what was bet."""
         if self.ceilings is not None:
             self._set_limits()
         # The guess of the variance: what was seen, a prior, and a margin for small t.
@@ -247,6 +251,9 @@ class _Tests:
         bet *= 2 / (len(self.draws) - self.t)
         np.sqrt(bet, out=bet)
         np.minimum(bet, self.largest_bet, out=bet)
+        if self.together > 1:
+            self._bet_on_several(bet)
+            return bet
         gap = np.subtract(self.mean, self.draws[self.t][self.question], out=spread)
         gain = bet * gap
         self.need -= np.log1p(gain, out=gain)
@@ -256,12 +263,24 @@ class _Tests:
         self.t += 1
         return bet
 
+    def _bet_on_several(self, bet: Array) -> None:
+        """Make one bet on each of the next draws."""
+        gap = self.mean - self.draws[self.t : self.t + self.together, self.question]
+        factors = bet * gap
+        factors += 1
+        starts = np.arange(0, len(gap), PRODUCT)
+        self.need -= np.log(np.multiply.reduceat(factors, starts)).sum(axis=0)
+        np.maximum(self.need, 0, out=self.need)
+        self.squares += np.einsum("tk,tk->k", gap, gap)
+        self.t += len(gap)
+
     def stand(self) -> np.ndarray:
         """Bet on all draws: which of the means no bet rejects."""
         n, left = len(self.draws), np.arange(len(self.mean))
         stands = np.zeros(len(left), bool)
         while left.size and self.t < n:
-            bets = np.array([self.bet() for _ in range(min(STRIDE, n - self.t))])
+            steps = min(STRIDE, -(-(n - self.t) // self.together))
+            bets = np.array([self.bet() for _ in range(steps)])
             self.ledger.append((left, bets))
             open_ = ~(self.need <= SLACK)  # not a number rejects nothing
             left = left[open_]
@@ -274,4 +293,5 @@ class _Tests:
 
     def bets_of(self, stood: Counts) -> Array:
         """All bets of tests that stood: (n, tests)."""
-        return np.concatenate([bets[:, np.searchsorted(left, stood)] for left, bets in self.ledger])
+        bets = np.concatenate([bets[:, np.searchsorted(left, stood)] for left, bets in self.ledger])
+        return np.repeat(bets, self.together, axis=0)[: len(self.draws)]

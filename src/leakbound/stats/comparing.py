@@ -14,6 +14,17 @@ largest:
 
 which fails with probability alpha at most, and the mean's lower end holds on the same event.
 
+*With an exact test.* Let E be the largest excess, and let a test reject E <= 0 wrongly with
+probability alpha/2 at most (`fisher`). If it rejects, some question has an excess: the lower ends
+are as above, and that of the worst question is at least the least positive number. If it does not,
+the lower ends are those at alpha/8, at most 0 (and at most as above: bets at two rates need not be
+nested). An upper end of the worst question below 0 is the
+one at alpha/4, at most 0.
+
+If E > 0, the test cannot be wrong, and an end fails only if the one of the paragraph above does:
+alpha. If E <= 0, a failure needs that the test rejects (alpha/2), that one of two lower ends at
+alpha/8 fails, or that the upper end lies below E, and then it is the one at alpha/4: alpha, too.
+
 *Several models beside one baseline.* Each of N has alpha/N, half of it for its mean and half for
 all of its questions, each of which has its share of that (Bonferroni, twice). What any of these
 statements share, draws of the baseline among it, plays no part: so whoever picks the model that
@@ -34,6 +45,8 @@ from leakbound.stats.estimate import BoundFunction, Estimate, error_rate
 from leakbound.stats.excess import excess_of
 from leakbound.stats.joint import check_rows, every_question
 from leakbound.stats.questions import summed, worst_question
+
+TINY = float(np.finfo(np.float64).tiny)  # a lower end that says "above 0", not by how much
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +142,12 @@ def gaps_over_questions(
 
 
 def excess_of_mean_and_worst(
-    mean: BoundFunction, entries: BoundFunction, questions: int, *, confidence: float = 0.99
+    mean: BoundFunction,
+    entries: BoundFunction,
+    questions: int,
+    *,
+    p_value: float | None = None,
+    confidence: float = 0.99,
 ) -> ExcessOverQuestions:
     """Bound the mean excess over questions, and the largest, so that one verdict needs one alpha.
 
@@ -137,7 +155,9 @@ def excess_of_mean_and_worst(
         mean: a bound of the mean excess with its scores filled in, as `excess_over_questions` is.
         entries: a bound of every question's excess, one entry a question.
         questions: how many there are, N: as many as `entries` has entries.
-        confidence: with which probability both lower ends and worst.upper hold, in (0, 1).
+        p_value: of the hypothesis that no question has an excess, see `leaks_somewhere`; None: no
+            test is exact here, and the lower ends decide.
+        confidence: with which probability all lower ends and worst.upper hold, in (0, 1).
 
     Returns:
         Estimates of the mean excess and of the largest, with both ends.
@@ -147,12 +167,25 @@ def excess_of_mean_and_worst(
             that is none.
     """
     alpha = error_rate(confidence)
-    quarter, half = 1 - alpha / 4, 1 - alpha / 2
+    rejects = p_value is None or p_value <= alpha / 2
+    half, quarter, eighth = (1 - alpha / part for part in (2, 4, 8))
     least, most = mean(confidence=quarter, side="lower"), mean(confidence=half, side="upper")
-    worst = worst_question(entries, questions, confidence=quarter, side="lower")
+    if not rejects:
+        other = mean(confidence=eighth, side="lower")
+        least = replace(least, lower=min(float(least.lower), float(other.lower), 0.0))
+    rate = quarter if rejects else eighth
+    worst = worst_question(entries, questions, confidence=rate, side="lower")
     above = worst_question(entries, questions, confidence=half, side="upper")
     low = max(worst, least, key=lambda end: float(end.lower))
-    stated = replace(worst, lower=low.lower, method=low.method, upper=above.upper)
+    lower, upper, method = float(low.lower), float(above.upper), low.method
+    if p_value is not None and upper < 0:
+        above = worst_question(entries, questions, confidence=quarter, side="upper")
+        upper = min(float(above.upper), 0.0)
+    if not rejects:
+        lower = min(lower, 0.0)
+    elif p_value is not None and lower < TINY:
+        lower, method = TINY, "stratified Fisher test"
+    stated = replace(worst, lower=lower, upper=upper, method=method)
     return ExcessOverQuestions(
         mean=replace(least, upper=most.upper, confidence=confidence, side="both"),
         worst=replace(stated, confidence=confidence, side="both"),

@@ -210,15 +210,15 @@ class Rows:
         return self.each(rule)
 
     def joined_with(self, other: Rows) -> Rows:
-        """The questions of both, those of `other` last; both have keys of one kind."""
-        assert self.keys is not None, "rows that are met together have an order"
-        assert other.keys is not None, "rows that are met together have an order"
+        """The questions of both, those of `other` last; both have keys of one kind, or none."""
         width = max(self.values.shape[1], other.values.shape[1])
         values, counts = (
             np.concatenate([np.pad(a, ((0, 0), (0, width - a.shape[1]))) for a in (mine, theirs)])
             for mine, theirs in ((self.values, other.values), (self.counts, other.counts))
         )
-        keys = Keys(np.concatenate([self.keys.rows, other.keys.rows]), self.keys.seed)
+        keys = None
+        if self.keys is not None and other.keys is not None:
+            keys = Keys(np.concatenate([self.keys.rows, other.keys.rows]), self.keys.seed)
         missing = np.concatenate([self.missing, other.missing])
         return Rows(values, counts, missing, single=False, binary=self.binary, keys=keys)
 

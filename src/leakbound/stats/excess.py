@@ -13,6 +13,10 @@ longer row is cut into as many shares as the shorter has draws, and each share's
 the draws x and N the draws 1 - y: independent and not alike, which is what `rounds` bets on. Its
 centres take away that the first lie near 0 and the others near 1.
 
+*Of two sets of questions in one model.* The mean over N_1 questions less the mean over N_2 other
+questions is 2 m - 1, where m is the mean over the rows x_i, with weight 1/N_1 each, and 1 - y_j,
+with weight 1/N_2 each. `mean_over_questions` bounds m at all of alpha.
+
 A lower bound is the upper one of the control's leakage beyond the model's, its sign changed. A
 missing draw counts against the claim on both sides.
 """
@@ -32,8 +36,9 @@ from leakbound.stats.betting import Style
 from leakbound.stats.estimand import Terms, bounded
 from leakbound.stats.estimate import OPPOSITE, Array, BoundFunction, Estimate, Side, plain, share_of
 from leakbound.stats.evidence import Pair, Rows, sample_mean
-from leakbound.stats.order import Keys, one_seed
-from leakbound.stats.quantity import Quantity
+from leakbound.stats.mean_over_questions import mean_over_questions
+from leakbound.stats.order import Keys, Seed, one_seed
+from leakbound.stats.quantity import LEAKAGE, Quantity
 
 STYLE = Style(prior=1.0, caution=0.95)
 FEWEST_PAIRS = 32  # pairs below which the difference of two bounds may be the narrower
@@ -115,6 +120,48 @@ def excess_of(
     half = (1 + confidence) / 2
     other = base(confidence=half, side=OPPOSITE[side])
     return excess(more(confidence=half, side=side), other, beyond=beyond)
+
+
+def excess_over_sets(
+    rows: Rows,
+    others: Rows,
+    *,
+    confidence: float = 0.99,
+    side: Side = "both",
+    seed: Seed = None,
+) -> Estimate:
+    """Bound the mean leakage of some questions minus that of other questions of the same model.
+
+    For independent draws, numbers of draws fixed in advance. **The draws of the two sets must share
+    nothing.** Missing draws count against the claim.
+
+    Args:
+        rows: the draws of the questions, [N_1, d].
+        others: the draws of the other questions, [N_2, d], by the same scorer.
+        confidence: the probability that the bound is valid, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        seed: the order of the draws, see `bound`: one number, or N_1 + N_2 keys.
+
+    Returns:
+        The estimate of the difference, in [-1, 1].
+
+    Raises:
+        InputError: two declared ranges, or a confidence or side that is not valid.
+    """
+    if rows.binary != others.binary:
+        raise InputError("`rows` and `others` must be scored by one scorer, got two ranges.")
+    sizes = rows.questions, others.questions
+    joined, mean = rows.joined_with(others.mirrored()), LEAKAGE.mean(1 / np.repeat(sizes, sizes))
+    made = mean_over_questions(joined, mean, Terms(confidence, side, seed=seed))
+    value = sample_mean(rows.scored()).mean() - sample_mean(others.scored()).mean()
+    return replace(
+        made,
+        about=replace(made.about, scope="mean", over=sizes[0], beyond="other questions"),
+        value=float(value),
+        lower=2 * float(made.lower) - 1,
+        upper=2 * float(made.upper) - 1,
+        n=int(rows.n.sum()),
+    )
 
 
 def difference(pair: Pair, quantity: Quantity, terms: Terms) -> Estimate:

@@ -6,17 +6,25 @@ portfolio mixture hold. How many draws each question got must have been fixed be
 the three is used follows from those numbers, the weights and whether the scorer is binary.
 
 *Scores of 0 or 1, the same n for every question.* Hoeffding's form U is best where questions are
-alike, and pays for what lies between them where they are not; rounds are the other way round. The
-lesser is taken of U at `POOLED` of alpha and of rounds at the rest, so one of the two has to fail
-for it to fail (Bonferroni). Where questions are alike it costs the end at .9 of alpha in place of
-alpha: of a one-sided bound at 90 % at most 5 % of its width, at 99 % some 1 %. Rounds need not be
-looked at above U: ends are tested from the least one that is not below U on. If U holds, the true
-mean lies below it, so for the bound to fall below the mean the mean has to be rejected by the test
-of its own stretch, which by itself has probability at most rounds' share of alpha.
+alike, and pays for what lies between them where they are not; rounds are the other way round.
+
+*From `PILOTED` draws of each question*, a pilot decides: the first rounds, 1 % of them and 2 at
+least. From what their draws spread within and between the questions, either form is chosen and
+gets all of alpha, on the other draws. Given the pilot the form is fixed and its draws are fresh, so
+it holds. The choice moves widths, never validity.
+
+*Of fewer draws* the lesser is taken of U at `POOLED` of alpha and of rounds at the rest, so one of
+the two has to fail for it to fail (Bonferroni). Where questions are alike it costs the end at .9 of
+alpha in place of alpha: of a one-sided bound at 90 % at most 5 % of its width, at 99 % some 1 %.
+Rounds need not be looked at above U: ends are tested from the least one that is not below U on. If
+U holds, the true mean lies below it, so for the bound to fall below the mean the mean has to be
+rejected by the test of its own stretch, which by itself has probability at most rounds' share of
+alpha.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -31,7 +39,7 @@ from leakbound.stats.estimand import Terms, bounded
 from leakbound.stats.estimate import Array, Counts, Estimate, error_rate
 from leakbound.stats.evidence import Rows
 from leakbound.stats.leak_at_k import FEWEST_GROUPS, block_maxima, unbiased
-from leakbound.stats.proportion import clopper_pearson_upper
+from leakbound.stats.proportion import CLOPPER_PEARSON, clopper_pearson_upper
 from leakbound.stats.quantity import LEAKAGE, Quantity
 from leakbound.stats.whole import relative
 
@@ -39,7 +47,10 @@ ROUNDS = "betting in rounds"
 HOEFFDING = "Clopper-Pearson, Hoeffding's form"
 POOLED = 0.9  # of alpha, for Hoeffding's form where rounds are looked at too
 EITHER = f"{HOEFFDING}, at {POOLED:g} of alpha, or {ROUNDS} at the rest"
-MOST_MET = 2**22  # draws in all beyond which rounds, which meet each of them, are not looked at
+PILOTED = 160  # draws of each question from which a pilot costs 1.25 % of them at most
+LEAST_PILOT = 2  # rounds: fewer show no spread within a question
+GAIN = 1.12  # by which rounds must promise to be narrower, as they meet each alpha less exactly
+BY_PILOT = f"{HOEFFDING}, or {ROUNDS}, chosen by a pilot"
 BLOCKS = 1  # the order of blocks owes nothing to the order that cut them
 
 
@@ -48,16 +59,18 @@ def mean_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Estimat
 
     For independent draws; how many each question got must have been fixed in advance.
 
-    *Scores in [0, 1]*: by betting in rounds (see `rounds`); where a question with a weight above 0
-    has fewer than 8 draws, by the portfolio mixture over all draws, those of question i staked by
-    a_i/n_i, and then the order plays no part.
+    *Scores in [0, 1]*: by betting in rounds (see `rounds`). If a question with a weight above 0 has
+    fewer than 8 draws (5 of at least 24 questions, 4 of at least 100), there is too little to learn
+    from: by the portfolio mixture over all draws, those of question i staked by a_i/n_i, in no
+    order.
 
     *Scores of 0 or 1.* Plain Clopper-Pearson on the pool is not valid for unequal probabilities;
     with (S +- 1)/M it is (Hoeffding 1956). That needs the same a_i/n_i for every question (without
-    weights: the same n). The bound is then the less wide of that at .9 of alpha and of betting in
-    rounds at .1; that form has all of alpha for one question, as there is nothing between
-    questions, and where a question has fewer than 8 draws or all together more than 2^22. With
-    other n it is bounded as other scores are.
+    weights: the same n). From 160 draws of each question, a pilot chooses between that form and
+    betting in rounds. With fewer draws the bound is the less wide of that form at .9 of alpha and
+    of rounds at .1. Where a question has fewer than 8 draws, that form has all of alpha. With other
+    n it is bounded as other scores are. Draws of one question are alike, so its bound is
+    Clopper-Pearson.
     """
     equal = np.ones(rows.questions) if quantity.weights is None else quantity.weights
     rows = rows.ordered(terms.seed)
@@ -135,7 +148,9 @@ def _mean(above: Rows, below: Rows, weights: Array, terms: Terms) -> Estimate:
         terms,
         together=True,
         method=method,
-        seed=None if above.keys is None or method not in (ROUNDS, EITHER) else above.keys.one,
+        seed=None
+        if above.keys is None or method not in (ROUNDS, EITHER, BY_PILOT)
+        else above.keys.one,
     )
 
 
@@ -144,12 +159,15 @@ def _upper_bound(weights: Array, rows: Rows) -> tuple[str, Callable[[Rows, float
     n = rows.n
     share = weights / n
     alike = np.ptp(share) <= 1e-12 * share.max()
+    if rows.binary and len(n) == 1:
+        return CLOPPER_PEARSON, _one_upper
     if rows.binary and alike:
-        several = len(n) > 1 and n.min() >= rounds.FEWEST and n.sum() <= MOST_MET
-        return (
-            (EITHER, partial(_either_upper, weights)) if several else (HOEFFDING, hoeffding_upper)
-        )
-    if n[weights > 0].min() >= rounds.FEWEST:
+        if n.min() < rounds.FEWEST:
+            return HOEFFDING, hoeffding_upper
+        if n.min() >= PILOTED and n.min() == n.max():
+            return BY_PILOT, partial(_piloted_upper, weights)
+        return EITHER, partial(_either_upper, weights)
+    if rounds.enough(n[weights > 0]):
         return ROUNDS, lambda rows, alpha: np.asarray(rounds.mean_upper(rows, weights, alpha))
     name = "portfolio mixture" if alike else "portfolio mixture, weighted"
     return name, partial(_weighted_upper, weights)
@@ -167,12 +185,30 @@ def _either_upper(weights: Array, rows: Rows, alpha: float) -> Array:
     return np.asarray(min(pooled, betting))
 
 
+def _piloted_upper(weights: Array, rows: Rows, alpha: float) -> Array:
+    """The form that a pilot chooses, at all of alpha, of the draws that follow the pilot."""
+    plan = rounds.planned(rows, weights)
+    pilot = max(LEAST_PILOT, len(plan.cuts) // 100)
+    n, leaks = plan.seen(pilot)
+    mean, chance = leaks.sum() / n.sum(), 0.5 / n.sum()
+    within = math.sqrt((leaks * (n - leaks) / n / (n - 1)).mean() + chance)
+    if GAIN * within < math.sqrt(mean * (1 - mean) + chance):
+        bets = plan.bets()[pilot:]
+        return np.asarray(rounds.least_rejected(bets, arcsine(plan.ends), alpha, 1.0))
+    rest = rows.hits + rows.missing - leaks
+    return hoeffding_upper(Rows.of_hits(rest, rows.n - n), alpha)
+
+
 def _weighted_upper(weights: Array, rows: Rows, alpha: float) -> Array:
     """Draws staked by c_i move the best bet as sum_i n_i c_i^2 draws staked in full would."""
     share = weights / rows.n
     stakes = float(rows.n @ (share / share.max()) ** 2)
     bets = portfolio.bets(max(round(stakes), 1), alpha)
     return np.asarray(portfolio.weighted_mean_upper(rows, weights, alpha, bets))
+
+
+def _one_upper(rows: Rows, alpha: float) -> Array:
+    return np.asarray(clopper_pearson_upper(rows.hits + rows.missing, rows.n, alpha)[0])
 
 
 def hoeffding_upper(rows: Rows, alpha: float) -> Array:

@@ -133,12 +133,12 @@ class Keys:
 
     def permuted(self, draws: Array) -> Array:
         """Each row of (Q, n) draws in the order that its key gives."""
-        return np.stack(
-            [
-                np.random.default_rng([SHUFFLE, *key]).permutation(row)
-                for key, row in zip(self.rows.tolist(), draws, strict=True)
-            ]
-        )
+        generators = self.generators()
+        return np.stack([rng.permutation(row) for rng, row in zip(generators, draws, strict=True)])
+
+    def generators(self) -> list[np.random.Generator]:
+        """A generator for each row, of its key."""
+        return [np.random.default_rng([SHUFFLE, *key]) for key in self.rows.tolist()]
 
 
 def one_by_one(scores: Array, counts: Counts, missing: int, key: int) -> Array:

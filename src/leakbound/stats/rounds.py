@@ -38,7 +38,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leakbound.stats.betting import HALVINGS, SLACK, Style, arcsine, once
+from leakbound.stats.betting import HALVINGS, PRODUCT, SLACK, Style, arcsine, once
 from leakbound.stats.estimate import Array, Counts
 from leakbound.stats.evidence import Rows
 from leakbound.stats.whole import halved
@@ -46,11 +46,12 @@ from leakbound.stats.whole import halved
 STYLE = Style(prior=1.0, caution=0.9)
 MOST = 512  # rounds: more take longer, and ends lie less than 1 % nearer on the whole
 FEWEST = 8  # rounds below which there is too little to learn from, and the portfolio is narrower
+LEARNT = {4: 100, 5: 24}  # fewer rounds that suffice, of so many questions
 FINENESS = 32  # ends for each square root of a draw
 GRID = (500, 20_000)
+MOST_MET = 2**22  # draws in all beyond which those of a binary scorer are met by their counts
 TINY = 1e-9  # of what no draw can reach: a bet on it cannot lose
 TESTS = 65_536  # draws times means at once, to fill the cache; changes no result
-PRODUCT = 64  # factors of .1 to 2 that are multiplied before their logarithm is taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +78,27 @@ def mean_upper(
     missing draw counts as 1. `grid` gives the ends, descending, for a number of them that follows
     from that of the draws.
     """
+    plan = planned(rows, weights)
+    return least_rejected(plan.bets(), (grid or arcsine)(plan.ends), alpha, 1.0)
+
+
+def planned(rows: Rows, weights: Array) -> Rounds:
+    """The rounds of all draws; of more than `MOST_MET` leaks and other draws, by their counts."""
     weighted = weights > 0
-    draws = rows.in_order(missing=1)[weighted]
-    n = rows.n[weighted]
+    rows, n = rows.only(weighted), rows.n[weighted]
     fewest = int(n.min())
-    plan = Rounds.of(draws, n, weights[weighted], fewest // math.ceil(fewest / MOST))
-    number = int(np.clip(math.ceil(FINENESS * math.sqrt(len(plan.units))), *GRID))
-    inputs = plan.units, plan.row, plan.stakes, plan.cuts, plan.weights
-    bets = once(lambda: list(plan.read(as_they_are)), "rounds", *inputs)
-    return least_rejected(bets, (grid or arcsine)(number), alpha, 1.0)
+    number = fewest // math.ceil(fewest / MOST)
+    if rows.binary and n.sum() > MOST_MET:
+        return Rounds.of_leaks(rows, weights[weighted], number)
+    return Rounds.of(rows.in_order(missing=1), n, weights[weighted], number)
+
+
+def enough(n: Counts) -> bool:
+    """Whether so many draws of each question teach bets in rounds enough; scores play no part."""
+    fewest = int(n.min())
+    return fewest >= FEWEST or any(
+        fewest >= rounds and len(n) >= questions for rounds, questions in LEARNT.items()
+    )
 
 
 def as_they_are(row: Counts, scores: Array) -> Met:
@@ -96,13 +109,15 @@ def as_they_are(row: Counts, scores: Array) -> Met:
 class RoundBets:
     """The bets of one round: residuals x - d and stakes, one a draw, largest stake 1.
 
-    All x lie in [`low`, `high`], and `reach` is the largest residual there could be; `centre` and
-    `spread` forecast the mean of all and the mean square around it; `left` is the sum of squared
-    stakes from this round on, `before` the number of draws until it.
+    Each residual is of `counts` draws. All x lie in [`low`, `high`], and `reach` is the largest
+    residual there could be; `centre` and `spread` forecast the mean of all and the mean square
+    around it; `left` is the sum of squared stakes from this round on, `before` the number of draws
+    until it.
     """
 
     residuals: Array
     stakes: Array
+    counts: Counts
     low: float
     high: float
     reach: float
@@ -114,12 +129,15 @@ class RoundBets:
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """All rounds in turn: units, each a draw or several, their rows and stakes; `cuts` ends each
-    round."""
+    """All rounds in turn: units, each a draw or several, their rows and stakes.
+
+    `cuts` ends each round; each unit is there `counts` times.
+    """
 
     units: Array
     row: Counts
     stakes: Array
+    counts: Counts
     cuts: Counts
     weights: Array
 
@@ -136,8 +154,55 @@ class Rounds:
         stakes = weights[row] / share[row * number + turn]
         order = np.lexsort((place, row, turn))
         cuts = np.cumsum(np.bincount(turn, minlength=number))
-        stakes = stakes[order] / stakes.max()
-        return cls(units[row, place][order], row[order], stakes, cuts, weights)
+        stakes, once_each = stakes[order] / stakes.max(), np.ones(len(order), np.int64)
+        return cls(units[row, place][order], row[order], stakes, once_each, cuts, weights)
+
+    @classmethod
+    def of_leaks(cls, rows: Rows, weights: Array, number: int) -> Rounds:
+        """Share the draws of a binary scorer by their counts: the places of the leaks are random.
+
+        A missing draw is a leak. In each round, a row has a unit for its leaks and one for its
+        other draws.
+        """
+        assert rows.keys is not None, "rows that are met in rounds have an order"
+        ends = -(-np.outer(rows.n, np.arange(number + 1)) // number)
+        sizes = np.diff(ends, axis=1)
+        leaks = np.stack(
+            [
+                rng.multivariate_hypergeometric(size, hits)
+                for rng, size, hits in zip(
+                    rows.keys.generators(), sizes, rows.hits + rows.missing, strict=True
+                )
+            ]
+        )
+        counts = np.stack([sizes - leaks, leaks], axis=-1).swapaxes(0, 1)
+        shape = counts.shape
+        units = np.broadcast_to([0.0, 1.0], shape)
+        row = np.broadcast_to(np.arange(shape[1])[:, None], shape)
+        stakes = np.broadcast_to((weights[:, None] / sizes).T[..., None], shape)
+        cuts = np.arange(1, number + 1) * shape[1] * 2
+        stakes = stakes.ravel() / stakes.max()
+        return cls(units.ravel(), row.ravel(), stakes, counts.ravel(), cuts, weights)
+
+    @property
+    def ends(self) -> int:
+        """The number of ends that so many draws need."""
+        return int(np.clip(math.ceil(FINENESS * math.sqrt(self.counts.sum())), *GRID))
+
+    def bets(self) -> list[RoundBets]:
+        """The bets on the draws as they are."""
+        inputs = self.units, self.row, self.stakes, self.counts, self.cuts, self.weights
+        return once(lambda: list(self.read(as_they_are)), "rounds", *inputs)
+
+    def seen(self, rounds: int) -> tuple[Counts, Counts]:
+        """The number of draws of each row in the first rounds, and how many of them leak: (Q,)."""
+        first, size = slice(0, int(self.cuts[rounds - 1])), len(self.weights)
+        row, counts = self.row[first], self.counts[first]
+        sums = (
+            np.bincount(row, part, minlength=size) for part in (counts, counts * self.units[first])
+        )
+        drawn, leaks = (part.astype(np.int64) for part in sums)
+        return drawn, leaks
 
     def read(self, reading: Reading) -> Iterator[RoundBets]:
         """Each round, read in turn, with what earlier ones say of it."""
@@ -149,18 +214,20 @@ class Rounds:
         turn = np.repeat(np.arange(len(met)), np.subtract(end, begin))
         centres = forecast[turn, self.row]
         residuals = values - centres
-        squared = np.cumsum(self.stakes[::-1] ** 2)[::-1]
+        squared = np.cumsum((self.counts * self.stakes**2)[::-1])[::-1]
+        before = np.cumsum(self.counts) - self.counts
         for i, (place, round_) in enumerate(zip(places, met, strict=True)):
             yield RoundBets(
                 residuals=residuals[place],
                 stakes=self.stakes[place],
+                counts=self.counts[place],
                 low=round_.low,
                 high=float(np.max(round_.high)),
                 reach=float(np.max(round_.high - centres[place])),
                 centre=float(centre[i]),
                 spread=float(spread[i]),
                 left=float(squared[place.start]),
-                before=place.start,
+                before=int(before[place.start]),
             )
 
     def _forecasts(self, values: Array) -> tuple[Array, Array, Array]:
@@ -194,7 +261,8 @@ class Rounds:
         """The sum over the draws of each question in all rounds before each: (rounds, Q)."""
         shape = len(self.cuts), len(self.weights)
         turn = np.repeat(np.arange(shape[0]), np.diff(self.cuts, prepend=0))
-        sums = np.bincount(turn * shape[1] + self.row, numbers, minlength=math.prod(shape))
+        place, numbers = turn * shape[1] + self.row, self.counts * numbers
+        sums = np.bincount(place, numbers, minlength=math.prod(shape))
         sums = np.roll(sums.reshape(shape), 1, axis=0)
         sums[0] = 0
         return np.asarray(np.cumsum(sums, axis=0))
@@ -219,7 +287,7 @@ def least_rejected(plan: Iterable[RoundBets], ends: Array, alpha: float, top: fl
 
 def _guess(rounds: list[RoundBets], goal: float) -> float:
     """Near the bound: how many tests run at once, and no result, depends on it."""
-    last, stakes = rounds[-1], sum(float(round_.stakes.sum()) for round_ in rounds)
+    last, stakes = rounds[-1], sum(float(round_.counts @ round_.stakes) for round_ in rounds)
     return last.centre + math.sqrt(2 * goal * last.spread * rounds[0].left) / stakes
 
 
@@ -231,8 +299,7 @@ def _stands(rounds: list[RoundBets], means: Array, goal: float) -> np.ndarray:
         factors = np.subtract.outer(m, round_.residuals)
         factors *= np.multiply.outer(_bet(round_, m, need[open_]), round_.stakes)
         factors += 1
-        starts = np.arange(0, len(round_.stakes), PRODUCT)
-        need[open_] -= np.log(np.multiply.reduceat(factors, starts, axis=1)).sum(axis=1)
+        need[open_] -= _logs(factors, round_.counts)
         open_ = open_[~(need[open_] <= SLACK)]  # not a number rejects nothing
         if not open_.size:
             break
@@ -241,18 +308,29 @@ def _stands(rounds: list[RoundBets], means: Array, goal: float) -> np.ndarray:
     return stands
 
 
+def _logs(factors: Array, counts: Counts) -> Array:
+    """The sum of the logarithms of each row of factors, each taken `counts` times."""
+    if (counts != 1).any():
+        return np.asarray(np.log(factors) @ counts)
+    starts = np.arange(0, factors.shape[1], PRODUCT)
+    return np.asarray(np.log(np.multiply.reduceat(factors, starts, axis=1)).sum(axis=1))
+
+
 def _within(rounds: list[RoundBets], low: float, high: float, alpha: float) -> float:
     """The least m in [low, high] that the bets made for `low` reject."""
     mean, need = np.array([low]), np.array([math.log(1 / alpha)])
     bets = []
     for round_ in rounds:
         bets.append(_bet(round_, mean, need) * round_.stakes)
-        need = np.maximum(need - np.log1p(bets[-1] * (mean - round_.residuals)).sum(), 0)
+        gained = np.log1p(bets[-1] * (mean - round_.residuals)) @ round_.counts
+        need = np.maximum(need - gained, 0)
     ends = np.cumsum([len(bet) for bet in bets]) - 1
-    stake, residuals = np.concatenate(bets), np.concatenate([round_.residuals for round_ in rounds])
+    stake = np.concatenate(bets)
+    counts = np.concatenate([round_.counts for round_ in rounds])
+    residuals = np.concatenate([round_.residuals for round_ in rounds])
 
     def won(m: Array) -> np.ndarray:
-        wealth = np.log1p(stake * (m - residuals)).cumsum()
+        wealth = (counts * np.log1p(stake * (m - residuals))).cumsum()
         return np.asarray(wealth[ends].max(keepdims=True) >= math.log(1 / alpha) - SLACK)
 
     return float(halved(won, np.array([high]), mean, HALVINGS)[0][0])
@@ -263,5 +341,7 @@ def _bet(round_: RoundBets, m: Array, need: Array) -> Array:
     most, prior = np.maximum((m - round_.low) * (round_.high - m), TINY), STYLE.prior
     squares = round_.before * (round_.spread + (m - round_.centre) ** 2)
     guess = (squares + prior * most + np.sqrt(prior * squares)) / (round_.before + prior)
-    bet = np.sqrt(2 * need / (round_.left * np.minimum(guess, most)))
+    # Centred draws may spread more than m(1 - m), which limits the variance around m itself.
+    limit = np.maximum(most, round_.spread)
+    bet = np.sqrt(2 * need / (round_.left * np.minimum(guess, limit)))
     return np.minimum(bet, STYLE.caution / np.maximum(round_.reach - m, TINY))

@@ -1,24 +1,32 @@
 """The leakage of a training method, by models that it trained from several seeds.
 
-A method is what it does over its seeds: X_1 … X_S, the leakage of S models trained from seeds that
-were chosen independently of one another, are independent draws from one law, and m is a median of
-it, Pr[X <= m] >= 1/2 and Pr[X >= m] >= 1/2. Of each X_s a bound is known, from draws of that model.
+A method is its distribution over seeds: X_1 … X_S, the leakage of S models trained from seeds that
+were chosen independently of one another, are independent draws from one distribution with median
+m, so Pr[X <= m] >= 1/2 and Pr[X >= m] >= 1/2. Each X_s has a bound from draws of that model.
 
-*From below.* Let L_s <= X_s with probability 1 - β, for each s. The r-th smallest L lies above m
-only where some L_s lies above its X_s, which has probability Sβ at most whatever the bounds share,
-or where the r-th smallest X does: then at most r - 1 of S lie at or below m, each of which does so
-with probability 1/2 at least. So
+*From below.* Let Pr[L_s > X_s] <= β for each model s, and L_(r) be the r-th smallest of the L. Let
+K be the number of models with X_s <= m. If L_(r) > m, at most r - 1 of the L are at most m, so of
+these K models at least K - r + 1 have a bound that fails.
 
-    Pr[L_(r) > m] <= BinCDF(r - 1; S, 1/2) + S β.
+If the bounds may share draws: K β of the K bounds fail in expectation, so by Markov's inequality
+L_(r) > m has at most the probability K β / (K - r + 1), and at most 1 if K < r. Both decrease in K,
+which is stochastically at least Bin(S, 1/2):
 
-With r = 1 and five seeds that is 1/32 + 5 β: at 95 % each bound has β = .00375. Six seeds do for
-two-sided 95 %, eight for 99 %; fewer than log2(1/alpha) do for no β. The order statistic is fixed
-by S and alpha alone: the largest r that leaves a fifth of alpha to the bounds, or else the first.
+    Pr[L_(r) > m] <= BinCDF(r - 1; S, 1/2) + β Σ_{k >= r} Bin(k; S, 1/2) k / (k - r + 1).
 
-*From above* it is the same of -X.
+If draws of different models are independent: the events L_s > m are, and each has at most the
+probability 1/2 + β/2. L_(r) > m needs S - r + 1 of them:
 
-It is about the law of the method's seeds on this data set with these settings; the mean over the
-seeds has no such bound, as nothing limits how seldom a seed may be how far off.
+    Pr[L_(r) > m] <= Pr[Bin(S, (1 + β)/2) >= S - r + 1].
+
+With r = 1 and five seeds at 95 %, β is .0194 and .0986. Six seeds suffice for two-sided 95 %, eight
+for 99 %; fewer than log2(1/alpha) suffice for no β. The rank r is fixed by S and alpha: the largest
+r that leaves a fifth of alpha to the bounds, or else the first.
+
+*From above* the same is true of -X.
+
+The statement is about the distribution of the method over seeds, on this data set with these
+settings. The mean over seeds has no such bound: a rare seed may be arbitrarily far off.
 """
 
 from __future__ import annotations
@@ -27,7 +35,8 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import bdtr
+from scipy.special import bdtr, betaincinv
+from scipy.stats import binom
 
 from leakbound.errors import InputError
 from leakbound.stats.estimate import (
@@ -43,25 +52,30 @@ LUCK = 0.8  # of alpha, at most, for how the seeds fell
 
 
 def median_over_seeds(
-    bound: BoundFunction, seeds: int, *, confidence: float = 0.95, side: Side = "both"
+    bound: BoundFunction,
+    seeds: int,
+    *,
+    independent: bool = False,
+    confidence: float = 0.95,
+    side: Side = "both",
 ) -> Estimate:
-    """Bound the median over training seeds of a quantity that `bound` bounds, an entry a seed.
+    """Bound the median over training seeds of a quantity that `bound` bounds, one entry per seed.
 
-    The models must be trained from seeds chosen independently; what their bounds share plays no
-    part.
+    The models must be trained from seeds chosen independently.
 
     Args:
         bound: a bound of the quantity with its scores filled in, one entry for each model.
-        seeds: how many models there are, as many as `bound` has entries.
-        confidence: with which probability the bound holds, in (0, 1).
+        seeds: the number of models, which is the number of entries of `bound`.
+        independent: whether draws of different models share nothing, a common control included.
+        confidence: the probability that the bound is valid, in (0, 1).
         side: "upper", "lower", or "both", each of which then spends half of alpha.
 
     Returns:
         The estimate of the median; `value` is the median of the seeds' values.
 
     Raises:
-        InputError: too few seeds for the confidence, another number of them than `bound` has
-            entries, or a confidence or side that is none.
+        InputError: too few seeds for the confidence, a number of seeds that is not the number of
+            entries, or a confidence or side that is not valid.
     """
     share = share_of(confidence, side)
     rank, luck = _rank(seeds, share)
@@ -73,7 +87,7 @@ def median_over_seeds(
             f"probability {luck:.3g}. Train {needed} at least, or lower the confidence"
             f"{', or bound one side' if side == 'both' else ''}."
         )
-    rate = (share - luck) / seeds
+    rate = _rate(seeds, rank, share, independent)
     bounds = ends_at(bound, seeds, side, upper=rate, lower=rate)
     lower, upper = (np.sort(np.atleast_1d(end)) for end in (bounds.lower, bounds.upper))
     return replace(
@@ -83,6 +97,15 @@ def median_over_seeds(
         lower=float(lower[rank - 1]),
         upper=float(upper[-rank]),
     )
+
+
+def _rate(seeds: int, rank: int, share: float, independent: bool) -> float:
+    """The error rate β of each bound, by the inequality at the head."""
+    if independent:
+        return float(2 * betaincinv(seeds - rank + 1, rank, share) - 1)
+    k = np.arange(rank, seeds + 1)
+    failing = binom.pmf(k, seeds, 0.5) * k / (k - rank + 1)
+    return float((share - bdtr(rank - 1, seeds, 0.5)) / failing.sum())
 
 
 def _rank(seeds: int, share: float) -> tuple[int, float]:

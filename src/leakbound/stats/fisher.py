@@ -1,0 +1,77 @@
+"""Whether a model leaks more than its control at some question: the stratified Fisher test.
+
+Question i has n_i draws of the model, x_i of which leak with probability p_i each, and m_i draws of
+the control, y_i of which leak with probability q_i each. The null hypothesis is p_i <= q_i at every
+question.
+
+*Proof.* Let h_i = x_i + y_i. If p_i = q_i, then x_i given h_i is distributed as Hypergeometric
+(n_i + m_i, h_i, n_i). If p_i < q_i, the odds ratio is below 1, and x_i given h_i is stochastically
+smaller. The questions are independent, so Σ x_i given all h_i is stochastically at most the sum of
+independent hypergeometric variables. The upper tail of that sum at the observed Σ x_i is a p-value
+given the h_i, hence altogether. It is valid for any number of questions and needs no order of the
+draws (Fisher 1935; Gart 1970).
+
+One sum over all questions does not see a model that leaks more at one question and less at others.
+So the smallest p-value of a question, corrected for N independent questions (Šidák), is a second
+test: min(p_sum / (1 - ρ), p_question / ρ) is a valid p-value by the union bound.
+
+A missing draw is no leak of the model and a leak of the control.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.stats import hypergeom
+
+from leakbound.errors import InputError
+from leakbound.stats.estimate import Counts
+from leakbound.stats.evidence import Pair, Rows
+
+RHO = 0.05  # of alpha, for the question that leaks most
+TRIMMED = 1e-13  # probability that each tail may lose in one step; it is added to the p-value
+
+
+def leaks_somewhere(pair: Pair) -> float:
+    """Return the p-value of the hypothesis that the model leaks more than its control nowhere.
+
+    For i.i.d. draws of a binary scorer, numbers of draws fixed in advance, draws of the two that
+    share no randomness, and questions that were not selected by an attack.
+
+    Args:
+        pair: leaks of the model and of its control at each question.
+
+    Returns:
+        The p-value, in (0, 1].
+
+    Raises:
+        InputError: scores that are not of a binary scorer.
+    """
+    if not pair.binary:
+        raise InputError(
+            "a Fisher test needs leaks, got graded scores. Make the scorer binary (`NAME>=t`)."
+        )
+    mine, other = pair.rows, pair.control
+    leaks = mine.hits + other.hits + other.missing
+    by_question = np.asarray(hypergeom.sf(mine.hits - 1, mine.n + other.n, leaks, mine.n))
+    if pair.questions == 1:
+        return float(by_question[0])
+    anywhere = -math.expm1(pair.questions * math.log1p(-min(by_question.min(), 1 - 1e-15)))
+    return min(1.0, _of_the_sum(mine, other, leaks) / (1 - RHO), anywhere / RHO)
+
+
+def _of_the_sum(mine: Rows, other: Rows, leaks: Counts) -> float:
+    """The upper tail of the sum of hypergeometric variables, `TRIMMED` added for each cut tail."""
+    lowest, chances, cut = 0, np.ones(1), 0.0
+    for n, m, h in zip(mine.n.tolist(), other.n.tolist(), leaks.tolist(), strict=True):
+        mean = h * n / (n + m)
+        reach = math.sqrt(min(n, h) * math.log(1 / TRIMMED) / 2)  # Hoeffding 1963, section 6
+        first = max(0, h - m, math.ceil(mean - reach))
+        possible = np.arange(first, min(n, h, math.floor(mean + reach)) + 1)
+        chances = np.convolve(chances, hypergeom.pmf(possible, n + m, h, n))
+        below, above = np.cumsum(chances), np.cumsum(chances[::-1])[::-1]
+        kept = np.flatnonzero((below > TRIMMED) & (above > TRIMMED))
+        lowest, chances = lowest + first + int(kept[0]), chances[kept[0] : kept[-1] + 1]
+        cut += 4 * TRIMMED
+    return float(chances[max(0, int(mine.hits.sum()) - lowest) :].sum()) + cut
