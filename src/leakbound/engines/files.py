@@ -1,4 +1,4 @@
-"""The files of a model: found, and checked as far as that goes without reading weights.
+"""The files of a model: found, checked as far as that goes without reading weights, and digested.
 
 transformers builds as many layers as a config asks for, and skips generation settings that it
 cannot read: the one takes all memory, the other changes where answers end. Needs no torch.
@@ -6,8 +6,11 @@ cannot read: the one takes all memory, the other changes where answers end. Need
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from huggingface_hub import snapshot_download
@@ -200,6 +203,28 @@ def _require_ends(file: Path) -> None:
             f"`{file}` must give token ids as `eos_token_id`, got {ends!r:.60}. Restore it: it "
             "says where answers end."
         )
+
+
+def named_digest(files: Iterable[Path]) -> str:
+    """SHA-256 over the names and contents of files, in order."""
+    named = [[file.name, files_digest([file])] for file in files]
+    return hashlib.sha256(json.dumps(named).encode()).hexdigest()
+
+
+def files_digest(files: Iterable[Path]) -> str:
+    """SHA-256 over the digests of files in order, read again only once they changed."""
+    stats = [(file, file.stat()) for file in files]
+    return _digest(tuple((f, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for f, s in stats))
+
+
+@lru_cache
+def _digest(files: tuple[tuple[Path, int, int, int], ...]) -> str:
+    """SHA-256 over the digests of files in order; size and times of change key the cache."""
+    total = hashlib.sha256()
+    for file, *_ in files:
+        with file.open("rb") as stream:
+            total.update(hashlib.file_digest(stream, "sha256").digest())
+    return total.hexdigest()
 
 
 def first_line(error: Exception) -> str:

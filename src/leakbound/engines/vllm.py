@@ -24,8 +24,8 @@ from urllib.parse import parse_qsl
 
 import yaml
 
-from leakbound.engines.fingerprint import files_digest, ordinary_tokens
-from leakbound.engines.loading import Checkpoint, end_notes
+from leakbound.engines.files import files_digest
+from leakbound.engines.loading import Checkpoint, end_notes, ordinary_tokens
 from leakbound.engines.prompting import Prompting, require_room
 from leakbound.engines.tokens import Detokenizer, words_of
 from leakbound.errors import InputError, ModelError
