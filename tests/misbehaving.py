@@ -57,14 +57,12 @@ def fails(status: int, message: str = "no", **headers: str) -> Answer:
 
 @dataclass
 class Served:
-    """A server that is up: its address, what it was asked, how often, and how much at once."""
+    """A server that is up: its address, what it was asked, and how often."""
 
     url: str = ""
     asked: list[Body] = field(default_factory=list)
     times: Counter[str] = field(default_factory=Counter)
     headers: list[dict[str, str]] = field(default_factory=list)
-    under_way: int = 0
-    most_under_way: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -109,13 +107,7 @@ def chat_server(
                 served.times[_question(body)] += 1
                 served.asked.append(body)
                 served.headers.append({k.lower(): v for k, v in self.headers.items()})
-                served.under_way += 1
-                served.most_under_way = max(served.most_under_way, served.under_way)
-            try:
-                self.answer(rule(body, before))
-            finally:
-                with served.lock:
-                    served.under_way -= 1
+            self.answer(rule(body, before))
 
         def do_GET(self) -> None:
             if self.path in (pages or {}):

@@ -502,19 +502,18 @@ def test_layers_are_left_as_they_were() -> None:
     assert not any(part._forward_hooks or part._forward_pre_hooks for part in model.modules())
 
 
-def test_layers_that_run_twice_are_told_by_their_logits() -> None:
-    model = build(BRANCHING["llama"]).to(torch.bfloat16)
-    for layer in model.model.layers:
+def test_layers_of_another_kind_are_told_by_their_logits() -> None:
+    """They run twice, or their attention gives something else."""
+    for runs_twice in (True, False):
+        model = build(BRANCHING["llama"]).to(torch.bfloat16)
+        layer = model.model.layers[0]
         once = layer.forward
-        layer.forward = lambda hidden, once=once, **named: once(once(hidden, **named), **named)
-    assert FedLayers.of(model, [[1, 2]]) is None
-
-
-def test_attention_that_gives_something_else_is_told_by_logits() -> None:
-    model = build(BRANCHING["llama"]).to(torch.bfloat16)
-    model.model.layers[0].self_attn.register_forward_hook(lambda *_: (None, None))
-    assert FedLayers.of(model, [[1, 2]]) is None
-    assert not any(part._forward_pre_hooks for part in model.modules())
+        if runs_twice:
+            layer.forward = lambda x, once=once, **named: once(once(x, **named), **named)
+        else:
+            layer.self_attn.register_forward_hook(lambda *_: (None, None))
+        assert FedLayers.of(model, [[1, 2]]) is None
+        assert not any(part._forward_pre_hooks for part in model.modules())
 
 
 def test_a_model_that_is_broken_is_no_other_law() -> None:

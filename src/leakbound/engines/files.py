@@ -1,7 +1,6 @@
 """The files of a model: found, checked as far as that goes without reading weights, and digested.
 
-transformers builds as many layers as a config asks for, and skips generation settings that it
-cannot read: the one takes all memory, the other changes where answers end. Needs no torch.
+transformers builds as many layers as a config requests, which may take all memory. Needs no torch.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class ModelFiles:
         """Find the files at `location`: a folder, a `.gguf` file, or a hub name.
 
         Raises ModelError where they are not there or not whole, and for a folder that states more
-        layers than its files hold tensors, or no end of answers.
+        layers than its files hold tensors.
         """
         path = Path(location).expanduser()
         if path.is_file():
@@ -74,7 +73,6 @@ class ModelFiles:
             )
         weights = _weight_files(folder)
         _require_layers(folder / _CONFIG, sum(map(_tensors, weights)))
-        _require_ends(folder / _GENERATION)
         return cls(folder, weights)
 
     @property
@@ -181,27 +179,6 @@ def _require_layers(config: Path, tensors: int) -> None:
         raise ModelError(
             f"`{config}` states {layers:,} layers, and the model's files hold {tensors:,} tensors, "
             "fewer than one for each. Restore the model's own config."
-        )
-
-
-def _require_ends(file: Path) -> None:
-    """Refuse generation settings that cannot be read, or whose end tokens are no tokens."""
-    if not file.exists():
-        return
-    try:
-        stated = json.loads(file.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        require_no_fault(file, error)
-        raise ModelError(
-            f"`{file}` cannot be read ({str(error).partition(chr(10))[0]}), and it says where "
-            "answers end. Restore it, or remove it if the model has none."
-        ) from error
-    ends = stated.get("eos_token_id") if isinstance(stated, dict) else "no object"
-    listed = ends if isinstance(ends, list) else [ends]
-    if not all(end is None or type(end) is int for end in listed):
-        raise ModelError(
-            f"`{file}` must give token ids as `eos_token_id`, got {ends!r:.60}. Restore it: it "
-            "says where answers end."
         )
 
 

@@ -157,19 +157,24 @@ class Checkpoint:
 
     @property
     def eos_token_ids(self) -> frozenset[int]:
-        """The tokens that end a completion, as `LoadedModel.eos_token_ids`."""
-        if (self.files.folder / "generation_config.json").is_file():
-            stated = GenerationConfig.from_pretrained(self.files.folder)
-        else:
-            stated = GenerationConfig.from_model_config(self.config)
+        """The tokens that end a completion, as `LoadedModel.eos_token_ids`.
+
+        With the weights, transformers skips generation settings that it cannot read.
+        """
+        with quiet(), _refusing(self.location):
+            if (self.files.folder / "generation_config.json").exists():
+                stated = GenerationConfig.from_pretrained(self.files.folder)
+            else:
+                stated = GenerationConfig.from_model_config(self.config)
         return _ends(self.location, stated, self.config, self.tokenizer)
 
     def require_sound(self) -> None:
-        """Refuse an unsound chat template, where that is to write prompts; see `templates`.
+        """Refuse ends of answers that are none, and an unsound chat template; see `templates`.
 
         Raises:
-            ModelError: a template that leaves the question out.
+            ModelError: such ends, or a template that leaves the question out.
         """
+        _ = self.eos_token_ids
         require_sound(self.tokenizer, str(self.files.template))
 
     def load(self, kind: Any) -> Any:
@@ -465,9 +470,9 @@ def _ends(
     of_model = generation.eos_token_id
     listed = of_model if isinstance(of_model, list) else [of_model]
     size = config.get_text_config().vocab_size
-    if wrong := [i for i in listed if i is not None and not 0 <= i < size]:
+    if wrong := [i for i in listed if i is not None and i not in range(size)]:
         raise ModelError(
-            f"{location} has `eos_token_id` {wrong[0]} in its generation_config.json or "
+            f"{location} has `eos_token_id` {wrong[0]!r:.60} in its generation_config.json or "
             f"config.json, and its tokens are 0 to {size - 1:,}. Set it to the token that ends an "
             "answer, or to a list of such tokens."
         )
