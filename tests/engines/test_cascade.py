@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import product
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 import torch
 import transformers as tf
 from test_prefix_cache import ALWAYS, BRANCHING, GROUPED, OTHERWISE, VOCAB, build, spoilt
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from leakbound.engines import prefix_cache
@@ -28,6 +31,8 @@ from leakbound.engines.cascade import (
 )
 from leakbound.engines.margin import shape_margin
 from leakbound.engines.prefix_cache import CachedModel, Cascade
+from leakbound.sampling import Forest, Root
+from leakbound.types import Decoding, Draws
 
 
 def full_attention(
@@ -121,6 +126,65 @@ def test_a_broken_prompt_does_not_spoil_its_neighbours() -> None:
     assert (logits[[1, 3]] - want).abs().max() < 1e-6
 
 
+# Their results, or the shapes of these, hang on values: a GPU's host waits for them.
+_WAITING = {"_local_scalar_dense", "masked_select", "_unique2", "unique_dim", "equal"}
+_DOWN = {"cpu", "nonzero", "tolist", "item", "__bool__", "__int__", "__float__", "__index__"}
+_UP = {"as_tensor", "from_numpy", "tensor"}
+
+
+def _name(func: Any) -> str:
+    return str(getattr(func, "__name__", func)).partition(".")[0]
+
+
+class Waits(TorchDispatchMode):
+    """Counts what would make a host wait for its GPU, by name; a mask as an index does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found = Counter[str]()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = _name(func)
+        by_mask = name in {"index", "index_put", "index_put_"} and any(
+            each is not None and each.dtype == torch.bool for each in args[1]
+        )
+        if name in _WAITING or by_mask:
+            self.found[name] += 1
+        return func(*args, **(kwargs or {}))
+
+
+class Transfers(TorchFunctionMode):
+    """Counts calls that take tensors off a device, or bring arrays there, by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found = Counter[str]()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = _name(func)
+        to_cpu = name == "to" and torch.device("cpu") in map(_device_of, args[1:])
+        if name in _DOWN | _UP or to_cpu:
+            self.found[name] += 1
+        return func(*args, **(kwargs or {}))
+
+
+def _device_of(value: Any) -> torch.device | None:
+    """The device that an argument names; None where it names none."""
+    if isinstance(value, torch.device):
+        return value
+    return torch.device(value) if value in {"cpu", "cuda"} else None
+
+
+@contextmanager
+def host_transfers() -> Iterator[Counter[str]]:
+    """All of both kinds, counted on whatever device: what a GPU would be waited for."""
+    found = Counter[str]()
+    with Transfers() as transfers, Waits() as waits:
+        yield found
+    found.update(transfers.found)
+    found.update(waits.found)
+
+
 class _Gathers(TorchDispatchMode):
     def __init__(self, seam: CachedModel) -> None:
         super().__init__()
@@ -128,7 +192,7 @@ class _Gathers(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        if func.__name__.startswith("index_select") and any(
+        if _name(func) == "index_select" and any(
             args[0].data_ptr() == pool.data_ptr() for pool in self._pools
         ):
             self.bytes += result.numel() * result.element_size()
@@ -190,3 +254,32 @@ def test_a_margin_counts_prompts_that_are_read_once(monkeypatch: pytest.MonkeyPa
     shape_margin(seam, prompts)
     assert joined == [64] * 4
     assert seam.cascade == Cascade()
+
+
+def transfers(layers: int, n: int, decoding: Decoding) -> int:
+    """Transfers of a forest of so many draws."""
+    config = tf.LlamaConfig(**LONG | {"num_hidden_layers": layers})
+    seam, _ = prefix_model(build(config), frozenset())
+    assert isinstance(seam, CachedModel)
+    forest = Forest(seam, decoding, Draws(sizes=(n,), seed=1), rows=4096, margin=1e-5)
+    with host_transfers() as found:
+        (tree,) = forest.sample([Root("q", tuple(range(1, 10)) * 8)])
+    assert sum(leaf.counts[0] for leaf in tree.leaves) == n
+    return found.total()
+
+
+@pytest.mark.parametrize(
+    ("decoding", "most"),
+    [
+        (Decoding(), 4),
+        (Decoding(temperature=0.0), 4),
+        (Decoding(top_p=0.9), 6),
+        (Decoding(top_k=5), 6),
+    ],
+)
+def test_a_step_makes_few_transfers_whatever_the_rows_and_layers(
+    decoding: Decoding, most: int
+) -> None:
+    for layers, n in ((2, 40), (5, 160)):
+        short, long = (transfers(layers, n, replace(decoding, max_new_tokens=k)) for k in (4, 7))
+        assert long - short == 3 * most

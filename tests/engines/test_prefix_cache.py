@@ -253,18 +253,6 @@ def test_prompts_read_at_once_share_what_they_begin_with(name: str, at_once: int
     assert (logits - want).abs().max() < 1e-5
 
 
-def test_a_broken_prompt_spoils_none_that_are_read_with_it() -> None:
-    """Others go on from its beginning, whose keys its own broken token spoils in later layers."""
-    model = spoilt(BRANCHING["llama"], 8)
-    seam, plain = CachedModel(model, frozenset()), RecomputedModel(model, frozenset())
-    prompts = [[1, 2, 8, 4], [1, 2, 3, 4, 5], [1, 2, 8, 4, 6, 7]]
-    _, logits = seam.prefill(prompts)
-    assert logits[[0, 2]].isnan().all()
-    _, later = seam.prefill([[1, 2, 7]])
-    _, want = plain.prefill([prompts[1], [1, 2, 7]])
-    assert (torch.cat([logits[[1]], later]) - want).abs().max() < 1e-5
-
-
 @pytest.mark.parametrize("read", [None, ALWAYS], ids=["each row", "read once"])
 def test_any_order_of_branching_and_releasing_gives_the_logits_of_plain_forwards(
     read: Cascade | None,
