@@ -296,7 +296,10 @@ def test_what_is_refused_has_no_reply(tmp_path: Path) -> None:
     with judge_server(rule) as served:
         chat = opened(served.url, tmp_path, concurrency=1)
         assert chat.chat(requests, GREEDY, 0) == [None, "to short", *[None] * 30]
-    with chat_server(lambda *_: fails(400)) as served, pytest.raises(ModelError, match=r"400.*api="):
+    with (
+        chat_server(lambda *_: fails(400)) as served,
+        pytest.raises(ModelError, match=r"400.*api="),
+    ):
         opened(served.url, tmp_path).chat([asks("long")], GREEDY, 0)
 
 
