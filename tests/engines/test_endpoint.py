@@ -180,7 +180,7 @@ def test_stated_waits_last_until_patience_ends(
         assert opened(served.url, tmp_path).chat([asks("who")], GREEDY, 0) == ["to who"]
     with judge_server(lambda *_: busy) as served:
         chat = opened(served.url, tmp_path, longest_wait=0.5, concurrency=1)
-        chat.engine.requests([1])  # negotiates
+        chat.engine("").requests([1])  # negotiates
         ticks = count()
         monkeypatch.setattr(server, "time", SimpleNamespace(monotonic=lambda: next(ticks) / 10))
         with pytest.raises(IncompleteError, match=r"429.* 0\.05 s after .*--patience is 0\.5 s"):

@@ -12,7 +12,7 @@ import json
 import os
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -97,10 +97,15 @@ class EndpointChat:
     and where the model declines.
 
     Attributes:
-        engine: requests and keeps the replies.
+        location: `URL#MODEL`, or with options `URL#MODEL?name=value&…`.
+        cache: where replies are kept.
+        patience: how long an answer is tried for.
     """
 
-    engine: ServedEngine
+    location: str
+    cache: ReplyCache
+    patience: Patience
+    _engines: dict[str, ServedEngine] = field(default_factory=dict, repr=False)
 
     @classmethod
     def open(
@@ -125,14 +130,34 @@ class EndpointChat:
         Raises:
             InputError: an invalid location.
         """
-        rule = Conversations(chat=True)
-        engine = ServedEngine(location, rule, patience=patience, replies=True)
-        engine.kept = ReplyCache(cache or default_folder())
-        return cls(engine)
+        chat = cls(location, ReplyCache(cache or default_folder()), patience or Patience())
+        chat.engine("")
+        return chat
 
     @property
     def name(self) -> str:
-        return self.engine.name
+        return self.engine("").name
+
+    def engine(self, schema: str) -> ServedEngine:
+        """Return the engine that requests and keeps replies that follow a schema.
+
+        Args:
+            schema: as of `Request`.
+
+        Returns:
+            The engine; nothing is sent yet.
+        """
+        if schema not in self._engines:
+            engine = ServedEngine(
+                self.location,
+                Conversations(chat=True),
+                patience=self.patience,
+                replies=True,
+                schema=schema,
+            )
+            engine.kept = self.cache
+            self._engines[schema] = engine
+        return self._engines[schema]
 
     @property
     def fingerprint(self) -> JsonObject:
@@ -164,8 +189,7 @@ class EndpointChat:
         for schema in dict.fromkeys(request.schema for request in requests):
             both = zip(queries, requests, strict=True)
             mine = [query for query, request in both if request.schema == schema]
-            self.engine.schema = schema
-            replies |= replies_of(self.engine, mine, decoding, seed)
+            replies |= replies_of(self.engine(schema), mine, decoding, seed)
         return [replies.get(query) for query in queries]
 
     def _query(self, request: Request, decoding: Decoding) -> Query:

@@ -27,7 +27,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import count
 from typing import Any
 
@@ -100,9 +100,6 @@ class ServedEngine:
             simultaneous requests, and how long a busy server is waited for, are options of the
             location too.
         replies: whether it is a judge or a rewriter, which is not tried: see the module.
-
-    Attributes:
-        kept: where answers are kept.
         schema: the JSON schema that outputs shall follow, as text; empty: none.
 
     Raises:
@@ -117,12 +114,12 @@ class ServedEngine:
         *,
         patience: Patience | None = None,
         replies: bool = False,
+        schema: str = "",
     ) -> None:
         self.usage = Usage()
         self.tell: Tell = untold
         self.kept: DrawJournal = Unkept()
-        self.schema = ""
-        self.replies = replies
+        self.replies, self.schema = replies, schema
         self.url, named = located(location)
         self.model, _, written = named.partition("?")
         options = Options.read(written)
@@ -135,7 +132,6 @@ class ServedEngine:
             concurrency=options.concurrency or patience.concurrency,
             longest_wait=options.patience or patience.longest_wait,
         )
-        self._manners: dict[str, Manner] = {}  # by schema
 
     @classmethod
     def open(cls, location: str, prompting: Prompting, **_weights: Any) -> ServedEngine:
@@ -443,20 +439,11 @@ class ServedEngine:
         server.waits = self._waits
         return server
 
-    @property
+    @cached_property
     def _manner(self) -> Manner:
-        """The negotiated requests, for outputs that follow the schema where the server can."""
-        for schema in ("", self.schema):
-            if schema not in self._manners:
-                self._manners[schema] = self._negotiated(schema)
-        return self._manners[self.schema]
-
-    def _negotiated(self, schema: str) -> Manner:
-        """Negotiate; ModelError if a trial shows that the server does not draw."""
+        """The negotiated requests; ModelError if a trial shows that the server does not draw."""
         try:
             with self._server() as server:
-                if schema:
-                    return with_schema(server, self._manners[""], schema)
                 chat, thinking = self.api == "chat", self.prompting.thinking
                 plain = Manner(
                     model=self.model,
@@ -465,6 +452,8 @@ class ServedEngine:
                     strict=not self.replies,
                 )
                 manner = settle(server, plain, self.options, thinking)
+                if self.schema:
+                    manner = with_schema(server, manner, self.schema)
                 if self.options.probe == "on":
                     manner = require_draws(server, manner, self.name)
         except NoReplyError as error:
