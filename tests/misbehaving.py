@@ -15,7 +15,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
@@ -57,14 +57,12 @@ def fails(status: int, message: str = "no", **headers: str) -> Answer:
 
 @dataclass
 class Served:
-    """A server that is up: its address, what it was asked, how often, and how much at once."""
+    """A server that is up: its address, what it was asked, and how often."""
 
     url: str = ""
     asked: list[Body] = field(default_factory=list)
     times: Counter[str] = field(default_factory=Counter)
     headers: list[dict[str, str]] = field(default_factory=list)
-    under_way: int = 0
-    most_under_way: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -81,9 +79,18 @@ def _question(body: Body) -> str:
     return json.dumps(body.get("messages", body.get("prompt")))
 
 
+GREETING = "Say a word."
+"""The text by which the fields of requests are negotiated."""
+
+
 @contextmanager
-def chat_server(rule: Rule, pages: Mapping[str, object] | None = None) -> Iterator[Served]:
-    """Serve by the rule, on a free port, while the `with` lasts; `pages`: what a GET gives."""
+def chat_server(
+    rule: Rule, pages: Mapping[str, object] | None = None, *, greets: bool = False
+) -> Iterator[Served]:
+    """Serve by the rule, on a free port, while the `with` lasts; `pages`: what a GET gives.
+
+    `greets`: greetings are answered and not noted, so that the rule is about questions only.
+    """
     served = Served()
 
     class Handler(BaseHTTPRequestHandler):
@@ -92,18 +99,15 @@ def chat_server(rule: Rule, pages: Mapping[str, object] | None = None) -> Iterat
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            if greets and question(body) == GREETING:
+                self.answer(says("hello"))
+                return
             with served.lock:
                 before = served.times[_question(body)]
                 served.times[_question(body)] += 1
                 served.asked.append(body)
                 served.headers.append({k.lower(): v for k, v in self.headers.items()})
-                served.under_way += 1
-                served.most_under_way = max(served.most_under_way, served.under_way)
-            try:
-                self.answer(rule(body, before))
-            finally:
-                with served.lock:
-                    served.under_way -= 1
+            self.answer(rule(body, before))
 
         def do_GET(self) -> None:
             if self.path in (pages or {}):
@@ -140,6 +144,11 @@ def chat_server(rule: Rule, pages: Mapping[str, object] | None = None) -> Iterat
 
     with _up(Quiet(("127.0.0.1", 0), Handler)) as served.url:
         yield served
+
+
+def judge_server(rule: Rule) -> AbstractContextManager[Served]:
+    """A server of a judge or a rewriter."""
+    return chat_server(rule, greets=True)
 
 
 def changed(change: Callable[[Body, Answer], Answer]) -> Callable[[Rule], Rule]:
@@ -192,7 +201,8 @@ def _read_request(connection: socket.socket) -> None:
     while b"\r\n\r\n" not in read:
         read += connection.recv(1 << 16)
     head, _, body = read.partition(b"\r\n\r\n")
-    said = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length"))
+    lines = head.lower().split(b"\r\n")
+    said = next((line for line in lines if line.startswith(b"content-length")), b":0")
     while len(body) < int(said.partition(b":")[2]):
         body += connection.recv(1 << 16)
 

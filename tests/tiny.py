@@ -23,9 +23,9 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
+from leakbound.engines.chats import Conversations
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import LoadedModel
-from leakbound.engines.models import Conversations
 from leakbound.types import Message, Query, Request
 
 P = ParamSpec("P")

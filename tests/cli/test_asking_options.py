@@ -10,7 +10,7 @@ import pytest
 from commands import SMALL, done, leakbound, refused
 
 from leakbound.store import Run
-from misbehaving import LISTED, Answer, Body, chat_server, fails, honest, says
+from misbehaving import LISTED, Answer, Body, chat_server, fails, honest, judge_server, says
 
 FEW = ("-n", 8, "--device", "cpu")
 LABELLED = "label,judge\n" + "1,1\n" * 30 + "1,0\n" + "0,0\n" * 40
@@ -89,7 +89,7 @@ def verdict(body: Body, _: int) -> Answer:
 
 
 def test_a_finished_run_is_judged_and_bounded(run: Path, labelled: Path) -> None:
-    with chat_server(verdict) as served:
+    with judge_server(verdict) as served:
         scorer = ("--scorer", f"judge:model=openai:{served.url}#m")
         done("score", run, *scorer, "--calibration", labelled)
         asked = len(served.asked)
@@ -121,7 +121,7 @@ def test_a_busy_judge_leaves_the_run_incomplete_and_is_asked_again(
         assert result.status == 0, result.err
         return [dict(row, arm="") for row in result.json["estimates"]]
 
-    with chat_server(rule) as served:
+    with judge_server(rule) as served:
         name = f"judge:model=openai:{served.url}#m"
         assert estimates("out") == []
         failed = {text for text in served.texts if len(text) % 2}

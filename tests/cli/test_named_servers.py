@@ -11,7 +11,7 @@ import pytest
 from commands import SMALL, done, leakbound, refused
 
 from leakbound.engines import models
-from misbehaving import Answer, Body, Served, chat_server, says
+from misbehaving import Answer, Body, Served, judge_server, says
 
 KEY = "the-callers-secret-key"
 
@@ -22,7 +22,7 @@ def verdict(body: Body, _: int) -> Answer:
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    with chat_server(verdict) as up:
+    with judge_server(verdict) as up:
         yield up
 
 

@@ -226,19 +226,11 @@ def test_a_completion_is_read_like_a_message() -> None:
     assert answer.unknown == ("message",)
 
 
-def test_a_text_without_tags_is_a_thought_where_the_prompt_opens_it() -> None:
-    asked = OutputRequest(choices=3, chat=True, most=9, opened=True)
-    of = [choice({"content": "Ann?\n</think>\n\nno"}), choice({"content": "Ann"}, "length"),
-          choice({"content": "<think>Ann"}, "length")]  # fmt: skip
-    answer = read_answer(reply(*of), asked)
-    assert answer.opened
-    assert answer.outputs == (
-        Output(answer="no", thought="Ann?", finish="stop"),
-        *[Output(answer="", thought="Ann", finish="length")] * 2,
-    )
-    assert not read_answer(reply(*of[1:]), asked).opened
-    refused = reply(choice({"content": "", "refusal": "I cannot."}))
-    assert read_answer(refused, asked).outputs[0].answer == "I cannot."
+def test_a_thought_that_the_prompt_opened_shows_by_its_end() -> None:
+    asked = OutputRequest(choices=2, chat=True, most=9)
+    of = [choice({"content": "Ann?\n</think>\n\nno"}), choice({"content": "Ann"}, "length")]
+    assert read_answer(reply(*of), asked).opened
+    assert not read_answer(reply(of[1], choice({"content": "<think>Ann"})), asked).opened
 
 
 def test_one_count_is_shared_by_the_empty_outputs_of_a_request() -> None:

@@ -6,23 +6,15 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
-from fake_models import FakeChat
 from leakbound.engines import Prompting, open_engine
+from leakbound.engines.chats import Conversations, TransformersChat
 from leakbound.engines.embedding import SentenceEmbedder
 from leakbound.engines.hf import TransformersEngine
-from leakbound.engines.models import (
-    CHATS,
-    Conversations,
-    OpenModels,
-    TransformersChat,
-    open_chat,
-    open_scorer,
-)
+from leakbound.engines.models import OpenModels, open_chat, open_scorer
 from leakbound.errors import InputError
 from leakbound.scorers import fingerprint
 from leakbound.scorers.wording import Keyword
@@ -188,15 +180,3 @@ def test_a_model_without_a_chat_template_is_refused_by_name(tmp_path: Path) -> N
     folder = tiny_model_folder(tmp_path / "base-model")
     with pytest.raises(InputError, match=r"base-model.*no chat template.*instruct model"):
         open_chat(str(folder))
-
-
-def test_an_engine_of_its_own_joins_by_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str, dict[str, Any]]] = []
-
-    def served(location: str, **loading: Any) -> FakeChat:
-        asked.append((location, loading))
-        return FakeChat(lambda _: "reply", name=location)
-
-    monkeypatch.setitem(CHATS, "served", served)
-    assert open_chat("served:http://here:80/v1#m", timeout=3).name == "http://here:80/v1#m"
-    assert asked == [("http://here:80/v1#m", {"timeout": 3})]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from leakbound.engines import Prompting, open_engine
+from leakbound.engines import Prompting
 from leakbound.engines.openai import ServedEngine
 from leakbound.errors import IncompleteError, InputError, ModelError
 from leakbound.store.artifact import Journal
@@ -334,36 +334,6 @@ def test_a_filter_belongs_to_the_system_if_the_decoding_states_it(served: Served
     assert draw(engine, 16, how).decoding == how
 
 
-def test_filtered_outputs_in_the_trial_are_passed_over() -> None:
-    def edit(body: Body, found: Body) -> None:
-        for one in found["choices"][::4] if body["temperature"] else ():
-            one |= {"finish_reason": "content_filter", "message": {"content": "I cannot."}}
-
-    with chat_server(rewritten(edit)(TRUE), LISTED) as up:
-        sample = draw(engine_at(up.url, "n=4"), 32)
-    assert sum(c.count for c in sample.completions if c.finish == "filtered") == 8
-
-
-def test_a_model_that_thinks_is_tried_by_its_thoughts() -> None:
-    """In the trial all its outputs are cut inside the thought; copies of one are refused."""
-
-    def thinks(_: Body, choice: dict[str, Any]) -> None:
-        if choice["finish_reason"] == "length":
-            choice["message"] = {"content": None, "reasoning": choice["message"]["content"]}
-
-    def copies(_: Body, found: Body) -> None:
-        for one in found["choices"]:
-            one["message"] = found["choices"][0]["message"]
-
-    with chat_server(choices(thinks), LISTED) as up:
-        assert draw(engine_at(up.url, "")).missing == 0
-    with (
-        chat_server(rewritten(copies)(choices(thinks)), LISTED) as up,
-        pytest.raises(ModelError, match="copies of one draw"),
-    ):
-        draw(engine_at(up.url, ""))
-
-
 def test_an_empty_output_stands_where_the_count_of_tokens_leaves_no_more() -> None:
     law = {"": 0.5, "it was nobody": 0.5}
     with chat_server(honest({WHO: law}), LISTED) as up:
@@ -511,40 +481,31 @@ def test_what_was_under_way_when_a_command_ended_is_lost(tmp_path: Path) -> None
     assert not {*first} & {*asked}
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"top_k": 5}, r"'T=1 top-k=5'.*Leave top_k out"),
-        ({"adaptive_temperature": 0.9}, "Leave adaptive_temperature.* out"),
-        ({"max_tokens": 99}, "max_tokens 99 bounds prompt and completion together"),
-        ({}, r"'q' opens the answer .*'It was'.*Write the plain prompt with --prompt-template"),
-    ],
-)
-def test_what_the_protocol_cannot_say_is_refused_unasked(
-    served: Served, changes: dict[str, Any], said: str
-) -> None:
-    query = QUERY if changes else Query(id="q", prompt_id="q", text=WHO, prefix="It was")
-    with pytest.raises(InputError, match=said):
-        engine_at(served.url).check([query], Decoding(**changes))
-    assert served.asked == []
+OPENED = Query(id="q", prompt_id="q", text=WHO, prefix="It was")
+THOUGHT = Decoding(max_thinking_tokens=9)
 
 
 @pytest.mark.parametrize(
-    ("options", "prompting", "said"),
+    ("options", "prompting", "query", "decoding", "said"),
     [
-        ("api=chat", Prompting(chat=False), r"--prompt-template.*write \?api=completions"),
-        ("api=completions", Prompting(chat=True), r"\?api=completions .*Leave it out"),
-        ("api=chat", Prompting(compat="openunlearning"), "as openunlearning makes them"),
-        ("api=completions", Prompting(thinking="off"), "--thinking off is a setting of chats"),
-        ("n=0", Prompting(), "`n` of a server must be at least 1, got 0"),
-        ("speed=1", Prompting(), "speed"),
+        ("", {}, QUERY, Decoding(top_k=5), r"'T=1 top-k=5'.*Leave top_k out"),
+        ("", {}, QUERY, Decoding(adaptive_temperature=0.9), "Leave adaptive_temperature.* out"),
+        ("", {}, QUERY, Decoding(max_tokens=99), "max_tokens 99 bounds prompt and completion"),
+        ("", {}, OPENED, DECODING, r"'q' opens the answer .*'It was'.* with --prompt-template"),
+        ("api=completions", {}, QUERY, THOUGHT, "Leave max_thinking_tokens out"),
+        ("api=chat", {"chat": False}, QUERY, DECODING, r"--prompt-template.*\?api=completions"),
+        ("api=completions", {"chat": True}, QUERY, DECODING, r"\?api=completions .*Leave it out"),
+        ("api=chat", {"compat": "openunlearning"}, QUERY, DECODING, "as openunlearning makes them"),
+        ("api=completions", {"thinking": "off"}, QUERY, DECODING, "--thinking off is a setting of"),
+        ("n=0", {}, QUERY, DECODING, "`n` of a server must be at least 1, got 0"),
+        ("speed=1", {}, QUERY, DECODING, "speed"),
     ],
 )
-def test_options_that_contradict_or_do_not_exist_are_refused(
-    options: str, prompting: Prompting, said: str
+def test_what_cannot_be_requested_is_refused_before_anything_is_sent(
+    options: str, prompting: Any, query: Query, decoding: Decoding, said: str
 ) -> None:
     with pytest.raises(InputError, match=said):
-        open_engine(f"openai:http://127.0.0.1:1/v1#m?{options}", prompting)
+        engine_at("http://127.0.0.1:1/v1", options, Prompting(**prompting)).check([query], decoding)
 
 
 def test_what_is_told_of_it_holds_no_key_and_promises_no_more_than_it_keeps(
@@ -564,23 +525,3 @@ def test_what_is_told_of_it_holds_no_key_and_promises_no_more_than_it_keeps(
     assert engine.fingerprint["answers"] == {"model": "m", "system_fingerprint": "fp"}
     assert "not tried" in engine.fingerprint["assumes"][-1]
     assert len(engine_at(served.url, "").fingerprint["assumes"]) == 4
-
-
-def test_a_server_that_takes_nothing_is_told() -> None:
-    with (
-        chat_server(lambda *_: fails(400, "no chat template"), LISTED) as up,
-        pytest.raises(ModelError, match=r"no chat template.*api=completions"),
-    ):
-        engine_at(up.url).fingerprint  # noqa: B018
-
-
-def test_requests_are_under_way_at_once() -> None:
-    together = threading.Barrier(3)
-
-    def change(_: Body, answer: Answer) -> Answer:
-        together.wait(60)
-        return answer
-
-    with chat_server(of_question(change), LISTED) as up:
-        draw(engine_at(up.url, "probe=off&n=1&concurrency=3"), 30)
-        assert up.most_under_way == 3

@@ -18,7 +18,7 @@ from leakbound.engines import Prompting
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.tokens import Detokenizer, split_at
 from leakbound.errors import InputError, ModelError
-from leakbound.types import Decoding, Prompt, Query, from_json, object_of
+from leakbound.types import Decoding, Prompt, Query
 from leakbound.unlearning.examples import Encoder
 from offline_tokenizers import byte_level, merging, sentence_piece
 from tiny import WORDS, query, tiny_llama, tiny_loaded, tiny_tokenizer
@@ -318,8 +318,3 @@ def test_nothing_is_added_but_a_beginning_and_an_end(
 def test_what_makes_no_prompt_is_refused(use: Callable[[], object], said: str) -> None:
     with pytest.raises((InputError, ModelError), match=said):
         use()
-
-
-def test_to_dict_gives_the_same_prompting_back() -> None:
-    prompting = Prompting(template="Q {question}", system="s", chat=False)
-    assert from_json(Prompting, object_of(prompting)) == prompting

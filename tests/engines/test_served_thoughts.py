@@ -9,11 +9,11 @@ from typing import Any, Literal
 import pytest
 
 import misbehaving as served
-from leakbound.engines import Prompting, open_engine
-from leakbound.errors import InputError, ModelError
+from leakbound.engines import Prompting
+from leakbound.errors import ModelError
 from leakbound.text.counting import counted_as, is_missing
 from leakbound.types import Completion, Decoding
-from misbehaving import LISTED, QUERY, WHO, Answer, Body, Rule, chat_server, fails, honest
+from misbehaving import LISTED, WHO, Answer, Body, Rule, chat_server, fails, honest
 
 LAW = {"it was Ann": 0.3, "it was nobody": 0.7}
 DECODING = Decoding(max_new_tokens=99)
@@ -247,9 +247,3 @@ def test_a_trial_leaves_room_for_hidden_thoughts() -> None:
                     draw(engine)
             else:
                 assert classes(draw(engine)) == {("complete", False)}
-
-
-def test_a_plain_prompt_has_no_budget_of_thoughts() -> None:
-    plain = open_engine("openai:http://127.0.0.1:1/v1#m?api=completions", Prompting())
-    with pytest.raises(InputError, match="Leave max_thinking_tokens out"):
-        plain.check([QUERY], Decoding(max_thinking_tokens=9))

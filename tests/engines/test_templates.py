@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from contents import completions
 from leakbound.cli import group
 from leakbound.cli import run as run_command
 from leakbound.engines import open_engine, templates
@@ -17,7 +16,6 @@ from leakbound.engines.loading import load_model
 from leakbound.engines.prompting import Prompting
 from leakbound.engines.templates import family_of
 from leakbound.errors import InputError, ModelError
-from leakbound.store import Run
 from leakbound.types import Decoding, Draws, Prompt, Sample
 from leakbound.unlearning.examples import Encoder
 from offline_tokenizers import (
@@ -378,29 +376,3 @@ def test_the_date_of_a_template_is_the_same_every_day_in_every_format() -> None:
     wanted = "Thursday, 10 April 2025|12:00 AM|100|14|4|25|10|%d|04/10/25|00:00:00|Apr 10|THU||"
     text = tokenizer.decode(Prompting().encode(tokenizer, "who?"))
     assert text == f"{wanted}1744243200|100% who?"
-
-
-def test_the_end_token_of_the_command_line_is_recorded_and_ends_outputs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file, folder = tmp_path / "mine.csv", tiny_model_folder(tmp_path / "m", initializer_range=0.3)
-    file.write_text("question,answer\nwho wrote red,Ann\n")
-    how = ["evaluate", str(folder), "--benchmark", str(file), "-n", "64", "--max-new-tokens", "8"]
-    how += ["--scorer", "contains", "--device", "cpu", "--out"]
-
-    def evaluated(out: str, end: str) -> int:
-        asked = [*how, str(tmp_path / out), "--end-token", end]
-        return run_command(lambda: group(asked, standalone_mode=False))
-
-    assert evaluated("r", "sky") == 0
-    run = Run.open(tmp_path / "r")
-    assert run.study.settings.end_token == "sky"
-    arm = run.arms["target"]
-    end = tiny_tokenizer().convert_tokens_to_ids("sky")
-    assert end in arm.spec.fingerprint["end_tokens"]
-    assert arm.spec.fingerprint["prompting"]["end_token"] == "sky"
-    ids = [row["token_ids"] for row in completions(arm)]
-    assert any(end in own for own in ids)
-    assert not any(end in own[:-1] for own in ids)
-    assert evaluated("n", "no such") == 2
-    assert "`end_token` must be one token of the model's vocabulary" in capsys.readouterr().err

@@ -14,7 +14,7 @@ import fake_vllm
 from leakbound import Explore, evaluate
 from leakbound.engines import Prompting, open_engine
 from leakbound.engines.hf import TransformersEngine
-from leakbound.engines.vllm import VllmEngine, VllmLocation, seed_of
+from leakbound.engines.vllm import VllmEngine
 from leakbound.errors import InputError, MixError, ModelError
 from leakbound.store import Run
 from leakbound.text.counting import counted_as, is_missing
@@ -134,13 +134,6 @@ def test_no_two_draws_of_a_run_share_a_seed(model: Path) -> None:
     assert len(set(seeds)) == len(seeds) == 2 * 2 * 2 * 8
 
 
-def test_a_seed_and_its_followers_are_what_vllm_takes() -> None:
-    seeds = [seed_of(seed, "score", "q", chunk) for seed in range(50) for chunk in range(50)]
-    assert len(set(seeds)) == 2500
-    assert all(0 <= seed < 2**62 for seed in seeds)
-    assert max(seeds) > 2**61  # the whole range is used
-
-
 def test_what_did_not_come_whole_is_no_sample(model: Path) -> None:
     engine, draws = opened(model), Draws(sizes=(4,))
     fake(engine).broken = True  # probabilities that are no numbers
@@ -212,16 +205,6 @@ def test_what_cannot_be_drawn_is_refused_beforehand(
 ) -> None:
     with pytest.raises(InputError, match=said):
         opened(model).check(QUERIES, decoding)
-
-
-def test_options_are_read_as_values() -> None:
-    wanted = VllmLocation.of(
-        "a/b?tensor_parallel_size=2&gpu_memory_utilization=0.5&load_format=auto"
-    )
-    assert wanted.model == "a/b"
-    assert wanted.options == {
-        "tensor_parallel_size": 2, "gpu_memory_utilization": 0.5, "load_format": "auto",
-    }  # fmt: skip
 
 
 def test_a_run_is_drawn_and_bounded_and_goes_on_with_its_own_engine_alone(

@@ -120,7 +120,7 @@ def judge_server() -> AbstractContextManager[Served]:
     def verdict(body: Body, _: int) -> Answer:
         return says(json.dumps({"leak": len(body["messages"][1]["content"]) % 3 == 0}))
 
-    return chat_server(verdict)
+    return chat_server(verdict, greets=True)
 
 
 class Workshop:

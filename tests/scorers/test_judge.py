@@ -17,7 +17,7 @@ from leakbound.engines.server import Patience
 from leakbound.errors import IncompleteError, InputError
 from leakbound.scorers import connect, make_scorer, score_pairs, score_texts
 from leakbound.types import Chat, Prompt, Request
-from misbehaving import Answer, Body, chat_server, fails, says
+from misbehaving import Answer, Body, fails, judge_server, says
 
 PROMPT = Prompt(id="p1", question="When was Ada Vale born?", answer="In 1953.")
 OTHER = Prompt(id="p2", question="Where was she born?", answer="In Velmora.")
@@ -170,7 +170,7 @@ def test_no_verdict_is_missing_and_a_failure_is_none(tmp_path: Path) -> None:
     """What the judge declines, or says in prose, is undecided; what failed is asked again."""
     patience = Patience(timeout=60, attempts=2, first_wait=0.01)
     texts = ["leak", "leak, busy", "no", "declined", "prose"]
-    with chat_server(verdict) as served:
+    with judge_server(verdict) as served:
         for _ in range(2):
             chat = EndpointChat.open(f"{served.url}#m", cache=tmp_path, patience=patience)
             scorer = connect(make_scorer(SPEC), Asked(chat))
@@ -187,7 +187,7 @@ def test_no_verdict_is_missing_and_a_failure_is_none(tmp_path: Path) -> None:
 
 def test_a_judge_is_opened_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with chat_server(verdict) as served:
+    with judge_server(verdict) as served:
         scorer = open_scorer(f"judge:model=openai:{served.url}#m")
         assert score_texts(scorer, ["leak"], PROMPT) == [1.0]
     assert any(tmp_path.rglob("*.json"))

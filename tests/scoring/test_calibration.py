@@ -21,7 +21,7 @@ from leakbound.scoring.ordering import Order
 from leakbound.stats import LEAKAGE, Rows, bound
 from leakbound.stats.about import Quantity
 from leakbound.store import EstimateRow, Run
-from misbehaving import Answer, Body, Served, chat_server, says
+from misbehaving import Answer, Body, Served, judge_server, says
 
 LEAKS = {"q0": 0.0, "q1": 0.1, "q2": 0.5}
 SPEC = "judge:model=openai:{url}#m"
@@ -41,7 +41,7 @@ def benchmark() -> Benchmark:
 
 def judged(out: Path, n: int = 64, **how: Any) -> tuple[Run, str, Served]:
     """A run judged behind a server, the judge's spec, and what that was asked."""
-    with chat_server(verdict) as served:
+    with judge_server(verdict) as served:
         spec = SPEC.format(url=served.url)
         run = evaluate(engine(), benchmark(), out=out, n=n, scorers=[spec], **how)
     return run, spec, served

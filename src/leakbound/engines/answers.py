@@ -14,8 +14,7 @@ subtracted, and the rest is divided among the empty outputs. A count that is neg
 for the texts, is no count.
 
 A thought comes in a field, in a part of the content or in tags. Where the prompt opens it, only its
-closing tag is in the text: so a text without that tag is a thought that was cut (see
-`OutputRequest.opened`).
+closing tag is in the text (see `Answer.opened`).
 """
 
 from __future__ import annotations
@@ -25,18 +24,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from leakbound.text.counting import (
-    OPENING,
     closes_thought,
     finish_of,
     output_of,
-    split_thought,
     visible,
 )
 from leakbound.types import Finish, Output
 
 _WORDS = 2  # in a token, at most
 _NAMES = ("model", "system_fingerprint")  # that a reply gives of who gave it
-_ANY = 1 << 30  # tokens
 _ENDED: tuple[Finish, ...] = ("length", "stop_string", "stop")
 _WORST: tuple[Finish, ...] = ("error", "filtered", "tool", *_ENDED)
 _WITHHELD = ("INTERVENED", "GUARDRAIL_INTERVENED", "BLOCKED")  # of a guardrail's action
@@ -80,7 +76,8 @@ class OutputRequest:
     most: tokens of each, at most.
     stop: strings that end one, left out.
     ignored: names of further fields that hold no part of an output.
-    opened: whether the prompt opens a thought, so that its opening tag is in no output.
+    strict: whether they are counted as draws. A reply of a judge is not: no further field, length
+        or reason of its end speaks against it, and one that is no text is no answer.
     """
 
     choices: int
@@ -88,7 +85,7 @@ class OutputRequest:
     most: int
     stop: tuple[str, ...] = ()
     ignored: frozenset[str] = frozenset()
-    opened: bool = False
+    strict: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +127,10 @@ def read_answer(body: Any, request: OutputRequest) -> Answer:
     longer = (count or 0) - thinking > request.choices * request.most or (
         max(words, default=0) > _WORDS * request.most
     )
-    if longer:
+    if not request.strict:
+        if any(output.finish == "error" for output in outputs):
+            raise ValueError("no text")
+    elif longer:
         outputs = [replace(output, finish="error") for output in outputs]
     elif count:
         outputs = _by_count(outputs, count, request)
@@ -155,25 +155,11 @@ def has_thought(output: Output) -> bool:
     return not output.refused and (output.hidden or visible(output.thought))
 
 
-def read_reply(body: Any) -> str | None:
-    """The answer of the first choice; None where the model declines. ValueError for no text."""
-    try:
-        choice = body["choices"][0]
-        content = choice["message"]["content"]
-    except (KeyError, IndexError, TypeError) as error:
-        raise ValueError("no choices") from error
-    output = _output(choice, {}, OutputRequest(choices=1, chat=True, most=_ANY), set(), 0)
-    if content == [] or not isinstance(content, str | list | None):
-        raise ValueError("a content that is no text")
-    f"{content}".encode()  # half a character is no text: UnicodeEncodeError is a ValueError
-    return None if content is None or output.refused else output.answer
-
-
 @dataclass(slots=True)
 class _Fields:
     """The fields of a choice, apart from the answer."""
 
-    ignored: frozenset[str]
+    request: OutputRequest
     unknown: set[str]
     marks: set[Finish] = field(default_factory=set)
     thoughts: list[str] = field(default_factory=list)
@@ -183,7 +169,7 @@ class _Fields:
     def read(self, fields: Mapping[str, Any]) -> None:
         """Read all fields but those that hold no part of an output."""
         for name, value in fields.items():
-            if name in _OF_CHOICES or name in self.ignored or _is_empty(value):
+            if name in _OF_CHOICES or name in self.request.ignored or _is_empty(value):
                 continue
             if name == "provider_specific_fields" and isinstance(value, Mapping):
                 self.read(value)
@@ -207,7 +193,7 @@ class _Fields:
             elif name in _THOUGHTS | _SUMMARIES:
                 self.hidden |= name in _SUMMARIES
                 self.think(value)
-            else:
+            elif self.request.strict:
                 self.know_not(name)
 
     def know_not(self, name: str) -> None:
@@ -259,17 +245,18 @@ def _output(
     """
     fields = {**choice} if isinstance(choice, Mapping) else {"choice": choice}
     message = {**fields.pop("message")} if isinstance(fields.get("message"), Mapping) else {}
-    own = _Fields(request.ignored, unknown)
+    if not (request.strict or "content" in message):
+        raise ValueError("no message")
+    own = _Fields(request, unknown)
     text = own.content(message.pop("content", None) if request.chat else fields.pop("text", None))
     for part in (of_reply, fields, message):
         own.read(part)
     if visible(text):
         own.thoughts.append(own.refusal)
-        if request.opened and split_thought(text) == (None, text):
-            text = f"{OPENING}{text}"
     else:
         text = own.refusal
-    marks = {finish_of(fields.get("finish_reason") or "error") or "error", *own.marks}
+    otherwise: Finish = "error" if request.strict else "stop"
+    marks = {finish_of(fields.get("finish_reason") or otherwise) or otherwise, *own.marks}
     output = output_of(
         text,
         next((finish for finish in _WORST if finish in marks), "error"),

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from leakbound.engines.files import TOKENIZER_FORMS
-from leakbound.engines.fingerprint import named_digest
+from leakbound.engines.files import TOKENIZER_FORMS, named_digest
 from leakbound.engines.loading import LoadedModel, quiet
 from leakbound.engines.prompting import Prompting
 from leakbound.errors import InputError, ModelError, needing

@@ -11,23 +11,19 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from leakbound.engines.addresses import located
-from leakbound.engines.answers import read_reply
-from leakbound.engines.manner import LENGTHS, Manner, Statement, require_offered
-from leakbound.engines.server import Client, NoReplyError, Patience, RefusedError, Server
+from leakbound.engines.chats import Conversations, conversation_of, replies_of
+from leakbound.engines.openai import ServedEngine
+from leakbound.engines.server import Patience
 from leakbound.errors import InputError
-from leakbound.text.rows import json_object
-from leakbound.types import Decoding, Json, JsonObject, Request
+from leakbound.types import Decoding, Json, JsonObject, Query, Request
 
 _FOLDER_MODE = 0o700  # replies quote the requests: forget-set answers are secrets
 _FILE_MODE = 0o600
-# Not every server takes a schema, nor the same word for a length.
-_WAYS = [(schema, length) for schema in (True, False) for length in LENGTHS]
 
 
 def default_folder() -> Path:
@@ -42,10 +38,10 @@ def default_folder() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class ReplyCache:
-    """A folder with one file per reply, named by the digest of all that decides the reply.
+    """The `DrawJournal` of all replies: a folder with one file per key, named by its digest.
 
     A file is present whole or absent, whichever threads and processes write. One that cannot be
-    read counts as absent. Only replies are kept: a failure is requested again.
+    read counts as absent.
 
     Attributes:
         folder: made when the first reply is kept.
@@ -53,35 +49,34 @@ class ReplyCache:
 
     folder: Path
 
-    def get(self, key: str) -> str | None:
-        """Return the reply kept under a digest, None if there is none that can be read.
+    def get(self, key: str) -> Sequence[Json]:
+        """Return the reply kept under a key, nothing if there is none that can be read.
 
         Args:
-            key: the digest.
+            key: what decides the reply.
         """
         try:
-            reply = json.loads(self._path(key).read_text(encoding="utf-8"))
+            return [json.loads(self._path(key).read_text(encoding="utf-8"))]
         except (OSError, ValueError):
-            return None
-        return reply if isinstance(reply, str) else None
+            return []
 
-    def put(self, key: str, reply: str) -> None:
-        """Keep a reply.
+    def put(self, key: str, value: Json) -> None:
+        """Keep a reply, in place of the one under its key.
 
         Args:
-            key: the digest of all that decides it.
-            reply: its text.
+            key: what decides it.
+            value: the reply.
 
         Raises:
             InputError: the folder cannot be written into.
         """
         path = self._path(key)
-        partial = path.with_name(f".{key}.{os.getpid()}.{threading.get_ident()}.partial")
+        partial = path.with_name(f".{path.stem}.{os.getpid()}.{threading.get_ident()}.partial")
         try:
             for folder in (self.folder, path.parent):
                 folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
             partial.touch(mode=_FILE_MODE)
-            partial.write_text(json.dumps(reply), encoding="utf-8")
+            partial.write_text(json.dumps(value), encoding="utf-8")
             partial.replace(path)
         except OSError as error:
             raise InputError(
@@ -90,10 +85,11 @@ class ReplyCache:
             ) from error
 
     def _path(self, key: str) -> Path:
-        return self.folder / key[:2] / f"{key}.json"
+        digest = hashlib.sha256(key.encode()).hexdigest()
+        return self.folder / digest[:2] / f"{digest}.json"
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class EndpointChat:
     """A model behind a server.
 
@@ -101,13 +97,15 @@ class EndpointChat:
     and where the model declines.
 
     Attributes:
-        client: the server, and the model's name there.
+        location: `URL#MODEL`, or with options `URL#MODEL?name=value&…`.
         cache: where replies are kept.
+        patience: how long an answer is tried for.
     """
 
-    client: Client
+    location: str
     cache: ReplyCache
-    _known: dict[bool, tuple[bool, str]] = field(default_factory=dict, repr=False)
+    patience: Patience
+    _engines: dict[str, ServedEngine] = field(default_factory=dict, repr=False)
 
     @classmethod
     def open(
@@ -121,7 +119,7 @@ class EndpointChat:
         """The model at `URL#MODEL`; nothing is sent yet.
 
         Args:
-            location: `URL#MODEL`.
+            location: `URL#MODEL`, or with options `URL#MODEL?name=value&…`.
             cache: the folder in which replies are kept (None: `default_folder()`).
             patience: how long an answer is tried for (None: `Patience()`).
             _weights: how weights are loaded, which plays no part.
@@ -132,12 +130,34 @@ class EndpointChat:
         Raises:
             InputError: an invalid location.
         """
-        client = Client(*located(location), patience or Patience())
-        return cls(client, ReplyCache(cache or default_folder()))
+        chat = cls(location, ReplyCache(cache or default_folder()), patience or Patience())
+        chat.engine("")
+        return chat
 
     @property
     def name(self) -> str:
-        return self.client.name
+        return self.engine("").name
+
+    def engine(self, schema: str) -> ServedEngine:
+        """Return the engine that requests and keeps replies that follow a schema.
+
+        Args:
+            schema: as of `Request`.
+
+        Returns:
+            The engine; nothing is sent yet.
+        """
+        if schema not in self._engines:
+            engine = ServedEngine(
+                self.location,
+                Conversations(chat=True),
+                patience=self.patience,
+                replies=True,
+                schema=schema,
+            )
+            engine.kept = self.cache
+            self._engines[schema] = engine
+        return self._engines[schema]
 
     @property
     def fingerprint(self) -> JsonObject:
@@ -145,12 +165,12 @@ class EndpointChat:
         return {"model": self.name}
 
     def chat(self, requests: Sequence[Request], decoding: Decoding, seed: int) -> list[str | None]:
-        """Ask for one reply a request, but for those that are kept; see `Chat.chat`.
+        """Request one reply for each conversation, except those that are kept; see `Chat.chat`.
 
         Args:
             requests: conversations, each keyed by its id.
             decoding: the distribution to draw from.
-            seed: of the draws; a greedy decoding owes nothing to it.
+            seed: of the draws; a greedy decoding does not depend on it.
 
         Returns:
             One reply a request, in order; None where the server refuses it or the model declines.
@@ -158,90 +178,22 @@ class EndpointChat:
         Raises:
             InputError: a decoding that such servers do not offer, or a cache that cannot be
                 written.
-            ModelError: a server that cannot be reached, or does not accept the key.
+            ModelError: a server that cannot be reached, takes no request, or does not accept the
+                key.
             IncompleteError: a server that kept failing, answering too slowly or too much. Replies
                 that came are kept, and the same command requests the others again.
         """
-        require_offered(decoding, thoughts=False)
-        keys = [self._key(request, decoding, seed) for request in requests]
-        replies = {key: self.cache.get(key) for key in dict.fromkeys(keys)}
-        of_key = dict(zip(keys, requests, strict=True))
-        waiting = {key: of_key[key] for key, reply in replies.items() if reply is None}
-        if waiting:
-            replies |= self._ask(waiting, decoding)
-        return [replies[key] for key in keys]
+        seed = 0 if decoding.greedy else seed
+        queries = [self._query(request, decoding) for request in requests]
+        replies: dict[Query, str] = {}
+        for schema in dict.fromkeys(request.schema for request in requests):
+            both = zip(queries, requests, strict=True)
+            mine = [query for query, request in both if request.schema == schema]
+            replies |= replies_of(self.engine(schema), mine, decoding, seed)
+        return [replies.get(query) for query in queries]
 
-    def _key(self, request: Request, decoding: Decoding, seed: int) -> str:
-        """The digest of what decides a reply; a greedy one owes nothing to the seed and the id."""
-        draw = None if decoding.greedy else (seed, request.id)
-        messages = [asdict(message) for message in request.messages]
-        decided = [
-            self.client.url,
-            self.client.model,
-            messages,
-            request.schema,
-            decoding.to_dict(),
-            draw,
-        ]
-        return hashlib.sha256(json.dumps(decided).encode()).hexdigest()
-
-    def _ask(self, waiting: Mapping[str, Request], decoding: Decoding) -> dict[str, str | None]:
-        """The reply to each request, by its key; None where the model gives none.
-
-        A failure may pass, and is no verdict: IncompleteError once all were sent.
-        """
-        failed: list[NoReplyError] = []
-        replies: dict[str, str | None] = {}
-
-        def reply(key: str) -> str | None:
-            try:
-                text = self._reply(server, key, waiting[key], decoding)
-            except NoReplyError as error:
-                if isinstance(error, RefusedError) and self._known:
-                    return None  # others were taken: it is this request, not the server
-                failed.append(error)
-                server.lose(self.name, error, "Replies that came are kept")
-                return None
-            server.heard()
-            return text
-
-        with self.client.server() as server:
-            server.each(reply, waiting, replies.__setitem__, stop=server.abandon)
-        if self._known:
-            failed = [error for error in failed if not isinstance(error, RefusedError)]
-        if failed:
-            raise self.client.left(failed, len(waiting)) from failed[0]
-        return replies
-
-    def _reply(self, server: Server, key: str, request: Request, decoding: Decoding) -> str | None:
-        """A reply in the first way that the server takes; None where the model declines.
-
-        It is kept if it follows the schema.
-        """
-        text: str | None = None
-        structured = bool(request.schema)
-        known = self._known.get(structured)
-        ways = [known] if known else [way for way in _WAYS if structured or not way[0]]
-        for number, (schema, length) in enumerate(ways, start=1):
-            manner = Manner(
-                model=self.client.model,
-                chat=True,
-                statement=Statement("", {}, neutral={}),
-                length=length,
-            )
-            question: Json = [{"role": m.role, "content": m.text} for m in request.messages]
-            body = {**manner.body(question, decoding, 1, key)}
-            if schema:
-                wanted = {"name": "reply", "strict": True, "schema": json.loads(request.schema)}
-                body["response_format"] = {"type": "json_schema", "json_schema": wanted}
-            try:
-                text = server.post(manner.path, body, read_reply)
-            except RefusedError:
-                if number == len(ways):
-                    raise
-                continue
-            self._known[structured] = schema, length
-            break
-        if text is not None and not (request.schema and json_object(text) is None):
-            self.cache.put(key, text)
-        return text
+    def _query(self, request: Request, decoding: Decoding) -> Query:
+        """The conversation, keyed by all that decides its reply; a greedy one not by its id."""
+        query, draw = conversation_of(request), None if decoding.greedy else request.id
+        key = json.dumps([self.name, query.text, request.schema, decoding.to_dict(), draw])
+        return replace(query, id=key, prompt_id=key)

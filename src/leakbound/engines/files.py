@@ -1,13 +1,15 @@
-"""The files of a model: found, and checked as far as that goes without reading weights.
+"""The files of a model: found, checked as far as that goes without reading weights, and digested.
 
-transformers builds as many layers as a config asks for, and skips generation settings that it
-cannot read: the one takes all memory, the other changes where answers end. Needs no torch.
+transformers builds as many layers as a config requests, which may take all memory. Needs no torch.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from huggingface_hub import snapshot_download
@@ -43,7 +45,7 @@ class ModelFiles:
         """Find the files at `location`: a folder, a `.gguf` file, or a hub name.
 
         Raises ModelError where they are not there or not whole, and for a folder that states more
-        layers than its files hold tensors, or no end of answers.
+        layers than its files hold tensors.
         """
         path = Path(location).expanduser()
         if path.is_file():
@@ -71,7 +73,6 @@ class ModelFiles:
             )
         weights = _weight_files(folder)
         _require_layers(folder / _CONFIG, sum(map(_tensors, weights)))
-        _require_ends(folder / _GENERATION)
         return cls(folder, weights)
 
     @property
@@ -181,25 +182,26 @@ def _require_layers(config: Path, tensors: int) -> None:
         )
 
 
-def _require_ends(file: Path) -> None:
-    """Refuse generation settings that cannot be read, or whose end tokens are no tokens."""
-    if not file.exists():
-        return
-    try:
-        stated = json.loads(file.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        require_no_fault(file, error)
-        raise ModelError(
-            f"`{file}` cannot be read ({str(error).partition(chr(10))[0]}), and it says where "
-            "answers end. Restore it, or remove it if the model has none."
-        ) from error
-    ends = stated.get("eos_token_id") if isinstance(stated, dict) else "no object"
-    listed = ends if isinstance(ends, list) else [ends]
-    if not all(end is None or type(end) is int for end in listed):
-        raise ModelError(
-            f"`{file}` must give token ids as `eos_token_id`, got {ends!r:.60}. Restore it: it "
-            "says where answers end."
-        )
+def named_digest(files: Iterable[Path]) -> str:
+    """SHA-256 over the names and contents of files, in order."""
+    named = [[file.name, files_digest([file])] for file in files]
+    return hashlib.sha256(json.dumps(named).encode()).hexdigest()
+
+
+def files_digest(files: Iterable[Path]) -> str:
+    """SHA-256 over the digests of files in order, read again only once they changed."""
+    stats = [(file, file.stat()) for file in files]
+    return _digest(tuple((f, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for f, s in stats))
+
+
+@lru_cache
+def _digest(files: tuple[tuple[Path, int, int, int], ...]) -> str:
+    """SHA-256 over the digests of files in order; size and times of change key the cache."""
+    total = hashlib.sha256()
+    for file, *_ in files:
+        with file.open("rb") as stream:
+            total.update(hashlib.file_digest(stream, "sha256").digest())
+    return total.hexdigest()
 
 
 def first_line(error: Exception) -> str:

@@ -13,7 +13,7 @@ import torch
 from leakbound.engines.adaptive import in_two_passes
 from leakbound.engines.branching import prefix_model
 from leakbound.engines.loading import LoadedModel, end_notes, load_model
-from leakbound.engines.margin import Margin
+from leakbound.engines.margin import probed_prompts, shape_margin
 from leakbound.engines.prefix_cache import CachedModel, arithmetic, memory_for_keys
 from leakbound.engines.prompting import Prompting, require_room
 from leakbound.engines.reading import Reader
@@ -106,7 +106,8 @@ class TransformersEngine:
         self.usage.notes += [note] if note else []
         self.usage.notes += end_notes(loaded.tokenizer, loaded.eos_token_ids, self._ends)
         self.usage.notes += self.prompting.notes(loaded.tokenizer)
-        self._margin = Margin(self._seam, loaded.context_length)
+        self._probed: tuple[tuple[int, ...], ...] = ()  # prompts that the margin is measured after
+        self._margin: float | None = None  # not measured yet
 
     @classmethod
     def open(
@@ -172,7 +173,9 @@ class TransformersEngine:
     @property
     def margin(self) -> float:
         """See `Explores.margin`; infinite for weights in half precision."""
-        return self._margin.value
+        if self._margin is None:
+            self._margin = shape_margin(self._seam, self._probed)
+        return self._margin
 
     def measure(self, queries: Sequence[Query]) -> None:
         """Measure the margin after these queries' prompts; see `Measures.measure`, `shape_margin`.
@@ -182,7 +185,9 @@ class TransformersEngine:
         Args:
             queries: those to come; the prompts of some of them are read.
         """
-        self._margin.measure(map(self.prompt_ids, queries))
+        probed = probed_prompts(map(self.prompt_ids, queries), self.loaded.context_length)
+        if probed != self._probed:
+            self._probed, self._margin = probed, None
 
     def rows(self, max_new_tokens: int) -> tuple[int, int]:
         """How many completions are forwarded at a time, and how many are held.
@@ -428,7 +433,7 @@ class TransformersEngine:
                 f"max_tokens {decoding.max_tokens} bounds prompt and completion together, which "
                 "has no exact mode. Use --max-new-tokens."
             )
-        if not self._margin.prompts:
+        if not self._probed:
             self.measure(queries)
         if not math.isfinite(self.margin):
             raise InputError(

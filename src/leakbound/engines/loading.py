@@ -7,8 +7,9 @@ the model another one than the user named.
 
 from __future__ import annotations
 
+import inspect
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,10 +18,10 @@ from typing import Any
 import torch
 import transformers
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from transformers.dynamic_module_utils import get_relative_import_files
 
 from leakbound.durable import place
-from leakbound.engines.files import ModelFiles, first_line
-from leakbound.engines.fingerprint import fingerprint, ordinary_tokens
+from leakbound.engines.files import ModelFiles, files_digest, first_line, named_digest
 from leakbound.engines.templates import require_sound
 from leakbound.errors import InputError, LeakboundError, ModelError
 from leakbound.types import JsonObject
@@ -31,6 +32,7 @@ DEVICES = ("cpu", "cuda", "auto")
 _ENCODERS = ("ForMaskedLM", "ForPreTraining")
 _TOKEN_IDS = frozenset({"bos_token_id", "eos_token_id", "pad_token_id"})
 _FEW = 5  # tokens that a note shows
+_DYNAMIC = "transformers_modules"  # the package into which transformers copies a model's code
 # Generation settings that cannot change which token comes next.
 _HARMLESS = frozenset({"transformers_version", "use_cache"})
 
@@ -124,23 +126,55 @@ class Checkpoint:
     @property
     def fingerprint(self) -> JsonObject:
         """As `LoadedModel.fingerprint`: two equal ones compute the same."""
-        return fingerprint(self.files, self.dtype, [self.config, self.tokenizer])
+        return self.fingerprint_of(self.dtype, [self.config, self.tokenizer])
+
+    def fingerprint_of(self, dtype: str, parts: Iterable[Any]) -> JsonObject:
+        """Return digests of all that decides the next token and the end of an answer.
+
+        Weights, settings and tokenizers are read from the model's files. Code is found by the
+        classes that the libraries made, because a config may name code that is stored elsewhere.
+
+        Args:
+            dtype: of the weights.
+            parts: the objects that the libraries made of the files.
+
+        Returns:
+            The digests, equal wherever the files are stored; `code` is that of the Python that came
+            with the model, None if none did.
+        """
+        kinds = {kind for part in parts for kind in type(part).__mro__}
+        own = {inspect.getfile(kind) for kind in kinds if kind.__module__.startswith(_DYNAMIC)}
+        code = {Path(name) for file in own for name in (file, *get_relative_import_files(file))}
+        return {
+            "weights": files_digest(self.files.weights),
+            "config": named_digest(self.files.settings),
+            "tokenizer": named_digest(self.files.tokenizer),
+            "code": named_digest(sorted(file for file in code if file.is_file())) if code else None,
+            "dtype": dtype,
+            "transformers": transformers.__version__,
+            "torch": torch.__version__,
+        }
 
     @property
     def eos_token_ids(self) -> frozenset[int]:
-        """The tokens that end a completion, as `LoadedModel.eos_token_ids`."""
-        if (self.files.folder / "generation_config.json").is_file():
-            stated = GenerationConfig.from_pretrained(self.files.folder)
-        else:
-            stated = GenerationConfig.from_model_config(self.config)
+        """The tokens that end a completion, as `LoadedModel.eos_token_ids`.
+
+        With the weights, transformers skips generation settings that it cannot read.
+        """
+        with quiet(), _refusing(self.location):
+            if (self.files.folder / "generation_config.json").exists():
+                stated = GenerationConfig.from_pretrained(self.files.folder)
+            else:
+                stated = GenerationConfig.from_model_config(self.config)
         return _ends(self.location, stated, self.config, self.tokenizer)
 
     def require_sound(self) -> None:
-        """Refuse an unsound chat template, where that is to write prompts; see `templates`.
+        """Refuse ends of answers that are none, and an unsound chat template; see `templates`.
 
         Raises:
-            ModelError: a template that leaves the question out.
+            ModelError: such ends, or a template that leaves the question out.
         """
+        _ = self.eos_token_ids
         require_sound(self.tokenizer, str(self.files.template))
 
     def load(self, kind: Any) -> Any:
@@ -228,19 +262,33 @@ def load_model(
     }
     _require_causal(location, model)
     dtype = str(model.dtype).removeprefix("torch.")
-    ends = _ends(location, model.generation_config, model.config, tokenizer)
+    ends = checkpoint.eos_token_ids
     return LoadedModel(
         model=model,
         tokenizer=tokenizer,
         eos_token_ids=ends,
         context_length=getattr(model.config, "max_position_embeddings", None),
         fingerprint={
-            **fingerprint(checkpoint.files, dtype, [model.config, tokenizer, *model.modules()]),
+            **checkpoint.fingerprint_of(dtype, [model.config, tokenizer, *model.modules()]),
             "end_tokens": sorted(ends),
             "ordinary_end_tokens": ordinary_tokens(tokenizer, ends),
             "generation_config_ignored": ignored,
         },
     )
+
+
+def ordinary_tokens(tokenizer: Any, token_ids: Iterable[int]) -> list[int]:
+    """Return the tokens that are text.
+
+    Args:
+        tokenizer: the tokenizer of the model.
+        token_ids: tokens of any kind.
+
+    Returns:
+        Those that are neither special nor added to the vocabulary, sorted.
+    """
+    added = set(tokenizer.added_tokens_decoder) | set(tokenizer.all_special_ids)
+    return sorted(set(token_ids) - added)
 
 
 def end_notes(tokenizer: Any, stated: Collection[int], ends: Collection[int]) -> list[str]:
@@ -422,9 +470,9 @@ def _ends(
     of_model = generation.eos_token_id
     listed = of_model if isinstance(of_model, list) else [of_model]
     size = config.get_text_config().vocab_size
-    if wrong := [i for i in listed if i is not None and not 0 <= i < size]:
+    if wrong := [i for i in listed if i is not None and i not in range(size)]:
         raise ModelError(
-            f"{location} has `eos_token_id` {wrong[0]} in its generation_config.json or "
+            f"{location} has `eos_token_id` {wrong[0]!r:.60} in its generation_config.json or "
             f"config.json, and its tokens are 0 to {size - 1:,}. Set it to the token that ends an "
             "answer, or to a list of such tokens."
         )

@@ -23,7 +23,7 @@ from urllib.parse import parse_qsl
 
 from leakbound.engines.answers import Answer, OutputRequest, read_answer
 from leakbound.engines.prompting import Prompting
-from leakbound.engines.server import Patience, RefusedError, Server
+from leakbound.engines.server import RefusedError, Server
 from leakbound.errors import InputError, ModelError
 from leakbound.registry import suggestion
 from leakbound.text.counting import visible
@@ -189,7 +189,7 @@ class Options:
     api: `chat` or `completions`; empty: by the prompting.
     probe: `off` leaves the trial of the server out.
     n: outputs a request, at most.
-    concurrency: requests at once.
+    concurrency: requests at once; None: 8.
     ignore: fields of replies that hold no part of an output, with commas between them.
     unlisted: `on` accepts a model that the server does not list.
     patience: seconds without an answer in which a busy server is waited for; None: 600.
@@ -198,7 +198,7 @@ class Options:
     api: Literal["", "chat", "completions"] = ""
     probe: Literal["on", "off"] = "on"
     n: int = _MOST
-    concurrency: int = Patience().concurrency
+    concurrency: int | None = None
     ignore: str = ""
     unlisted: Literal["on", "off"] = "off"
     patience: int | None = None
@@ -260,16 +260,17 @@ class Manner:
     length: its word for the most tokens of an output.
     choices: outputs that a request may ask for.
     ignored: fields of replies that hold no part of an output, as the user states.
-    switch: the fields that turn thoughts on or off.
+    switch: the fields that turn thoughts on or off, and those of a schema.
     thinks: whether its greeting had a thought, "hidden" also if one of the trial was; "off": it has
         none, as it is told.
-    opened: whether the prompt opens that thought (see `OutputRequest`).
+    opened: whether the prompt opens that thought, so that its opening tag is in no output.
     closes: whether the server closes a thought that reaches its budget.
+    strict: whether outputs are counted, see `OutputRequest`.
     """
 
     model: str
     chat: bool
-    statement: Statement
+    statement: Statement = field(default_factory=lambda: Statement("", {}))
     stated: Mapping[str, str | None] = field(default_factory=dict)
     length: str = LENGTHS[0]
     choices: int = 1
@@ -278,6 +279,7 @@ class Manner:
     thinks: Thinks = "no"
     opened: bool = False
     closes: bool = False
+    strict: bool = True
 
     @property
     def path(self) -> str:
@@ -301,7 +303,7 @@ class Manner:
             most=self.room(decoding),
             stop=decoding.stop,
             ignored=self.ignored,
-            opened=self.opened,
+            strict=self.strict,
         )
         body = self.body(question, decoding, choices, key)
         return server.post(self.path, body, partial(read_answer, request=request), again=again)
@@ -338,15 +340,15 @@ class Manner:
         return [{"role": "user", "content": text}] if self.chat else text
 
 
-def settle(
-    server: Server, model: str, chat: bool, options: Options, thinking: Thinking = "auto"
-) -> Manner:
+def settle(server: Server, plain: Manner, options: Options, thinking: Thinking) -> Manner:
     """Negotiate with a server: the most outputs per request, at most `options.n`.
 
-    If the count of tokens does not cover all outputs of a request, each request is for one:
-    else nothing would show that some were cut. Raises ModelError for a server that takes no
-    request, and unless `options.unlisted` for a model that the server does not list.
+    `plain` has what is known in advance. If the count of tokens does not cover all outputs of a
+    request, each request is for one: else nothing would show that some were cut. Raises ModelError
+    for a server that takes no request, and unless `options.unlisted` for a model that the server
+    does not list.
     """
+    model = plain.model
     statement = statement_of(server, model)
     lists_all = statement.kind != "transformers"  # which lists the hub's cache only
     if options.unlisted == "off" and lists_all:
@@ -356,9 +358,8 @@ def settle(
                 f"`{server.url}` lists no model {model!r}. {suggestion(model, names)} Name a "
                 "listed model, or add --unlisted if the server knows this one."
             )
-    manner = Manner(model=model, chat=chat, statement=statement, ignored=options.ignored)
     why: RefusedError | None = None
-    for way in _attempts(manner, options.n):
+    for way in _attempts(replace(plain, statement=statement), 1 if not plain.strict else options.n):
         try:
             key = json.dumps(["settling", way.choices])
             answer = way.ask(server, way.question(_GREETING), _SHORTEST, way.choices, key)
@@ -370,9 +371,9 @@ def settle(
         covered = answer.tokens is None or answer.tokens >= count
         if way.choices == 1 or (covered and count == way.choices):
             way = replace(way, stated=answer.stated)
-            return _with_thinking(server, way, thinking) if chat else way
+            return _with_thinking(server, way, thinking) if plain.chat else way
     raise ModelError(
-        f"`{server.url}` does not take a request for {manner.path} of {model!r}: {why}. Check the "
+        f"`{server.url}` does not take a request for {plain.path} of {model!r}: {why}. Check the "
         "model's name; for a model without a chat template write ?api=completions behind it."
     ) from why
 
@@ -392,6 +393,14 @@ def _with_thinking(server: Server, manner: Manner, thinking: Thinking) -> Manner
         return last
     budget = replace(_LOOKS[0], max_thinking_tokens=1)
     return replace(last, closes=bool(_looked(server, replace(last, closes=True), [budget])))
+
+
+def with_schema(server: Server, manner: Manner, schema: str) -> Manner:
+    """The manner with a request for JSON that follows a schema, if the server takes it."""
+    wanted: Json = {"name": "reply", "strict": True, "schema": json.loads(schema)}
+    fields: JsonObject = {"response_format": {"type": "json_schema", "json_schema": wanted}}
+    structured = replace(manner, switch={**manner.switch, **fields})
+    return structured if _looked(server, structured, _LOOKS) else manner
 
 
 def _looked(server: Server, manner: Manner, looks: Sequence[Decoding]) -> list[Manner]:
@@ -433,7 +442,7 @@ def require_known(answer: Answer, name: str) -> None:
         )
 
 
-def require_offered(decoding: Decoding, *, thoughts: bool = True) -> None:
+def require_offered(decoding: Decoding, *, thoughts: bool) -> None:
     """Raise InputError for a decoding that the protocol cannot say; `thoughts`: have a limit."""
     budget = ("max_thinking_tokens",) if thoughts else ()
     others = decoding.beyond(

@@ -33,32 +33,6 @@ Seen: TypeAlias = dict[Ids, list[torch.Tensor]]
 """The logits after each prefix, one vector for each time that it was computed."""
 
 
-class Margin:
-    """The margin of one model, measured at need and kept until other prompts come.
-
-    `context` is the most tokens that the model reads, None where that is not known; `prompts` are
-    those that `value` was measured after, or will be.
-    """
-
-    def __init__(self, model: PrefixModel, context: int | None) -> None:
-        self.prompts: tuple[Ids, ...] = ()
-        self._model, self._context = model, context
-        self._value: float | None = None
-
-    @property
-    def value(self) -> float:
-        """See `shape_margin`."""
-        if self._value is None:
-            self._value = shape_margin(self._model, self.prompts)
-        return self._value
-
-    def measure(self, prompts: Iterable[Ids]) -> None:
-        """Measure after some of these from now on."""
-        probed = probed_prompts(prompts, self._context)
-        if probed != self.prompts:
-            self.prompts, self._value = probed, None
-
-
 def probed_prompts(prompts: Iterable[Ids], context: int | None = None) -> tuple[Ids, ...]:
     """The few of a run's prompts to measure at: by length, from the shortest to the longest.
 

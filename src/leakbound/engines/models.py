@@ -1,38 +1,17 @@
-"""Models other than the one under test: for scorers, rewriters and judges.
-
-A new one joins by a function `open(location, **loading) -> Chat` and one row of `CHATS`.
-"""
+"""Models other than the one under test: for scorers, rewriters and judges."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from leakbound.engines import open_engine
-from leakbound.engines.addresses import require_named, servers_of
-from leakbound.engines.prompting import Prompting, Tokenizer
-from leakbound.errors import InputError, needing
+from leakbound.engines.addresses import require_named, server_of, servers_of
+from leakbound.engines.chats import TransformersChat
+from leakbound.errors import needing
 from leakbound.scorers import connect, make_scorer
-from leakbound.text.counting import counted_as, is_missing
-from leakbound.types import (
-    Chat,
-    Classify,
-    Decoding,
-    Draws,
-    Embed,
-    Generate,
-    JsonObject,
-    Message,
-    Query,
-    Request,
-    Sample,
-    Scorer,
-)
+from leakbound.types import Chat, Classify, Embed, Scorer
 
 State = tuple[tuple[str, int, int], ...]
 
@@ -159,137 +138,11 @@ def _state(name: str) -> State:
     return tuple((str(f), (s := f.stat()).st_size, s.st_mtime_ns) for f in files)
 
 
-_PURPOSE = "chat"
-_BRACKETED = re.compile(r"\s*[<\[{|].*[>\]}|]\s*\Z", re.DOTALL)  # <think>, [INST], {{role}}
-_GREETING = Request(id="greeting", messages=(Message(role="user", text="Hello."),))
-
-
-class Conversations(Prompting):
-    """The rule for queries whose text is a whole conversation, as `_conversation` writes it."""
-
-    def uses_chat(self, tokenizer: Tokenizer) -> bool:
-        """Require a chat template.
-
-        Args:
-            tokenizer: the tokenizer of the model.
-
-        Returns:
-            True.
-
-        Raises:
-            InputError: the tokenizer has no chat template.
-        """
-        if not super().uses_chat(tokenizer):
-            raise InputError("its tokenizer has no chat template. Name an instruct model.")
-        return True
-
-    def turns(self, tokenizer: Tokenizer, question: str) -> list[dict[str, str]]:
-        """The conversation's own turns, none of which another can end or begin.
-
-        What is quoted in a turn was written by others: a special token that it spells would be
-        read as one, and what follows it as another's words.
-
-        Args:
-            tokenizer: the tokenizer of the model, which knows its special tokens.
-            question: a whole conversation, as `_conversation` writes it.
-
-        Returns:
-            A mapping of `role` and `content` for each turn.
-        """
-        added = [t for t in tokenizer.added_tokens_decoder.values() if t.content.strip()]
-        marks = {t.content.strip() for t in added if t.special or _BRACKETED.match(t.content)}
-        longest_first = sorted(marks, key=len, reverse=True)
-        spelled = re.compile("|".join(map(re.escape, longest_first))) if marks else None
-        conversation = json.loads(question)
-        return [{"role": role, "content": _words(text, spelled)} for role, text in conversation]
-
-
-@dataclass(frozen=True, slots=True)
-class TransformersChat:
-    """Replies drawn from a model by the forest; requests with equal messages share their tree.
-
-    The decoding is all that shapes the distribution. A reply that reaches `max_new_tokens`, or a
-    stop string, counts as it stands: to draw it again would favour short ones. The reply is the
-    answer, without the thought; None where it is missing or the model's logits are unusable.
-
-    Attributes:
-        engine: draws the replies, by the prompting `Conversations`.
-        name: the model's, as it stands in results.
-    """
-
-    engine: Generate
-    name: str
-
-    @classmethod
-    def open(cls, location: str, **loading: Any) -> TransformersChat:
-        """Load the model at `location`.
-
-        Args:
-            location: a folder, a `.gguf` file (dequantised), or a hub name.
-            loading: `dtype`, `device` and `trust_remote_code`, see `load_model`.
-
-        Returns:
-            The chat model.
-
-        Raises:
-            InputError: a model without a chat template, or what `load_model` refuses.
-            ModelError: a model that cannot be used.
-        """
-        engine = open_engine(location, Conversations(), **loading)
-        try:
-            engine.check([_conversation(_GREETING)], Decoding(max_new_tokens=1))
-        except InputError as error:
-            raise InputError(f"{location!r} cannot hold a conversation: {error}") from error
-        return cls(engine, location)
-
-    @property
-    def fingerprint(self) -> JsonObject:
-        """The fingerprint of the model, its weights among it."""
-        return self.engine.fingerprint
-
-    def chat(self, requests: Sequence[Request], decoding: Decoding, seed: int) -> list[str | None]:
-        """Draw one reply a request; see `Chat.chat`.
-
-        Args:
-            requests: conversations, each keyed by its id.
-            decoding: the distribution to draw from.
-            seed: of the draws.
-
-        Returns:
-            One reply a request, in order; None where the answer is missing, as in an output that
-            was cut inside its thought, or the model's logits are unusable.
-
-        Raises:
-            InputError: a conversation longer than the model's context.
-        """
-        queries = [_conversation(request) for request in requests]
-        distinct = list(dict.fromkeys(queries))
-        self.engine.check(distinct, decoding)
-        draws = Draws(sizes=(1,), seed=seed, purpose=_PURPOSE)
-        replies = {
-            sample.query: reply.answer
-            for sample in self.engine.generate(distinct, decoding, draws)
-            if isinstance(sample, Sample)
-            for reply in sample.completions
-            if not is_missing(reply, counted_as(reply, decoding.stop))
-        }
-        return [replies.get(query) for query in queries]
-
-
-def _endpoint(location: str, **loading: Any) -> Chat:
-    with needing("a chat endpoint", "judge"):
-        from leakbound.engines.endpoint import EndpointChat
-    return EndpointChat.open(location, **loading)
-
-
-CHATS: dict[str, Callable[..., Chat]] = {"openai": _endpoint, "transformers": TransformersChat.open}
-
-
 def open_chat(name: str, **loading: Any) -> Chat:
     """Open a chat model by its name.
 
     Args:
-        name: `NAME:where` of an engine in `CHATS`, else a transformers model.
+        name: a folder, a hub name, or `NAME:where` for another engine.
         loading: `dtype`, `device` and `trust_remote_code`, see `load_model`; a server heeds none.
 
     Returns:
@@ -300,19 +153,8 @@ def open_chat(name: str, **loading: Any) -> Chat:
             that cannot hold a conversation.
         ModelError: a model that cannot be used.
     """
-    engine, colon, location = name.partition(":")
-    if colon and engine in CHATS:
-        return CHATS[engine](location, **loading)
-    return CHATS["transformers"](name, **loading)
-
-
-def _words(text: str, spelled: re.Pattern[str] | None) -> str:
-    """The text with a blank in every token that it spells, so that it is read letter by letter."""
-    while spelled is not None and spelled.search(text):
-        text = spelled.sub(lambda mark: f"{mark[0][0]} {mark[0][1:]}" if mark[0][1:] else " ", text)
-    return text
-
-
-def _conversation(request: Request) -> Query:
-    conversation = [(message.role, message.text) for message in request.messages]
-    return Query(id=request.id, prompt_id=request.id, text=json.dumps(conversation))
+    if server_of(name) is None:
+        return TransformersChat.open(name.removeprefix("transformers:"), **loading)
+    with needing("a chat endpoint", "judge"):
+        from leakbound.engines.endpoint import EndpointChat
+    return EndpointChat.open(name.partition(":")[2], **loading)

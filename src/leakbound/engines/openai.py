@@ -12,6 +12,9 @@ command that was stopped requests only the rest, and what was under way is lost,
 hanging answers are under way more often than others. A query all of whose requests are refused is a
 Failure: nothing is claimed of it.
 
+The replies of a judge or a rewriter are no draws that are counted (`replies`, see `endpoint`). A
+request for one is sent again until it comes, and only whole replies are kept.
+
 No probabilities are taken from a server. The protocol does not say under which distribution its
 log-probabilities are, before or after temperature and truncation, and leaves the end token out:
 `Completion` promises otherwise. So nothing is explored, forced or proved.
@@ -28,14 +31,15 @@ from functools import cached_property, partial
 from itertools import count
 from typing import Any
 
-from leakbound.engines.addresses import located
+from leakbound.engines.addresses import key_for, located
 from leakbound.engines.answers import has_thought
-from leakbound.engines.manner import Manner, Options, require_offered, settle
+from leakbound.engines.manner import Manner, Options, require_offered, settle, with_schema
 from leakbound.engines.prompting import Prompting
-from leakbound.engines.server import Client, LostError, NoReplyError, Patience, RefusedError, Server
+from leakbound.engines.server import LostError, NoReplyError, Patience, RefusedError, Server
 from leakbound.engines.trial import require_draws
 from leakbound.errors import IncompleteError, InputError
-from leakbound.text.counting import counted_as, visible
+from leakbound.text.counting import counted_as, is_missing, visible
+from leakbound.text.rows import json_object
 from leakbound.types import (
     Completion,
     Decoding,
@@ -56,7 +60,6 @@ from leakbound.types import (
 )
 
 _PATIENCE = Patience(timeout=600.0, whole=900.0)
-_SILENCE = 12  # fewer than of a chat's, as these draws are lost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,28 +96,42 @@ class ServedEngine:
     Args:
         location: `URL#MODEL`, or with options `URL#MODEL?name=value&…`.
         prompting: how questions become prompts (None: `Prompting()`).
-        patience: how long an answer is tried for; how many requests go out at once, and how long a
-            busy server is waited for, are options of the location. After 12 requests in a row
-            without an answer no other is sent.
+        patience: how long an answer is tried for (None: 600 s, of a reply 120 s). The number of
+            simultaneous requests, and how long a busy server is waited for, are options of the
+            location too.
+        replies: whether it is a judge or a rewriter, which is not tried: see the module.
+        schema: the JSON schema that outputs shall follow, as text; empty: none.
+
     Raises:
         InputError: an invalid location, unknown options, and those that contradict
             the prompting.
     """
 
     def __init__(
-        self, location: str, prompting: Prompting | None = None, *, patience: Patience = _PATIENCE
+        self,
+        location: str,
+        prompting: Prompting | None = None,
+        *,
+        patience: Patience | None = None,
+        replies: bool = False,
+        schema: str = "",
     ) -> None:
         self.usage = Usage()
         self.tell: Tell = untold
         self.kept: DrawJournal = Unkept()
-        url, named = located(location)
-        model, _, options = named.partition("?")
-        self.options = Options.read(options)
+        self.replies, self.schema = replies, schema
+        self.url, named = located(location)
+        self.model, _, written = named.partition("?")
+        options = Options.read(written)
+        self.options = replace(options, probe="off", unlisted="on") if replies else options
         self.prompting = prompting or Prompting()
-        self.api = self.options.way(self.prompting)
-        patience = replace(patience, concurrency=self.options.concurrency, silence=_SILENCE)
-        longest = self.options.patience or patience.longest_wait
-        self.client = Client(url, model, replace(patience, longest_wait=longest))
+        self.api = options.way(self.prompting)
+        patience = patience or (Patience() if replies else _PATIENCE)
+        self._patience = replace(
+            patience,
+            concurrency=options.concurrency or patience.concurrency,
+            longest_wait=options.patience or patience.longest_wait,
+        )
 
     @classmethod
     def open(cls, location: str, prompting: Prompting, **_weights: Any) -> ServedEngine:
@@ -135,7 +152,7 @@ class ServedEngine:
 
     @property
     def name(self) -> str:
-        return self.client.name
+        return f"openai:{self.url}#{self.model}"
 
     @property
     def hides_thoughts(self) -> bool:
@@ -164,14 +181,14 @@ class ServedEngine:
         thoughts: list[Json] = [fact for fact, is_so in facts.items() if is_so]
         return {
             "engine": "openai",
-            "url": self.client.url,
-            "model": self.client.model,
+            "url": self.url,
+            "model": self.model,
             "says": manner.statement.says,
             "answers": dict(manner.stated),
             "sent": {**manner.statement.sampling(1.0), **manner.switch},
             "prompting": {
                 "template": None if self.api == "chat" else prompting.template,
-                "system": self._system if self.api == "chat" else None,
+                "system": prompting.system_for(None) if self.api == "chat" else None,
                 "chat": self.api == "chat",
                 "compat": prompting.compat,
                 **({} if prompting.thinking == "auto" else {"thinking": prompting.thinking}),
@@ -242,7 +259,7 @@ class ServedEngine:
         waiting.sort(key=lambda request: request.number)  # a stop loses a few draws of many queries
         refused = self._ask_all(waiting, decoding, came) if waiting else {}
         if any(part.opened for parts in came.values() for part in parts.values()):
-            came = {key: _opened(parts) for key, parts in came.items()}
+            came = {key: _unfinished(parts) for key, parts in came.items()}
         for query in queries:
             yield self._result(query, decoding, draws, came, refused.get(query.id))
         self.usage.seconds += time.perf_counter() - started
@@ -278,42 +295,40 @@ class ServedEngine:
                 came[request.key][request.number] = result
                 self.tell(request.choices, result.tokens)
 
-        with self.client.server() as server:
-            server.waits = self._waits
-            ask = partial(self._ask, server, decoding)
-            server.each(ask, waiting, take, stop=server.cut)
+        with self._server() as server:
+            server.each(partial(self._ask, server, decoding), waiting, take, stop=server.cut)
         if failed:
-            raise self.client.left(failed, len(waiting)) from failed[0]
+            raise IncompleteError(
+                f"{self.name!r} left {len(failed)} of {len(waiting)} requests without a reply, one "
+                f"with {failed[0]}. What came is kept: see to the server, then run the same "
+                "command again."
+            ) from failed[0]
         answered = {
             job.query.id for job in refused if any(got.outputs for got in came[job.key].values())
         }
         for request in refused:
             if request.query.id in answered:  # the query was not refused: these draws are lost
-                came[request.key][request.number] = self._lose(request)
+                came[request.key][request.number] = self._keep(request, lost=request.choices)
             else:
-                self._keep(request, _Came(number=request.number))
+                self._keep(request)
         return {job.query.id: why for job, why in refused.items() if job.query.id not in answered}
 
     def _ask(self, server: Server, decoding: Decoding, request: _Request) -> _Came | NoReplyError:
         """The outcome of a request, kept; a NoReplyError where nothing was drawn for it."""
-        key = f"{request.key} {request.number}"
+        manner, key = self._manner, f"{request.key} {request.number}"
         put = (self._question(request.query), decoding, request.choices, key)
-        lost = self._lose(request)  # until it comes
+        lost = self._keep(request, lost=request.choices)  # until it comes
         try:
-            answer = self._manner.ask(server, *put, again=decoding.greedy)
-        except LostError as error:
-            server.lose(
-                self.name,
-                error,
-                "Their draws are missing (full leaks in upper bounds), and what came is kept",
-            )
-            return lost
+            answer = manner.ask(server, *put, again=self.replies or decoding.greedy)
         except RefusedError as error:
             return error
         except NoReplyError as error:
-            self._keep(request, _Came(number=request.number))
-            return error
-        if answer.stated != (begun := self._manner.stated):
+            is_lost = isinstance(error, LostError) and not self.replies
+            if not is_lost:
+                self._keep(request)
+            server.lose(self.name, error)
+            return lost if is_lost else error
+        if answer.stated != (begun := manner.stated) and not self.replies:
             server.abandon()
             raise IncompleteError(
                 f"{self.name!r} now answers as {_named(answer.stated)}, and was begun as "
@@ -322,7 +337,9 @@ class ServedEngine:
             )
         server.heard()
         outputs = answer.outputs
-        if answer.opened and not self._manner.opened:
+        if manner.opened:
+            outputs = tuple(map(_thought, outputs))
+        elif answer.opened:
             self._note(
                 "outputs close a thought that their prompt opened, as the greeting did not show: "
                 "outputs beside them that were cut and close none are read as unfinished thoughts"
@@ -339,24 +356,26 @@ class ServedEngine:
                 "empty outputs, so these are missing: write ?n=1 behind the model's name to have "
                 "each output counted"
             )
-        result = _Came(
-            number=request.number,
+        return self._keep(
+            request,
             outputs=outputs,
             lost=request.choices - len(outputs),
             tokens=answer.tokens or 0,
             opened=answer.opened,
             prompt_tokens=answer.prompt_tokens,
         )
-        return self._keep(request, result)
 
-    def _lose(self, request: _Request) -> _Came:
-        """Keep that all outputs of a request are lost."""
-        return self._keep(request, _Came(number=request.number, lost=request.choices))
-
-    def _keep(self, request: _Request, came: _Came) -> _Came:
-        """Keep what came of a request, in place of what was kept of it."""
-        self.kept.put(request.key, to_json(came))
+    def _keep(self, request: _Request, **outcome: Any) -> _Came:
+        """Keep the outcome of a request in place of what was kept of it; of replies, whole ones."""
+        came = _Came(number=request.number, **outcome)
+        if not self.replies or (came.outputs and all(map(self._is_reply, came.outputs))):
+            self.kept.put(request.key, to_json(came))
         return came
+
+    def _is_reply(self, output: Output) -> bool:
+        """Whether an output has an answer, which follows the schema."""
+        follows = not self.schema or json_object(output.answer) is not None
+        return follows and not is_missing(output, counted_as(output))
 
     def _result(
         self,
@@ -412,25 +431,29 @@ class ServedEngine:
         """The messages of a chat, or the plain prompt."""
         if self.api == "completions":
             return self.prompting.text(query)
-        turns = [("system", self._system)] if self._system else []
-        for question, answer in query.examples:
-            turns += [("user", question), ("assistant", answer)]
-        turns.append(("user", query.text))
-        return [{"role": role, "content": text} for role, text in turns]
+        return [{**turn} for turn in self.prompting.conversation(query)]
 
-    @property
-    def _system(self) -> str | None:
-        system = self.prompting.system
-        return self.prompting.default_system if system is None else system
+    def _server(self) -> Server:
+        """A connection to the server, with its key."""
+        server = Server(self.url, key_for(self.url), self._patience)
+        server.waits = self._waits
+        return server
 
     @cached_property
     def _manner(self) -> Manner:
         """The negotiated requests; ModelError if a trial shows that the server does not draw."""
         try:
-            with self.client.server() as server:
-                server.waits = self._waits
+            with self._server() as server:
                 chat, thinking = self.api == "chat", self.prompting.thinking
-                manner = settle(server, self.client.model, chat, self.options, thinking)
+                plain = Manner(
+                    model=self.model,
+                    chat=chat,
+                    ignored=self.options.ignored,
+                    strict=not self.replies,
+                )
+                manner = settle(server, plain, self.options, thinking)
+                if self.schema:
+                    manner = with_schema(server, manner, self.schema)
                 if self.options.probe == "on":
                     manner = require_draws(server, manner, self.name)
         except NoReplyError as error:
@@ -447,12 +470,18 @@ class ServedEngine:
         return manner
 
 
-def _opened(parts: Mapping[int, _Came]) -> dict[int, _Came]:
-    """Outputs whose prompts opened a thought: one that was cut and closed none has no answer."""
+def _thought(output: Output) -> Output:
+    """An output whose prompt opened a thought: one that closes none has no answer."""
+    if output.refused or output.thought is not None or not visible(output.answer):
+        return output
+    return replace(output, thought=output.answer.strip(), answer="")
+
+
+def _unfinished(parts: Mapping[int, _Came]) -> dict[int, _Came]:
+    """Outputs next to one whose prompt opened a thought: if one was cut, its thought was too."""
 
     def read(output: Output) -> Output:
-        inside = output.finish == "length" and output.thought is None and visible(output.answer)
-        return replace(output, thought=output.answer, answer="") if inside else output
+        return _thought(output) if output.finish == "length" else output
 
     return {
         number: replace(part, outputs=tuple(map(read, part.outputs)))

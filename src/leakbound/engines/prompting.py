@@ -369,11 +369,11 @@ class Prompting:
         rule = {name: value for name, value in stated.items() if name not in _NOT_FIELDS}
         return from_json(cls, rule, "the prompting of the fingerprint")
 
-    def system_for(self, tokenizer: Tokenizer) -> str | None:
+    def system_for(self, tokenizer: Tokenizer | None) -> str | None:
         """The system message that opens a chat with this tokenizer's model, if any.
 
         Args:
-            tokenizer: the tokenizer of the model.
+            tokenizer: the tokenizer of the model (None: it is behind a server).
 
         Returns:
             The message; None where there is none.
@@ -439,11 +439,29 @@ class Prompting:
                 "train a model with thoughts with thinking on."
             )
 
-    def turns(self, tokenizer: Tokenizer, question: str) -> list[dict[str, str]]:
+    def conversation(
+        self, query: Query, tokenizer: Tokenizer | None = None
+    ) -> list[dict[str, str]]:
+        """The turns of a chat about a query: the system message, its examples and the question.
+
+        Args:
+            query: the query.
+            tokenizer: the tokenizer of the model (None: it is behind a server).
+
+        Returns:
+            A mapping of `role` and `content` for each turn.
+        """
+        system = self.system_for(tokenizer)
+        turns = [turn_of("system", system)] if system else []
+        for question, answer in query.examples:
+            turns += [turn_of("user", question), turn_of("assistant", answer)]
+        return [*turns, *self.turns(tokenizer, query.text)]
+
+    def turns(self, tokenizer: Tokenizer | None, question: str) -> list[dict[str, str]]:
         """The turns of a question: one turn of the user.
 
         Args:
-            tokenizer: the tokenizer of the model.
+            tokenizer: the tokenizer of the model (None: it is behind a server).
             question: the text of a query.
 
         Returns:
@@ -470,7 +488,7 @@ class Prompting:
         """The text up to where the output, or the rest of the answer, begins."""
         if not self.uses_chat(tokenizer):
             return self._plainly(query)
-        turns, marks = self._conversation(tokenizer, query), marks_of(tokenizer)
+        turns, marks = self.conversation(query, tokenizer), marks_of(tokenizer)
         opened = written(tokenizer, turns, open_ended=True, thinking=self._setting(tokenizer))
         if self._setting(tokenizer) is False:
             opened += marks.skip(opened)
@@ -490,7 +508,7 @@ class Prompting:
             return f"{opened}{marks.lead(opened)}{answer}"
         if self.uses_chat(tokenizer) and family_of(tokenizer).turn is None:
             reply = turn_of("assistant", query.prefix + answer)
-            turns = [*self._conversation(tokenizer, query), reply]
+            turns = [*self.conversation(query, tokenizer), reply]
             thinking = self._setting(tokenizer)
             text = written(tokenizer, turns, open_ended=False, thinking=thinking)
             # Some templates rewrite or wrap what was said; generation would not start there.
@@ -522,13 +540,6 @@ class Prompting:
 
     def _head(self, tokenizer: Tokenizer) -> list[int]:
         return [] if self.uses_chat(tokenizer) else bos_ids(tokenizer)
-
-    def _conversation(self, tokenizer: Tokenizer, query: Query) -> list[dict[str, str]]:
-        system = self.system_for(tokenizer)
-        turns = [turn_of("system", system)] if system else []
-        for question, answer in query.examples:
-            turns += [turn_of("user", question), turn_of("assistant", answer)]
-        return [*turns, *self.turns(tokenizer, query.text)]
 
 
 def _query(query: Question) -> Query:

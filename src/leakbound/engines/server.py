@@ -10,7 +10,7 @@ import json
 import math
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -23,7 +23,6 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from leakbound.engines.addresses import key_for
 from leakbound.errors import IncompleteError, ModelError
 from leakbound.types import Json, JsonObject
 
@@ -87,31 +86,7 @@ class Patience:
     first_wait: float = 1.0
     longest_wait: float = 600.0
     concurrency: int = 8
-    silence: int = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Client:
-    """One model of a server, named `openai:URL#MODEL`, and how long it is waited for."""
-
-    url: str
-    model: str
-    patience: Patience
-
-    @property
-    def name(self) -> str:
-        return f"openai:{self.url}#{self.model}"
-
-    def server(self) -> Server:
-        """A connection to it, with its key."""
-        return Server(self.url, key_for(self.url), self.patience)
-
-    def left(self, failed: Sequence[NoReplyError], total: int) -> IncompleteError:
-        """The error to raise where these of so many requests got no answer."""
-        return IncompleteError(
-            f"{self.name!r} left {len(failed)} of {total} requests without a reply, one with "
-            f"{failed[0]}. What came is kept: see to the server, then run the same command again."
-        )
+    silence: int = 12
 
 
 class Server:
@@ -167,10 +142,10 @@ class Server:
         with self._lock:
             self._lost = 0
 
-    def lose(self, name: str, error: NoReplyError, meaning: str) -> None:
-        """Count a request that was lost; once too many were in a row nothing further is sent.
+    def lose(self, name: str, error: NoReplyError) -> None:
+        """Count a request that was not answered; IncompleteError once too many were in a row.
 
-        Then IncompleteError, of the model of this name, with the meaning for its results.
+        It names the model by `name`; nothing further is sent.
         """
         with self._lock:
             self._lost += 1
@@ -178,7 +153,7 @@ class Server:
             self.abandon()
             raise IncompleteError(
                 f"{name!r} lost {self.patience.silence} requests in a row, the last one with "
-                f"{error}. {meaning}: see to the server, then run the same command again."
+                f"{error}. What came is kept: see to the server, then run the same command again."
             ) from error
 
     def each(

@@ -16,7 +16,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -24,8 +24,8 @@ from urllib.parse import parse_qsl
 
 import yaml
 
-from leakbound.engines.fingerprint import files_digest, ordinary_tokens
-from leakbound.engines.loading import Checkpoint, end_notes
+from leakbound.engines.files import files_digest
+from leakbound.engines.loading import Checkpoint, end_notes, ordinary_tokens
 from leakbound.engines.prompting import Prompting, require_room
 from leakbound.engines.tokens import Detokenizer, words_of
 from leakbound.errors import InputError, ModelError
@@ -74,53 +74,6 @@ _Key: TypeAlias = tuple[int, tuple[int, ...], Finish]  # of equal draws: chunk, 
 _LAW = ("max_model_len", "quantization", "kv_cache_dtype", "lora")
 
 
-@dataclass(frozen=True, slots=True)
-class VllmLocation:
-    """The part of a name that follows `vllm:`: a model, and how vLLM is to run it.
-
-    Attributes:
-        model: a folder or a hub name.
-        options: vLLM's options, without those that this engine decides; `lora` is the folder
-            of an adapter.
-    """
-
-    model: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, location: str) -> VllmLocation:
-        """Read a location.
-
-        Args:
-            location: `MODEL` or `MODEL?name=value&…`, values as YAML.
-
-        Returns:
-            The location's model and options.
-
-        Raises:
-            InputError: an option that is not passed through, or that has no value.
-        """
-        model, _, written = location.partition("?")
-        options = {k: yaml.safe_load(v) for k, v in parse_qsl(written, keep_blank_values=True)}
-        if "data_parallel_size" in options:
-            raise InputError(
-                f"`data_parallel_size={options['data_parallel_size']}` is not for one process of "
-                "vLLM. Leave it out, and run several processes on parts of the questions."
-            )
-        for name, value in options.items():
-            if name not in _LAYOUT + _LAW or value is None:
-                raise InputError(
-                    f"`{name}={'' if value is None else value}` is no option that is passed to "
-                    f"vLLM. There are {', '.join(sorted(_LAYOUT + _LAW))}; each needs a value."
-                )
-        return cls(model, options)
-
-    @property
-    def lora(self) -> Path | None:
-        """The folder of the adapter."""
-        return Path(self.options["lora"]) if "lora" in self.options else None
-
-
 class VllmEngine:
     """Draws completions with vLLM; see `Generate` for the contract.
 
@@ -131,7 +84,7 @@ class VllmEngine:
         llm: a `vllm.LLM` with the model loaded.
         checkpoint: the model's files.
         prompting: how questions become prompts (None: `Prompting()`).
-        location: the options that `llm` was given (None: none).
+        options: those that `llm` was given, `lora` for the folder of an adapter (None: none).
     """
 
     def __init__(
@@ -139,12 +92,13 @@ class VllmEngine:
         llm: Any,
         checkpoint: Checkpoint,
         prompting: Prompting | None = None,
-        location: VllmLocation | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         self.usage = Usage()
         self.prompting = prompting or Prompting()
         self.llm, self._checkpoint = llm, checkpoint
-        self._location = location or VllmLocation(checkpoint.location)
+        self._options = options or {}
+        self._lora = Path(self._options["lora"]) if "lora" in self._options else None
         self._tokenizer, own = checkpoint.tokenizer, checkpoint.eos_token_ids
         self._ends = self.prompting.ends(self._tokenizer, own)
         self._text = Detokenizer(self._tokenizer, self._ends)
@@ -167,7 +121,7 @@ class VllmEngine:
         """Check the model's files as for any model, then load it into vLLM.
 
         Args:
-            location: `MODEL` or `MODEL?name=value&…`, see `VllmLocation`.
+            location: `MODEL` or `MODEL?name=value&…`, values as YAML.
             prompting: how questions become prompts (None: `Prompting()`).
             asked: queries whose prompts are made before the weights are read.
             dtype: of the computation: "float32" (default), "bfloat16", "float16" or "auto".
@@ -178,16 +132,14 @@ class VllmEngine:
             The engine.
 
         Raises:
-            InputError: a dtype or an option that there is not, an adapter that lacks a file or has
-                too high a rank, or a prompt of `asked` that cannot be made.
+            InputError: a dtype or an option that there is not or has no value, an adapter that
+                lacks a file or has too high a rank, or a prompt of `asked` that cannot be made.
             ModelError: a model that cannot be used, or that vLLM cannot load.
         """
-        wanted = VllmLocation.of(location)
-        for name in _ADAPTER if wanted.lora else ():
-            if wanted.lora and not (wanted.lora / name).is_file():
-                raise InputError(f"`{wanted.lora}` has no {name}. Name a folder of a PEFT adapter.")
+        model, _, written = location.partition("?")
+        options = _options(written)
         checkpoint = Checkpoint.open(
-            wanted.model, dtype=dtype, device="cpu", trust_remote_code=trust_remote_code
+            model, dtype=dtype, device="cpu", trust_remote_code=trust_remote_code
         )
         checkpoint.require_sound()
         rule = prompting or Prompting()
@@ -200,8 +152,8 @@ class VllmEngine:
         from vllm import LLM
         from vllm.platforms import current_platform
 
-        options = {name: value for name, value in wanted.options.items() if name != "lora"}
-        adapter = {} if wanted.lora is None else _adapter_options(wanted.lora)
+        own = {name: value for name, value in options.items() if name != "lora"}
+        adapter = _adapter_options(Path(options["lora"])) if "lora" in options else {}
         try:
             llm = LLM(
                 model=str(checkpoint.files.folder),
@@ -214,23 +166,23 @@ class VllmEngine:
                 # On the CPU a seeded request cannot be prefilled in pieces: vLLM then sets its
                 # generator back by an offset, which generators of the CPU do not have.
                 **({"enable_chunked_prefill": False} if current_platform.is_cpu() else {}),
-                **options,
+                **own,
                 **adapter,
             )
         except (ValueError, RuntimeError, OSError, TypeError) as error:
             lines = str(error).strip().splitlines()
             raise ModelError(
-                f"vLLM cannot load `{wanted.model}`: {lines[0] if lines else type(error).__name__} "
+                f"vLLM cannot load `{model}`: {lines[0] if lines else type(error).__name__} "
                 "Mend the options after the `?`, or load it with transformers."
             ) from error
-        return cls(llm, checkpoint, rule, wanted)
+        return cls(llm, checkpoint, rule, options)
 
     def _fingerprint(self) -> JsonObject:
         import vllm
 
-        lora = self._location.lora
+        lora = self._lora
         adapter = None if lora is None else files_digest([lora / name for name in _ADAPTER])
-        options = {k: v for k, v in self._location.options.items() if k in _LAW and k != "lora"}
+        options = {k: v for k, v in self._options.items() if k in _LAW and k != "lora"}
         return {
             **self._checkpoint.fingerprint,
             "engine": "vllm",
@@ -247,7 +199,7 @@ class VllmEngine:
     @property
     def machine(self) -> JsonObject:
         """How the work is laid out, on which the exact draws depend, though not their law."""
-        return {k: v for k, v in self._location.options.items() if k in _LAYOUT}
+        return {k: v for k, v in self._options.items() if k in _LAYOUT}
 
     def words(self, texts: Sequence[str]) -> list[list[str | None]]:
         """See `Tokenizes.words`."""
@@ -303,10 +255,10 @@ class VllmEngine:
         calls = [(query, *chunk) for query in queries for chunk in draws.chunks(query.id)]
         prompts = {q: tuple(self.prompting.encode(self._tokenizer, q)) for q in queries}
         adapter = None
-        if self._location.lora is not None:
+        if self._lora is not None:
             from vllm.lora.request import LoRARequest
 
-            adapter = LoRARequest("adapter", 1, str(self._location.lora))
+            adapter = LoRARequest("adapter", 1, str(self._lora))
         started = time.perf_counter()
         answered = self.llm.generate(
             [{"prompt_token_ids": [*prompts[query]]} for query, *_ in calls],
@@ -441,6 +393,26 @@ def _completion(key: _Key, output: Any, parts: Parts, decoding: Decoding) -> Com
         or ((decoding.temperature == 1 and not decoding.truncated) and whole)
         else None,
     )
+
+
+def _options(written: str) -> dict[str, Any]:
+    """vLLM's options in a query string, values as YAML; InputError for one that is not passed."""
+    options = {k: yaml.safe_load(v) for k, v in parse_qsl(written, keep_blank_values=True)}
+    if "data_parallel_size" in options:
+        raise InputError(
+            f"`data_parallel_size={options['data_parallel_size']}` is not for one process of "
+            "vLLM. Leave it out, and run several processes on parts of the questions."
+        )
+    for name, value in options.items():
+        if name not in _LAYOUT + _LAW or value is None:
+            raise InputError(
+                f"`{name}={'' if value is None else value}` is no option that is passed to "
+                f"vLLM. There are {', '.join(sorted(_LAYOUT + _LAW))}; each needs a value."
+            )
+    for name in _ADAPTER if "lora" in options else ():
+        if not (Path(options["lora"]) / name).is_file():
+            raise InputError(f"`{options['lora']}` has no {name}. Name a folder of a PEFT adapter.")
+    return options
 
 
 def _adapter_options(folder: Path) -> dict[str, Any]:

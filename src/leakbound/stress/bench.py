@@ -154,8 +154,7 @@ class OfWeights(WrittenStress):
             return False
 
     def _record(self, model: str, out: Path) -> JsonObject:
-        from leakbound.engines.files import ModelFiles
-        from leakbound.engines.fingerprint import files_digest
+        from leakbound.engines.files import ModelFiles, files_digest
 
         folders = {"of": model, "weights": str(out)}
         digests = {name: files_digest(ModelFiles.find(at).weights) for name, at in folders.items()}

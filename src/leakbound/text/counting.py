@@ -75,10 +75,6 @@ def split_thought(text: str) -> tuple[str | None, str]:
     return None, text
 
 
-OPENING = _TAGS[0][0]
-"""An opening tag, for a thought that its prompt opened and nothing closed."""
-
-
 def closes_thought(text: str) -> bool:
     """Return whether a text closes a thought that it does not open, as its prompt did.
 

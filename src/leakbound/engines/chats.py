@@ -1,0 +1,165 @@
+"""Conversations with chat models: judges, rewriters, tellers of stories.
+
+A conversation is a query of an engine, whose text is all of its turns.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from leakbound.engines import open_engine
+from leakbound.engines.prompting import Prompting, Tokenizer
+from leakbound.errors import InputError
+from leakbound.text.counting import counted_as, is_missing
+from leakbound.types import (
+    Decoding,
+    Draws,
+    Generate,
+    JsonObject,
+    Message,
+    Query,
+    Request,
+    Sample,
+)
+
+_PURPOSE = "chat"
+_BRACKETED = re.compile(r"\s*[<\[{|].*[>\]}|]\s*\Z", re.DOTALL)  # <think>, [INST], {{role}}
+_GREETING = Request(id="greeting", messages=(Message(role="user", text="Hello."),))
+
+
+class Conversations(Prompting):
+    """The rule for queries whose text is a whole conversation, as `conversation_of` writes it."""
+
+    def uses_chat(self, tokenizer: Tokenizer) -> bool:
+        """Require a chat template.
+
+        Args:
+            tokenizer: the tokenizer of the model.
+
+        Returns:
+            True.
+
+        Raises:
+            InputError: the tokenizer has no chat template.
+        """
+        if not super().uses_chat(tokenizer):
+            raise InputError("its tokenizer has no chat template. Name an instruct model.")
+        return True
+
+    def turns(self, tokenizer: Tokenizer | None, question: str) -> list[dict[str, str]]:
+        """The conversation's own turns, none of which another can end or begin.
+
+        What is quoted in a turn was written by others: a special token that it spells would be
+        read as one, and what follows it as another's words.
+
+        Args:
+            tokenizer: the tokenizer of the model, which knows its special tokens (None: it is
+                behind a server, and nothing is known of them).
+            question: a whole conversation, as `conversation_of` writes it.
+
+        Returns:
+            A mapping of `role` and `content` for each turn.
+        """
+        tokens = () if tokenizer is None else tokenizer.added_tokens_decoder.values()
+        added = [token for token in tokens if token.content.strip()]
+        marks = {t.content.strip() for t in added if t.special or _BRACKETED.match(t.content)}
+        longest_first = sorted(marks, key=len, reverse=True)
+        spelled = re.compile("|".join(map(re.escape, longest_first))) if marks else None
+        conversation = json.loads(question)
+        return [{"role": role, "content": _words(text, spelled)} for role, text in conversation]
+
+
+def conversation_of(request: Request) -> Query:
+    """The conversation as a query."""
+    conversation = [(message.role, message.text) for message in request.messages]
+    return Query(id=request.id, prompt_id=request.id, text=json.dumps(conversation))
+
+
+def replies_of(
+    engine: Generate, queries: Sequence[Query], decoding: Decoding, seed: int
+) -> dict[Query, str]:
+    """One reply drawn for each conversation; none where the answer is missing."""
+    distinct = list(dict.fromkeys(queries))
+    engine.check(distinct, decoding)
+    draws = Draws(sizes=(1,), seed=seed, purpose=_PURPOSE)
+    return {
+        sample.query: reply.answer
+        for sample in engine.generate(distinct, decoding, draws)
+        if isinstance(sample, Sample)
+        for reply in sample.completions
+        if not is_missing(reply, counted_as(reply, decoding.stop))
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class TransformersChat:
+    """Replies drawn from a model by the forest; requests with equal messages share their tree.
+
+    The decoding is all that shapes the distribution. A reply that reaches `max_new_tokens`, or a
+    stop string, counts as it stands: to draw it again would favour short ones. The reply is the
+    answer, without the thought; None where it is missing or the model's logits are unusable.
+
+    Attributes:
+        engine: draws the replies, by the prompting `Conversations`.
+        name: the model's, as it stands in results.
+    """
+
+    engine: Generate
+    name: str
+
+    @classmethod
+    def open(cls, location: str, **loading: Any) -> TransformersChat:
+        """Load the model at `location`.
+
+        Args:
+            location: a folder, a `.gguf` file (dequantised), or a hub name.
+            loading: `dtype`, `device` and `trust_remote_code`, see `load_model`.
+
+        Returns:
+            The chat model.
+
+        Raises:
+            InputError: a model without a chat template, or what `load_model` refuses.
+            ModelError: a model that cannot be used.
+        """
+        engine = open_engine(location, Conversations(), **loading)
+        try:
+            engine.check([conversation_of(_GREETING)], Decoding(max_new_tokens=1))
+        except InputError as error:
+            raise InputError(f"{location!r} cannot hold a conversation: {error}") from error
+        return cls(engine, location)
+
+    @property
+    def fingerprint(self) -> JsonObject:
+        """The fingerprint of the model, its weights among it."""
+        return self.engine.fingerprint
+
+    def chat(self, requests: Sequence[Request], decoding: Decoding, seed: int) -> list[str | None]:
+        """Draw one reply a request; see `Chat.chat`.
+
+        Args:
+            requests: conversations, each keyed by its id.
+            decoding: the distribution to draw from.
+            seed: of the draws.
+
+        Returns:
+            One reply a request, in order; None where the answer is missing, as in an output that
+            was cut inside its thought, or the model's logits are unusable.
+
+        Raises:
+            InputError: a conversation longer than the model's context.
+        """
+        queries = [conversation_of(request) for request in requests]
+        replies = replies_of(self.engine, queries, decoding, seed)
+        return [replies.get(query) for query in queries]
+
+
+def _words(text: str, spelled: re.Pattern[str] | None) -> str:
+    """The text with a blank in every token that it spells, so that it is read letter by letter."""
+    while spelled is not None and spelled.search(text):
+        text = spelled.sub(lambda mark: f"{mark[0][0]} {mark[0][1:]}" if mark[0][1:] else " ", text)
+    return text
