@@ -118,7 +118,9 @@ class Headline:
         scorer: the first scorer, by name.
         arm: the first sampled decoding, by the name of its arm.
         control: whether they are about the excess over a control.
-        shares: the part of alpha that each end has.
+        shares: the part of alpha that each end has, and the test where leaks of a fixed number of
+            draws are tested; the test and the lower ends share theirs, see
+            `stats.excess_of_mean_and_worst`.
     """
 
     scorer: str
@@ -131,7 +133,11 @@ class Headline:
         """Return the headline of a study, see `stats.excess_of_mean_and_worst`."""
         worst = {"worst question, upper end": 0.5}
         if control:
-            lower = {"mean, lower end": 0.25, "worst question, lower end": 0.25}
+            lower = {
+                "some question, test": 0.5,
+                "mean, lower end": 0.25,
+                "worst question, lower end": 0.25,
+            }
         else:
             lower = {"worst question, lower end": 0.5}
         return cls(scorer=scorer, arm=arm, control=control, shares=lower | worst)
