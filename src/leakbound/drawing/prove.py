@@ -40,6 +40,8 @@ from leakbound.types import (
     Proving,
     Query,
     Scorer,
+    from_json,
+    object_of,
     silent,
 )
 
@@ -169,9 +171,12 @@ def prove_arm(
     if arm.proofs.stored.has(name, arm.proofs.made_from(questions, most)):
         progress(Headway(phase, number, number, "questions"))
         return []
-    begun, prompts = arm.proofs.begun(name, most), prompts_by_query(arm)
-    stored = [begun.get(question.key) for question in questions]
-    proofs = {i: proving for i, proving in enumerate(stored) if proving is not None}
+    journal, prompts = arm.proofs.journal(name, most), prompts_by_query(arm)
+    proofs = {
+        i: from_json(Proving, value, f"`{journal.file}`")
+        for i, question in enumerate(questions)
+        for value in journal.get(question.key)[:1]
+    }
     jobs = (
         Job(
             number=i,
@@ -192,11 +197,11 @@ def prove_arm(
             failures.append(result)
         else:
             proofs[job.number] = result
-            begun.put(questions[job.number].key, result)
+            journal.put(questions[job.number].key, {**object_of(result)})
         progress(Headway(phase, done, number, "questions"))
     order = sorted(proofs)
     arm.proofs.write(name, [proofs[i] for i in order], [questions[i] for i in order], most)
-    begun.remove()
+    journal.remove()
     return failures
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 from typing import TypeVar, cast
 
 from leakbound.drawing.parts import Job, draw_part, run_jobs
@@ -59,13 +60,21 @@ def read_model(arm: Arm, engine: Generate, wanted: Wanted, progress: Progress = 
     unusable logits, IncompleteError for a question that cannot be answered.
     """
     require_able(engine, wanted)
-    this = _Pass(arm, engine, Readings(arm), wanted, progress)
-    try:
-        this.read()
-        this.differentiate()
-        this.answer()
-    finally:
-        this.save()
+    known = Readings(arm)
+    done = partial(_done, arm, engine, known, progress)
+    texts = longest_first(text for text in wanted.texts() if text.place not in known.texts)
+    for block, readings in done(_read, texts, _TEXTS, ("reading", "texts")):
+        read = {text.place: Read(own) for text, own in zip(block, readings, strict=True)}
+        known.texts.update(read)
+    texts = undifferentiated(known, wanted)
+    for block, norms in done(_norms, texts, _GRADIENTS, ("gradients of", "texts")):
+        for text, norm in zip(block, norms, strict=True):
+            known.texts[text.place] = replace(known.texts[text.place], gradient_norm=norm)
+    texts = [text for text in wanted.questions() if text.place not in known.answers]
+    engine.check([text.query for text in texts], arm.decoding)
+    for block, drawn in done(draw_part, texts, _QUESTIONS, ("answers of", "questions")):
+        answers = _answers(drawn)
+        known.answers.update({text.place: answers[text.query.id] for text in block})
 
 
 def copy_readings(source: Arm, arm: Arm) -> None:
@@ -76,76 +85,47 @@ def copy_readings(source: Arm, arm: Arm) -> None:
     ours.save()
 
 
-@dataclass(slots=True)
-class _Pass:
-    """One model's pass; every step does what is not known yet."""
+def _done(
+    arm: Arm,
+    engine: Generate,
+    known: Readings,
+    progress: Progress,
+    do: Callable[[Generate, Job], R],
+    todo: Sequence[WantedText],
+    size: int,
+    words: tuple[str, str],
+) -> Iterator[tuple[Sequence[WantedText], R]]:
+    """So many of `todo` at a time with their result; `known` is saved in between and at the end.
 
-    arm: Arm
-    engine: Generate
-    known: Readings
-    wanted: Wanted
-    progress: Progress
-    _saved: float = field(default_factory=time.monotonic)
-    _unsaved: bool = False
-
-    def read(self) -> None:
-        texts = self.wanted.texts()
-        todo = longest_first(text for text in texts if text.place not in self.known.texts)
-        for block, readings in self._done(_read, todo, _TEXTS, "reading", "texts"):
-            for text, reading in zip(block, readings, strict=True):
-                self.known.texts[text.place] = Read(reading)
-
-    def differentiate(self) -> None:
-        todo = undifferentiated(self.known, self.wanted)
-        for block, norms in self._done(_norms, todo, _GRADIENTS, "gradients of", "texts"):
-            for text, norm in zip(block, norms, strict=True):
-                read = self.known.texts[text.place]
-                self.known.texts[text.place] = replace(read, gradient_norm=norm)
-
-    def answer(self) -> None:
-        todo = [asks for asks in self.wanted.questions() if asks.place not in self.known.answers]
-        self.engine.check([asks.query for asks in todo], self.arm.decoding)
-        for block, drawn in self._done(draw_part, todo, _QUESTIONS, "answers of", "questions"):
-            places = {asks.query.id: asks.place for asks in block}
-            for query_id, text in _answers(drawn).items():
-                self.known.answers[places[query_id]] = text
-
-    def save(self) -> None:
-        if self._unsaved:
-            self.known.save()
-        self._saved, self._unsaved = time.monotonic(), False
-
-    def _done(
-        self,
-        do: Callable[[Generate, Job], R],
-        todo: Sequence[WantedText],
-        size: int,
-        doing: str,
-        unit: str,
-    ) -> Iterator[tuple[Sequence[WantedText], R]]:
-        """So many of `todo` at a time with their result; in between, what is known may be saved."""
-        model = next(model for model, greedy in MODELS.items() if greedy == self.arm.key)
-        blocks = [todo[at : at + size] for at in range(0, len(todo), size)]
-        done = 0
-        if todo:
-            self.progress(Headway(f"{doing} {model}", done, len(todo), unit))
-        jobs = (
-            Job(
-                number=number,
-                queries=tuple(text.query for text in block),
-                decoding=self.arm.decoding,
-                how=_ANSWER,
-                texts=tuple(text.text for text in block),
-            )
-            for number, block in enumerate(blocks)
+    `words`: what is done, and a word for what is counted.
+    """
+    if not todo:
+        return
+    model = next(model for model, greedy in MODELS.items() if greedy == arm.key)
+    phase, unit = f"{words[0]} {model}", words[1]
+    blocks = [todo[at : at + size] for at in range(0, len(todo), size)]
+    jobs = (
+        Job(
+            number=number,
+            queries=tuple(text.query for text in block),
+            decoding=arm.decoding,
+            how=_ANSWER,
+            texts=tuple(text.text for text in block),
         )
-        for job, result in run_jobs(self.engine, do, jobs):
-            self._unsaved = True
+        for number, block in enumerate(blocks)
+    )
+    done, saved = 0, time.monotonic()
+    progress(Headway(phase, done, len(todo), unit))
+    try:
+        for job, result in run_jobs(engine, do, jobs):
             yield blocks[job.number], result
-            done += len(blocks[job.number])
-            self.progress(Headway(f"{doing} {model}", done, len(todo), unit))
-            if time.monotonic() - self._saved > _SAVE_SECONDS:
-                self.save()
+            done += len(job.queries)
+            progress(Headway(phase, done, len(todo), unit))
+            if time.monotonic() - saved > _SAVE_SECONDS:
+                known.save()
+                saved = time.monotonic()
+    finally:
+        known.save()
 
 
 def _read(engine: Generate, job: Job) -> Sequence[Reading]:

@@ -12,7 +12,7 @@ from typing import Any
 import leakbound
 from leakbound.errors import IncompleteError, InputError
 from leakbound.store.arm import Arm
-from leakbound.store.files import read_sealed, sha256
+from leakbound.store.files import read_value, sha256
 from leakbound.store.record import RunRecord
 
 CALIBRATION = "calibration"
@@ -112,7 +112,5 @@ def read_calibration(run: Path, slug: str) -> dict[str, Any] | None:
 
     Raises DamagedError where the file is not as it was written there.
     """
-    file = calibration_file(run, slug)
-    if not file.exists():
-        return None
-    return read_sealed(file, "Remove it, and calibrate the judge again.")
+    again = "Remove it, and calibrate the judge again."
+    return read_value(dict[str, Any], calibration_file(run, slug), again)

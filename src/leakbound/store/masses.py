@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from leakbound.store.artifact import Artifact, Begun
+from leakbound.store.artifact import Artifact, Journal
 from leakbound.store.files import digest_of
 from leakbound.store.plan import Part
 from leakbound.store.scores import place_of
@@ -294,12 +294,12 @@ class Proofs:
     def __init__(self, folder: Path, arm: str) -> None:
         self.stored = Artifact(folder=folder, kind=ProvedEvent, owner={"arm": arm}, remedy=AGAIN)
 
-    def begun(self, slug: str, forwards: int) -> Begun[Proving]:
+    def journal(self, slug: str, forwards: int) -> Journal:
         """The findings of a search with at most so many forwards a query, until they are written.
 
         By the keys of what was searched.
         """
-        return self.stored.begun(slug, {"most": forwards}, Proving)
+        return self.stored.journal(slug, {"most": forwards})
 
     def write(
         self, slug: str, proofs: Sequence[Proving], searched: Sequence[Searched], forwards: int
