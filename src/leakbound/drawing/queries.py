@@ -99,14 +99,12 @@ def inputs_record(ready: Prepared) -> InputsRecord | None:
     if (rewritings := ready.study.rewritings) is None:
         return None
     settings = asdict(rewritings) | {"source": rewritings.source_name}
-    settings |= {"queries": rewritings_tried(ready), "seed": ready.study.seed}
+    settings |= {"queries": _tried(ready, rewritings), "seed": ready.study.seed}
     return InputsRecord(**settings, fingerprint=rewritings.fingerprint)
 
 
-def rewritings_tried(ready: Prepared) -> int:
-    """Return the number of rewritings of a question that are tried; 0 without any."""
-    if (rewritings := ready.study.rewritings) is None:
-        return 0
+def _tried(ready: Prepared, rewritings: Rewritings) -> int:
+    """Return the number of rewritings of a question that are tried."""
     return ready.n if rewritings.design == "fresh" else rewritings.queries
 
 
@@ -172,7 +170,7 @@ def _gathered(evaluation: Evaluation, rewritings: Rewritings) -> tuple[Accepted,
     accepted = gather(
         source,
         prompts,
-        number=rewritings_tried(ready),
+        number=_tried(ready, rewritings),
         seed=ready.study.seed,
         filters=filters,
     )

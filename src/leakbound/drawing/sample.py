@@ -212,20 +212,6 @@ def _unlike_record(arm: Arm, how: str) -> MixError:
     )
 
 
-def with_inputs(plans: Sequence[ArmPlan], shares: QueryShares | None) -> list[ArmPlan]:
-    """The plans, and after them one that asks rewritings too for each of those that sample."""
-    if shares is None:
-        return list(plans)
-    return [
-        *plans,
-        *(
-            replace(plan, key=plan.key.with_rewritings, spec=replace(plan.spec, shares=shares))
-            for plan in plans
-            if not plan.spec.decoding.greedy
-        ),
-    ]
-
-
 def require_same_plan(run: Run, arms: Mapping[ArmKey, Decoding], ready: Prepared) -> None:
     """Raise MixError, before a model is loaded, for an arm that was planned otherwise."""
     for key, decoding in arms.items():

@@ -10,13 +10,7 @@ from leakbound.drawing.plans import ArmPlan, Evaluation, arm_plans
 from leakbound.drawing.prove import is_proved, named_runs, require_prover
 from leakbound.drawing.queries import begin_run, shares_of
 from leakbound.drawing.readings import copy_readings, read_model, require_able
-from leakbound.drawing.sample import (
-    add_arms,
-    draw_plans,
-    finished_plans,
-    require_same_plan,
-    with_inputs,
-)
+from leakbound.drawing.sample import add_arms, draw_plans, finished_plans, require_same_plan
 from leakbound.drawing.search import AttackSearch, retained_pairs
 from leakbound.drawing.stressed import check_stresses, require_stresses, stressed_plans
 from leakbound.engines.addresses import require_named
@@ -106,7 +100,12 @@ def plan(evaluation: Evaluation, run: Run) -> list[ArmPlan]:
     for role in evaluation.drawn:
         engine, name = evaluation.engine(role), name_of(evaluation.models[role])
         arms = {replace(key, model=role): how for key, how in evaluation.arms.items()}
-        plans += with_inputs(arm_plans(evaluation, arms, engine, name), shares)
+        plans += (own := arm_plans(evaluation, arms, engine, name))
+        plans += [
+            replace(plan, key=plan.key.with_rewritings, spec=replace(plan.spec, shares=shares))
+            for plan in own
+            if shares is not None and not plan.spec.decoding.greedy
+        ]
     check_stresses(evaluation, run)
     return [*plans, *finished]
 

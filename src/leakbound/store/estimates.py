@@ -15,7 +15,7 @@ from leakbound.registry import suggestion
 from leakbound.stats import About, Estimate
 from leakbound.stats.about import Beyond, Inputs, Quantity, Scope
 from leakbound.stats.theorems import QUANTITIES
-from leakbound.store.tables import row_of, table_of, to_pandas, values_of
+from leakbound.store.tables import row_of, table_of, to_pandas
 from leakbound.text.shown import as_html, as_lines, between, many
 
 ALL = None  # in place of a query id: a statement about all questions
@@ -218,11 +218,6 @@ class Estimates(Sequence[EstimateRow]):
 
     rows: tuple[EstimateRow, ...]
     main: str | None = None
-
-    @classmethod
-    def of(cls, table: pa.Table, main: str | None) -> Estimates:
-        """The rows of a stored table."""
-        return cls(tuple(values_of(EstimateRow, table)), main)
 
     def __repr__(self) -> str:
         return as_lines(many(len(self), "estimate"), self._shown())

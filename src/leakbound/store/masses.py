@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from leakbound.store.artifact import Artifact, Journal
@@ -108,20 +107,13 @@ class DrawnPart:
             ),
             explored=Explored(
                 remainder={x.query.id: x.remainder for x in explored},
-                settled={x.query.id: _settled(x) for x in explored},
+                settled={
+                    x.query.id: fsum(e.mass for e in x.events if e.ended or x.sample.n)
+                    for x in explored
+                },
                 forwards={x.query.id: (x.explored, x.forwards) for x in explored},
             ),
         )
-
-    @property
-    def draws(self) -> int:
-        """How many draws there are, of all queries together."""
-        return int(pc.sum(self.completions["count"]).as_py() or 0)
-
-    @property
-    def distinct(self) -> int:
-        """How many completions there are that were drawn, each of a query once."""
-        return int(pc.sum(pc.greater(self.completions["count"], 0)).as_py() or 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,10 +136,6 @@ class PartMeta:
     usage: Usage
     machine: JsonObject
     rows: int
-
-
-def _settled(exploration: Exploration) -> float:
-    return fsum(event.mass for event in exploration.events if event.ended or exploration.sample.n)
 
 
 @dataclass(frozen=True, slots=True)
