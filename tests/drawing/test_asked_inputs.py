@@ -26,7 +26,6 @@ from leakbound.scorers import make_scorer
 from leakbound.store import Arm, Run, read_accepted, read_values
 from leakbound.store.plan import PART
 from leakbound.study import Rewritings
-from leakbound.text.shown import below
 from leakbound.types import Decoding, Draws, Failure, Query, Sample
 from tiny import WORDS, tiny_llama, tiny_tokenizer
 
@@ -122,23 +121,12 @@ def test_what_rewritings_find_beyond_the_question_is_certified(whole: Run) -> No
     worst = {r.query_id: r for r in rows(run, **of_worst)}
     assert gaps["p0"].lower < worst["p0"].lower < 0.5
     assert worst["p1"].lower < 0
-    _, protocol, more, tried = summary(run)
-    assert protocol.columns == (
-        "Model", "Greedy", "Output", "Full", "Full: deviation, mean", "Full: ED, mean",
-        "Full: worst question", "Full: worst query",
-    )  # fmt: skip
-    ((arm, greedy, *cells),) = protocol.texts
-    assert (arm, greedy) == ("target", "0")
-    bounded = (*cells[:2], *cells[4:])
-    assert all(cell.startswith("0.") and "[" in cell for cell in bounded)
     (largest,) = rows(run, **gap | {"scope": "worst question"})
     # one side at alpha/2, for the choice of two; there, both sides at alpha/2
     assert largest.lower == pytest.approx(gaps["p0"].lower, abs=0.001)
-    _, _, most, where, _, worst_where = more.texts[0]
-    assert most.endswith(f"(≥ {below(largest.lower)})")
-    assert (where, worst_where) == (f"{count.value:g} (≥ 1)", f"{some.value:g} (≥ 1)")
-    assert tried.texts == (("r", "benchmark", "allocated", "4", "4"),)
-    assert len(summary(run)[0].rows) == 1  # the arms of the questions alone
+    tables = summary(run)
+    assert tables[-1].texts == (("r", "benchmark", "allocated", "4", "4"),)
+    assert len(tables[0].rows) == 1  # the arms of the questions alone
 
 
 @pytest.mark.slow

@@ -24,7 +24,6 @@ from leakbound.store import Arm, FixedDraws, Run, StoppedDraws, write_sealed
 from leakbound.study import Until
 from leakbound.testing import FakeScorer
 from leakbound.types import Decoding, Draws, Query
-from suites import killed_at_every_write
 
 LEAKS = {"p0": 0.0, "p1": 0.2, "p2": 0.5, "p3": 0.9}
 CLAIM = "p<=0.2"  # right at p1, which nothing decides
@@ -204,14 +203,6 @@ def test_every_cell_of_a_list_stops_by_itself(tmp_path: Path) -> None:
     stops = [name for name, arm in run.arms.items() if isinstance(arm.spec.draws, StoppedDraws)]
     assert stops == ["target T=0.5", "target T=1"]
     assert summary(run)[0].note.count("draws instead of") == 2
-
-
-@pytest.mark.fault
-def test_killed_between_any_two_writes_it_ends_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    written = killed_at_every_write(until, all_of, tmp_path, monkeypatch)
-    assert written.count("looks.json") >= 4
 
 
 def test_a_finished_run_draws_nothing_more(finished: Run) -> None:
