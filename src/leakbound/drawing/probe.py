@@ -81,10 +81,10 @@ def probe(ready: Prepared, engine: Generate) -> Cost:
     sent = served.requests(part.sizes) * len(part.query_ids) if served else 1  # tries the server
     spent = draw_part(engine, job).usage
     work = _work(ready, len(sampled))
-    draws = round(questions * sum(number * each for number, each in work))
+    draws = round(questions * sum(number * n for number, n in work))
     requests = 0
     if served is not None:
-        plans = [(number, Plan.of(math.ceil(each))) for number, each in work]
+        plans = [(number, Plan.of(math.ceil(n))) for number, n in work]
         requests = sum(number * served.requests(plan.chunks()) for number, plan in plans)
         requests *= questions
     exploring = ready.draws if isinstance(ready.draws, ExploredDraws) else None

@@ -24,7 +24,6 @@ from leakbound.types import (
     Query,
     Reading,
     Reads,
-    counted,
     silent,
 )
 
@@ -60,21 +59,21 @@ def read_model(arm: Arm, engine: Generate, wanted: Wanted, progress: Progress = 
     unusable logits, IncompleteError for a question that cannot be answered.
     """
     require_able(engine, wanted)
-    known = Readings(arm)
-    done = partial(_done, arm, engine, known, progress)
-    texts = longest_first(text for text in wanted.texts() if text.place not in known.texts)
-    for block, readings in done(_read, texts, _TEXTS, ("reading", "texts")):
-        read = {text.place: Read(own) for text, own in zip(block, readings, strict=True)}
-        known.texts.update(read)
-    texts = undifferentiated(known, wanted)
+    readings = Readings(arm)
+    done = partial(_done, arm, engine, readings, progress)
+    texts = longest_first(text for text in wanted.texts() if text.place not in readings.texts)
+    for block, read in done(_read, texts, _TEXTS, ("reading", "texts")):
+        for text, reading in zip(block, read, strict=True):
+            readings.texts[text.place] = Read(reading)
+    texts = undifferentiated(readings, wanted)
     for block, norms in done(_norms, texts, _GRADIENTS, ("gradients of", "texts")):
         for text, norm in zip(block, norms, strict=True):
-            known.texts[text.place] = replace(known.texts[text.place], gradient_norm=norm)
-    texts = [text for text in wanted.questions() if text.place not in known.answers]
+            readings.texts[text.place] = replace(readings.texts[text.place], gradient_norm=norm)
+    texts = [text for text in wanted.questions() if text.place not in readings.answers]
     engine.check([text.query for text in texts], arm.decoding)
     for block, drawn in done(draw_part, texts, _QUESTIONS, ("answers of", "questions")):
         answers = _answers(drawn)
-        known.answers.update({text.place: answers[text.query.id] for text in block})
+        readings.answers.update({text.place: answers[text.query.id] for text in block})
 
 
 def copy_readings(source: Arm, arm: Arm) -> None:
@@ -88,14 +87,14 @@ def copy_readings(source: Arm, arm: Arm) -> None:
 def _done(
     arm: Arm,
     engine: Generate,
-    known: Readings,
+    readings: Readings,
     progress: Progress,
     do: Callable[[Generate, Job], R],
     todo: Sequence[WantedText],
     size: int,
     words: tuple[str, str],
 ) -> Iterator[tuple[Sequence[WantedText], R]]:
-    """So many of `todo` at a time with their result; `known` is saved in between and at the end.
+    """So many of `todo` at a time with their result; `readings` is saved in between and at the end.
 
     `words`: what is done, and a word for what is counted.
     """
@@ -122,10 +121,10 @@ def _done(
             done += len(job.queries)
             progress(Headway(phase, done, len(todo), unit))
             if time.monotonic() - saved > _SAVE_SECONDS:
-                known.save()
+                readings.save()
                 saved = time.monotonic()
     finally:
-        known.save()
+        readings.save()
 
 
 def _read(engine: Generate, job: Job) -> Sequence[Reading]:
@@ -147,9 +146,7 @@ def _answers(drawn: DrawnPart) -> dict[str, str]:
     return dict(zip(*columns, strict=True))
 
 
-def retain_recall(
-    engine: Generate, prompts: Sequence[Prompt], max_new_tokens: int, progress: Progress = silent
-) -> float:
+def retain_recall(engine: Generate, prompts: Sequence[Prompt], max_new_tokens: int) -> float:
     """Mean ROUGE-L recall of the greedy answers to `prompts`, in [0, 1].
 
     Raises IncompleteError where a question could not be answered: a mean over the others would
@@ -158,7 +155,7 @@ def retain_recall(
     scorer = make_scorer("rouge-l-recall")
     decoding = Decoding(temperature=0.0, max_new_tokens=max_new_tokens)
     total = 0.0
-    for start in counted(progress, "answering retain", range(0, len(prompts), _QUESTIONS), "parts"):
+    for start in range(0, len(prompts), _QUESTIONS):
         block = prompts[start : start + _QUESTIONS]
         queries = tuple(Query.original(prompt) for prompt in block)
         job = Job(number=0, queries=queries, decoding=decoding, how=_ANSWER)

@@ -112,7 +112,7 @@ def _draw_parts(arm: Arm, engine: Generate, meter: Meter, jobs: Iterator[Job]) -
                 part = arm.parts[job.number]
                 arm.write_part(part, drawn)
                 if not drawn.failures:
-                    arm.kept(part).remove()
+                    arm.journal(part).remove()
                 meter.add(part.amount, drawn.usage.forwards)
     finally:
         if isinstance(engine, Keeps):
@@ -140,7 +140,7 @@ def _jobs(
         effort = Effort(mode=how.mode, forwards=how.forwards, seed=seed, purpose=arm.purpose)
     for part in arm.parts_to_draw(first):
         if isinstance(engine, Keeps):
-            engine.kept = arm.kept(part)
+            engine.kept = arm.journal(part)
         forces = part.first_chunk == 0 and purpose is None
         yield Job(
             number=part.number,

@@ -172,6 +172,14 @@ class Arm:
             if part.number in self.own and not self._finished(part):
                 yield part
 
+    def lacks(self) -> Iterator[str]:
+        """Say what is still to be drawn of the arm, as predicates; nothing of a finished one."""
+        absent = [part for part in self.parts if not self.has(part)]
+        if absent:
+            yield f"lacks {len(absent)} of {len(self.parts)} parts"
+        if waiting := self.unlooked():
+            yield f"has {len(waiting)} questions yet to be decided"
+
     def require_whole(self) -> None:
         """Read every part that is there.
 
@@ -205,7 +213,7 @@ class Arm:
         """
         return all(stored.file(part).exists() for stored in self._stored)
 
-    def kept(self, part: Part) -> Journal:
+    def journal(self, part: Part) -> Journal:
         """The draws that an engine that `Keeps` has made of a part that is not stored yet.
 
         Args:

@@ -110,7 +110,7 @@ class Artifact(Generic[T]):
     def record(self, name: Name, kind: type[V]) -> V:
         """The fields of this value, from the metadata of a file; DamagedError as of `meta`."""
         meta = self.meta(name)
-        values = {one.name: meta.get(one.name) for one in fields(kind)}  # type: ignore[arg-type]
+        values = {column.name: meta.get(column.name) for column in fields(kind)}  # type: ignore[arg-type]
         with tables.reading(self.file(name), self.remedy):
             return from_json(kind, values, f"`{self.file(name)}`")
 

@@ -45,11 +45,7 @@ def _undrawn(record: RunRecord, arms: Mapping[str, Arm]) -> Iterator[str]:
     if not arms:
         yield "nothing was drawn yet"
     for name, arm in arms.items():
-        absent = [part for part in arm.parts if not arm.has(part)]
-        if absent:
-            yield f"arm {name!r} lacks {len(absent)} of {len(arm.parts)} parts"
-        if waiting := arm.unlooked():
-            yield f"arm {name!r} has {len(waiting)} questions yet to be decided"
+        yield from (f"arm {name!r} {lack}" for lack in arm.lacks())
     if record.attack and not any(arm.key.asks == "attack" for arm in arms.values()):
         yield "the search for worst-case inputs has not ended"
     stresses = record.study.get("stress")

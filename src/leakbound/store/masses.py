@@ -186,7 +186,7 @@ class StoredMasses:
         """The results of all explored queries."""
         there = [part for part in self._parts() if self.stored.file(part).exists()]
         parts = [self.stored.record(part, Explored) for part in there]
-        names = [one.name for one in fields(Explored)]
+        names = [column.name for column in fields(Explored)]
         pairs = {name: [getattr(part, name).items() for part in parts] for name in names}
         return Explored(**{name: dict(chain.from_iterable(items)) for name, items in pairs.items()})
 
