@@ -214,7 +214,8 @@ def _require_whole(arm: Arm) -> None:
     for query_id, reason in arm.failures.items():
         raise IncompleteError(
             f"{arm.place} has no completions of question {query_id!r} ({reason}), and a claim "
-            "about all questions needs all. Check the model; then run the command that sampled it again."
+            "about all questions needs all. Check the model; then run the command that sampled it "
+            "again."
         )
     for _ in arm.masses.tables():  # read whole
         pass
