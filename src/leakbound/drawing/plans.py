@@ -184,7 +184,7 @@ def arm_plans(
         arms: the decoding of each arm.
         engine: draws them.
         name: of the model.
-        queries: these are asked (none: the questions).
+        queries: the queries of the arms (none: the questions).
         base: has the model's tokenizer (None: the engine).
     """
     ready = evaluation.ready

@@ -68,8 +68,8 @@ class Cost:
 def probe(ready: Prepared, engine: Generate) -> Cost:
     """Draw or explore the first part of a study, and multiply its cost by the number of parts.
 
-    Of a model behind a server only a few draws are made: requests cost money. Rewritings are
-    counted as if all of them were asked; they are not made here.
+    Of a model behind a server only a few draws are made: requests cost money. The cost
+    includes every rewriting; they are not made here.
     """
     questions, decodings = len(ready.benchmark.prompts), ready.study.decodings
     queries = [Query.original(prompt) for prompt in ready.benchmark.prompts]

@@ -46,7 +46,7 @@ from leakbound.types import (
 )
 
 _NAMED = 3  # questions in a note
-_LEADS = 64  # texts of a question from which the search goes out, beside its answers
+_LEADS = 64  # texts of a question where the search begins, in addition to its answers
 
 
 def is_proved(key: ArmKey, decoding: Decoding) -> bool:
@@ -93,8 +93,8 @@ def require_prover(engine: Generate, arm: str, decoding: Decoding) -> None:
 def why_unproved(engine: Generate, decodings: Iterable[Decoding], scorer: Scorer) -> str:
     """Why a search for inputs proves nothing under these decodings; empty where it does.
 
-    A scorer must tell leaks by prefixes: one that does not, such as a judge, would be asked about
-    every output that is looked at.
+    A scorer must recognise leaks by prefixes. Another one, such as a judge, would have to score
+    every output that the search visits.
     """
     if not tells_prefixes(scorer):
         return f"{scorer.name!r} has no `bounds` of prefixes"
@@ -289,7 +289,7 @@ def answers_in(run: Run, others: Sequence[Run]) -> dict[str, Counter[str]]:
 
 
 def named_runs(run: Run, names: Iterable[str]) -> list[Run]:
-    """The finished runs of these names, which asked questions of this run.
+    """The finished runs of these names, which share questions with this run.
 
     Raises InputError for a name that is no run, and for a run about none of the questions.
     """
@@ -317,7 +317,7 @@ def answers_of(arms: Iterable[Arm]) -> dict[str, Counter[str]]:
 
 
 def shared_prompts(run: Run, other: Run) -> frozenset[str]:
-    """The ids of the prompts that both asked alike; InputError where there are none."""
+    """The ids of the prompts that both runs have; InputError if there are none."""
     ours = {prompt.id: (prompt.question, prompt.answer) for prompt in run.prompts}
     theirs = {prompt.id: (prompt.question, prompt.answer) for prompt in other.prompts}
     shared = frozenset(name for name, pair in ours.items() if theirs.get(name) == pair)

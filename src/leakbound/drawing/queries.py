@@ -51,8 +51,8 @@ def share(queries: Sequence[Query], design: Design, n: int, seed: int) -> QueryS
     """n outputs a question among its queries.
 
     `allocated`: the query of each output drawn uniformly, the question itself among them; keyed
-    by seed and prompt, so all arms of a run share alike. `fixed`: as many for each as n allows,
-    and what is left of n over is not drawn. `fresh`: one for each rewriting.
+    by seed and prompt, so all arms of a run have the same shares. `fixed`: as many for each as n
+    allows; a remainder of n is not drawn. `fresh`: one for each rewriting.
 
     Raises InputError where n does not reach for every query of a `fixed` design, and where no
     question has a rewriting for a `fresh` one.
@@ -159,7 +159,7 @@ def _record(benchmark: Benchmark, study: JsonObject) -> RunRecord:
 
 
 def _gathered(evaluation: Evaluation, rewritings: Rewritings) -> tuple[Accepted, ...]:
-    """Ask the source of rewritings, and filter what it gives."""
+    """Request rewritings from their source, and filter them."""
     ready, task = evaluation.ready, evaluation.ready.benchmark
     loading, number = ready.study.settings.loading, len(task.prompts)
     source = rewritings.open(loading, ready.study.trusted)

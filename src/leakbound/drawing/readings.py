@@ -37,7 +37,7 @@ _SAVE_SECONDS = 30.0  # of work, about, that a killed run loses
 
 
 def require_able(engine: Generate, wanted: Wanted) -> None:
-    """Refuse, before anything is done, an engine that cannot give what is needed."""
+    """Refuse, before any work, an engine that cannot read or differentiate."""
     reads = any(need.kinds for need in wanted.needs.values())
     gradients = any(need.gradient_norm for need in wanted.needs.values())
     for needed, able, what in (
@@ -52,9 +52,9 @@ def require_able(engine: Generate, wanted: Wanted) -> None:
 
 
 def read_model(arm: Arm, engine: Generate, wanted: Wanted, progress: Progress = silent) -> None:
-    """Read, differentiate and answer what is wanted and not known yet of the model of `arm`.
+    """Read, differentiate and answer all texts that the model of `arm` has not read yet.
 
-    `arm` draws its greedy answers. What is known is saved every half minute, and at the end.
+    `arm` draws its greedy answers. Results are saved every half minute, and at the end.
     Raises InputError where the engine is not able to or a text is too long, ModelError for
     unusable logits, IncompleteError for a question that cannot be answered.
     """
@@ -77,7 +77,7 @@ def read_model(arm: Arm, engine: Generate, wanted: Wanted, progress: Progress = 
 
 
 def copy_readings(source: Arm, arm: Arm) -> None:
-    """Keep next to `arm` what is known of the same model in another run; nothing is read again."""
+    """Copy the readings of the same model in another run to `arm`; nothing is read again."""
     theirs, ours = Readings(source), Readings(arm)
     ours.texts.update(theirs.texts)
     ours.answers.update(theirs.answers)
@@ -96,7 +96,7 @@ def _done(
 ) -> Iterator[tuple[Sequence[WantedText], R]]:
     """So many of `todo` at a time with their result; `readings` is saved in between and at the end.
 
-    `words`: what is done, and a word for what is counted.
+    `words`: the verb of the progress bar, and its unit.
     """
     if not todo:
         return

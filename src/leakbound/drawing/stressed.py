@@ -106,7 +106,7 @@ def _copied(
 def _made(
     evaluation: Evaluation, run: Run, stress: Stress, role: Model, arms: Mapping[ArmKey, Decoding]
 ) -> list[ArmPlan]:
-    """Plan arms of a model that is put under stress now; refuse what it cannot be asked."""
+    """Plan arms of a model that is put under stress now; refuse queries that it cannot take."""
     bench, model = _bench(evaluation), evaluation.models[role]
     subject = stress.model(bench, model, run.path / FOLDER / next(iter(arms)).stress / role)
     if subject is model:

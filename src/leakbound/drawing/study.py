@@ -82,7 +82,7 @@ def open_run(evaluation: Evaluation) -> Run:
 
 
 def plan(evaluation: Evaluation, run: Run) -> list[ArmPlan]:
-    """Open the models and plan each arm, the target's first; refuse what they cannot be asked."""
+    """Open the models and plan each arm, the target's first; refuse impossible queries."""
     shares = shares_of(run, evaluation.ready)
     finished: list[ArmPlan] = []
     if evaluation.finished is not None:
@@ -138,7 +138,7 @@ def run_plans(evaluation: Evaluation, run: Run, plans: Sequence[ArmPlan]) -> Non
 
 
 def _require_possible(evaluation: Evaluation, run: Run, role: Model) -> None:
-    """Refuse what a model cannot be asked, once it is loaded and before anything is drawn."""
+    """Refuse queries that a loaded model cannot take, before anything is drawn."""
     ready, engine = evaluation.ready, evaluation.engine(role)
     for decoding in evaluation.arms.values():
         engine.check(run.queries, decoding)

@@ -1,4 +1,4 @@
-"""Which metrics are asked for, what they need of which prompts, and what of that is known."""
+"""The requested metrics, the texts that they need, and those already read."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Prompts = tuple[Prompt, ...]
 
 @dataclass(frozen=True, slots=True)
 class WantedText:
-    """A text to be read after a query, and where what is read of it is kept."""
+    """A text to be read after a query, and the place of its reading."""
 
     place: Place
     query: Query
@@ -78,7 +78,7 @@ class Wanted:
 def longest_first(texts: Iterable[WantedText]) -> list[WantedText]:
     """Sort texts: those of one prompt together, prompts by how much is read for them.
 
-    Rows of like length waste little of a batch, and what is too much for memory is so at once.
+    Rows of similar length waste little of a batch, and a text too long for memory fails first.
     """
     every = list(texts)
     sizes: Counter[tuple[str, str]] = Counter()
@@ -93,7 +93,7 @@ def choose(names: Sequence[str], task: Benchmark, *, control: bool, draws: int =
     `control`: there is a model to compare with. `draws`: of each question, a fixed number or until
     a claim is decided; 0: none. A metric that asks a classifier may name it, as in
     `forget_fluency:MODEL`, and is no part of "all" but where it is named too. Raises InputError for
-    an unknown name and, by name and with what is missing, for one that cannot be had.
+    an unknown name and for a metric that lacks something; it names both.
     """
     named = _named(names)
     metrics = metrics_as(task.compat)
@@ -148,7 +148,7 @@ def _named(names: Sequence[str]) -> dict[str, str]:
 
 
 def _asks(metric: Metric) -> bool:
-    """True if a classifier is asked."""
+    """True if the metric needs a classifier."""
     return any(need.fluency for need in metric.needs)
 
 
@@ -185,7 +185,7 @@ def _union(needs: Iterable[Need]) -> dict[str, Need]:
 
 
 MODELS: dict[Model, ArmKey] = {"target": GREEDY, "control": CONTROL_GREEDY}
-"""The models of a run, and the arm of each one's greedy answers: it keeps what is read."""
+"""The models of a run, and the arm of their greedy answers, which stores their readings."""
 
 
 def require_known(arm: Arm, wanted: Wanted) -> Readings:
@@ -215,7 +215,7 @@ def undifferentiated(readings: Readings, wanted: Wanted) -> list[WantedText]:
 
 
 def stored_metrics(run: Run) -> dict[str, Any]:
-    """All of `utility.json`; empty where there is none, DamagedError where it was changed."""
+    """All of `utility.json`; empty without the file, DamagedError if it was changed."""
     file = run.path / METRICS_FILE
     return read_sealed(file, "Remove it, and measure again.") if file.exists() else {}
 

@@ -16,7 +16,7 @@ from leakbound.store.files import read_value, sha256
 from leakbound.store.record import RunRecord
 
 CALIBRATION = "calibration"
-"""The folder, within that of the run, of what is known of its scorers' errors."""
+"""The folder of the error rates of scorers, in the folder of the run."""
 
 
 def require_drawn(run: Path, record: RunRecord, arms: Mapping[str, Arm]) -> None:
@@ -99,14 +99,14 @@ def code() -> dict[str, str]:
 
 
 def calibration_file(run: Path, slug: str) -> Path:
-    """Where it is kept how often a scorer errs."""
+    """The file of the error rates of a scorer."""
     return run / CALIBRATION / f"{slug}.json"
 
 
 def read_calibration(run: Path, slug: str) -> dict[str, Any] | None:
-    """How often a scorer errs, as it is stored; None where that is not known.
+    """The stored error rates of a scorer; None if there are none.
 
-    Raises DamagedError where the file is not as it was written there.
+    Raises DamagedError for a file that was changed.
     """
     again = "Remove it, and calibrate the judge again."
     return read_value(dict[str, Any], calibration_file(run, slug), again)

@@ -1,8 +1,8 @@
 """The inputs of a run and their selection, in files of its folder.
 
-`inputs.json` has what a source gave for each prompt and what the filters removed, `ids.json` what
-input selection found, `found.json` the queries that a search for worst-case inputs found. A source
-runs once: what it gave is stored whole, and read again.
+`inputs.json` has the rewritings of each prompt and those that filters removed, `ids.json` the
+result of input selection, `found.json` the queries that a search for worst-case inputs selected. A
+source runs once: its rewritings are stored whole, and read again.
 """
 
 from __future__ import annotations

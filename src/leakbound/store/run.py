@@ -108,8 +108,8 @@ class Run:
         Args:
             path: the folder.
             prompts: of the run.
-            queries: what it asks.
-            record: what it is; its arms are left out.
+            queries: of the run.
+            record: of the run; its arms are left out.
 
         Returns:
             The run.
@@ -251,7 +251,7 @@ class Run:
         return self._arm(key) if key in self.record.arms else None
 
     def write_estimates(self, rows: Sequence[EstimateRow], made_from: Mapping[str, Any]) -> None:
-        """Store the table of estimates and what it was made from, replacing an older one.
+        """Store the table of estimates and its sources, replacing an older one.
 
         Args:
             rows: the estimates.
@@ -346,7 +346,7 @@ class Run:
         """Let a finished run pass.
 
         Raises:
-            IncompleteError: something is still to be drawn; it says what is missing.
+            IncompleteError: something is still to be drawn; it names the missing parts.
         """
         require_drawn(self.path, self.record, self.arms)
 
@@ -396,9 +396,9 @@ class Run:
         self.record = replace(self.record, redacted=value)
 
     def settle_attack(self, attack: AttackRecord) -> None:
-        """Record the search of the run, or find it recorded alike.
+        """Record the search of the run, or accept the same search.
 
-        Arms must be planned already: what is refused before that leaves no run.
+        Arms must be planned already: a command that is refused before that leaves no run.
 
         Args:
             attack: all that the search depends on, with questions and model.
@@ -453,7 +453,7 @@ class Run:
             self._record(replace(self.record, notes=(*self.record.notes, *new)))
 
     def add_arm(self, key: ArmKey, spec: ArmSpec) -> Arm:
-        """Plan an arm, or find it planned alike.
+        """Plan an arm, or accept the same plan.
 
         Its model's name and its machine are only recorded, its probe is compared within roundings.
 
