@@ -19,7 +19,6 @@ from leakbound.drawing.sample import add_unscored, draw_arm
 from leakbound.errors import InputError
 from leakbound.inputs import SELECTION as PURPOSE
 from leakbound.inputs import Accepted, gather, select
-from leakbound.planning.models import name_of
 from leakbound.planning.plan import Prepared
 from leakbound.stats import Design
 from leakbound.store import (
@@ -192,7 +191,7 @@ def _selected(
     engine = evaluation.engine("target")
     engine.check(tried, plain)
     run = Run.create(out / SELECTION / "ids", evaluation.ready.benchmark.prompts, tried, record)
-    (plan,) = arm_plans(evaluation, {SELECTING: plain}, engine, name_of(evaluation.model))
+    (plan,) = arm_plans(evaluation, {SELECTING: plain})
     arm = add_unscored(run, plan, {query.id: rewritings.ids_draws for query in tried})
     draw_arm(arm, engine, progress=evaluation.progress, purpose=PURPOSE)
     number, criterion = rewritings.ids_draws, rewritings.criterion

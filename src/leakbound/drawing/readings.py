@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 
 from leakbound.drawing.parts import Job, draw_part, run_jobs
 from leakbound.errors import IncompleteError, InputError
-from leakbound.planning.metrics import MODELS, Wanted, WantedText, longest_first, undifferentiated
+from leakbound.planning.metrics import MODELS, Wanted, WantedText, lacking_texts, longest_first
 from leakbound.scorers import make_scorer, score_texts
 from leakbound.store import Arm, DrawnPart, Read, Readings
 from leakbound.types import (
@@ -61,19 +61,17 @@ def read_model(arm: Arm, engine: Generate, wanted: Wanted, progress: Progress = 
     require_able(engine, wanted)
     readings = Readings(arm)
     done = partial(_done, arm, engine, readings, progress)
-    texts = longest_first(text for text in wanted.texts() if text.place not in readings.texts)
-    for block, read in done(_read, texts, _TEXTS, ("reading", "texts")):
+    texts, answers, questions = lacking_texts(readings, wanted)
+    for block, read in done(_read, longest_first(texts), _TEXTS, ("reading", "texts")):
         for text, reading in zip(block, read, strict=True):
             readings.texts[text.place] = Read(reading)
-    texts = undifferentiated(readings, wanted)
-    for block, norms in done(_norms, texts, _GRADIENTS, ("gradients of", "texts")):
+    for block, norms in done(_norms, answers, _GRADIENTS, ("gradients of", "texts")):
         for text, norm in zip(block, norms, strict=True):
             readings.texts[text.place] = replace(readings.texts[text.place], gradient_norm=norm)
-    texts = [text for text in wanted.questions() if text.place not in readings.answers]
-    engine.check([text.query for text in texts], arm.decoding)
-    for block, drawn in done(draw_part, texts, _QUESTIONS, ("answers of", "questions")):
-        answers = _answers(drawn)
-        readings.answers.update({text.place: answers[text.query.id] for text in block})
+    engine.check([text.query for text in questions], arm.decoding)
+    for block, drawn in done(draw_part, questions, _QUESTIONS, ("answers of", "questions")):
+        texts_by_query = _answers(drawn)
+        readings.answers.update({text.place: texts_by_query[text.query.id] for text in block})
 
 
 def copy_readings(source: Arm, arm: Arm) -> None:

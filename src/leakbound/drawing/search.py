@@ -46,7 +46,6 @@ from leakbound.inputs.variants import (
     shots,
     variants,
 )
-from leakbound.planning.models import name_of
 from leakbound.planning.plan import arm_keys
 from leakbound.scoring.antichain import joint_antichains, leakage_at_least
 from leakbound.scoring.ordering import Order
@@ -172,10 +171,9 @@ class AttackSearch:
             mine = [attack for attack in attack_queries if attack.arm == arm]
             decoding, queries = mine[0].decoding, tuple(attack.query for attack in mine)
             for role in evaluation.models:
-                engine, name = evaluation.engine(role), name_of(evaluation.models[role])
-                engine.check(queries, decoding)
+                evaluation.engine(role).check(queries, decoding)
                 arms = {replace(arm, model=role): decoding}
-                yield from arm_plans(evaluation, arms, engine, name, queries=queries)
+                yield from arm_plans(evaluation, arms, queries=queries)
 
     def _winners(self) -> Iterator[AttackQuery]:
         """The variant of each question that leaks most, under the question's id."""
@@ -286,8 +284,7 @@ class AttackSearch:
         A query that failed is not tried again once its round is over, or another command's
         decisions would not be this one's.
         """
-        arms, name = {_round(number, decoding): decoding}, name_of(self.evaluation.model)
-        (plan,) = arm_plans(self.evaluation, arms, self.engine, name)
+        (plan,) = arm_plans(self.evaluation, {_round(number, decoding): decoding})
         arm = add_unscored(self.trial, plan, draws)
         if not arm.parts:
             return arm

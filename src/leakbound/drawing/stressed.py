@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from leakbound.drawing.plans import ArmPlan, Evaluation, arm_plans
 from leakbound.errors import InputError
-from leakbound.planning.models import name_of, open_model
+from leakbound.planning.models import open_model
 from leakbound.planning.plan import Prepared
 from leakbound.store import Arm, ArmKey, Run
 from leakbound.store.arm_key import Model
@@ -117,8 +117,7 @@ def _made(
     _check(evaluation, engine, queries or run.questions)
     if isinstance(engine, Measures):
         engine.measure(queries or run.questions)
-    name = f"{name_of(model)} under {stress.spec}"
-    return arm_plans(evaluation, arms, engine, name, queries=queries, base=base)
+    return arm_plans(evaluation, arms, queries=queries, stressed=(stress.spec, engine, base))
 
 
 def _check(evaluation: Evaluation, engine: Generate, queries: tuple[Query, ...]) -> None:

@@ -98,9 +98,8 @@ def plan(evaluation: Evaluation, run: Run) -> list[ArmPlan]:
         _require_possible(evaluation, run, role)
     plans = []
     for role in evaluation.drawn:
-        engine, name = evaluation.engine(role), name_of(evaluation.models[role])
         arms = {replace(key, model=role): how for key, how in evaluation.arms.items()}
-        plans += (own := arm_plans(evaluation, arms, engine, name))
+        plans += (own := arm_plans(evaluation, arms))
         plans += [
             replace(plan, key=plan.key.with_rewritings, spec=replace(plan.spec, shares=shares))
             for plan in own

@@ -191,10 +191,7 @@ MODELS: dict[Model, ArmKey] = {"target": GREEDY, "control": CONTROL_GREEDY}
 def require_known(arm: Arm, wanted: Wanted) -> Readings:
     """All that was read of the model of `arm`; InputError where something is wanted and was not."""
     readings = Readings(arm)
-    lacking = [text.place for text in wanted.texts() if text.place not in readings.texts]
-    lacking += [text.place for text in undifferentiated(readings, wanted)]
-    lacking += [asks.place for asks in wanted.questions() if asks.place not in readings.answers]
-    if lacking:
+    if lacking := [text.place for text in chain.from_iterable(lacking_texts(readings, wanted))]:
         raise InputError(
             f"{arm.place} lacks {len(lacking)} texts that these metrics need, first the "
             f"{lacking[0].kind} text of {lacking[0].prompt_id!r}. Run its command with the same "
@@ -203,15 +200,23 @@ def require_known(arm: Arm, wanted: Wanted) -> Readings:
     return readings
 
 
-def undifferentiated(readings: Readings, wanted: Wanted) -> list[WantedText]:
-    """The answers whose gradients are wanted, without those whose norms are known."""
-    return [
-        text
-        for text in wanted.texts()
-        if text.place.kind == ANSWER
-        and wanted.needs[text.place.part].gradient_norm
-        and (text.place not in readings.texts or readings.texts[text.place].gradient_norm is None)
+def lacking_texts(
+    readings: Readings, wanted: Wanted
+) -> tuple[list[WantedText], list[WantedText], list[WantedText]]:
+    """The texts to be read, answers whose gradients are to be taken, and questions to be answered.
+
+    Those whose results are stored are left out.
+    """
+    texts = list(wanted.texts())
+    answers = [
+        t for t in texts if t.place.kind == ANSWER and wanted.needs[t.place.part].gradient_norm
     ]
+    norms = {place: read.gradient_norm for place, read in readings.texts.items()}
+    return (
+        [text for text in texts if text.place not in readings.texts],
+        [text for text in answers if norms.get(text.place) is None],
+        [text for text in wanted.questions() if text.place not in readings.answers],
+    )
 
 
 def stored_metrics(run: Run) -> dict[str, Any]:
