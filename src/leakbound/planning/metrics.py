@@ -13,8 +13,9 @@ from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError
 from leakbound.metrics import METRICS, TEXTS, Kind, Metric, Need, metrics_as
 from leakbound.registry import suggestion
-from leakbound.store import CONTROL_GREEDY, GREEDY, Arm, ArmKey, Place, Readings, Run, read_sealed
+from leakbound.store import CONTROL_GREEDY, GREEDY, Arm, ArmKey, Place, Readings, Run
 from leakbound.store.arm_key import Model
+from leakbound.store.files import read_value
 from leakbound.types import Prompt, Query
 
 ALL = "all"
@@ -221,8 +222,8 @@ def lacking_texts(
 
 def stored_metrics(run: Run) -> dict[str, Any]:
     """All of `utility.json`; empty without the file, DamagedError if it was changed."""
-    file = run.path / METRICS_FILE
-    return read_sealed(file, "Remove it, and measure again.") if file.exists() else {}
+    again = "Remove it, and measure again."
+    return read_value(dict[str, Any], run.path / METRICS_FILE, again) or {}
 
 
 def by_chance(models: Mapping[str, Mapping[str, Mapping[str, object]]]) -> list[str]:

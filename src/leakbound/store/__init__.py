@@ -17,7 +17,6 @@ from leakbound.store.estimates import ALL as ALL
 from leakbound.store.estimates import EstimateRow as EstimateRow
 from leakbound.store.estimates import Estimates as Estimates
 from leakbound.store.files import DamagedError as DamagedError
-from leakbound.store.files import read_sealed as read_sealed
 from leakbound.store.files import sha256 as sha256
 from leakbound.store.files import write_json as write_json
 from leakbound.store.files import write_sealed as write_sealed
