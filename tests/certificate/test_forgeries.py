@@ -28,8 +28,8 @@ from leakbound.certificate.assumptions import ASIDE, TOLD, UNCHECKED
 from leakbound.drawing.sample import draw_arm
 from leakbound.engines import Prompting, open_engine
 from leakbound.errors import LeakboundError
-from leakbound.store import load, read_sealed, sha256, tables, write_json, write_sealed
-from leakbound.store.files import digest_of
+from leakbound.store import load, sha256, tables, write_json, write_sealed
+from leakbound.store.files import digest_of, read_sealed
 from leakbound.stress.bench import MADE
 from leakbound.stress.weights import Round
 from leakbound.study import Explore, ModelSettings, Prove, Rewritings, Until

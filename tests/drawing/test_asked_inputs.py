@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from canned import CannedEngine, benchmark_of, queries_of
+from canned import AskedEngine, CannedEngine, benchmark_of, queries_of
 from contents import EXCESS, PROBABILITY, counts, rows
 from leakbound.benchmarks import Benchmark
 from leakbound.drawing.queries import share
@@ -23,11 +23,10 @@ from leakbound.inputs import SELECTION
 from leakbound.presenting.questions import correlation
 from leakbound.presenting.view import read_view
 from leakbound.scorers import make_scorer
-from leakbound.store import Arm, Run, read_accepted, read_values, write_sealed
+from leakbound.store import Arm, Run, read_accepted, read_values
 from leakbound.store.plan import PART
 from leakbound.study import Rewritings
-from leakbound.text.shown import below
-from leakbound.types import Decoding, Draws, Failure, Query
+from leakbound.types import Decoding, Draws, Failure, Query, Sample
 from tiny import WORDS, tiny_llama, tiny_tokenizer
 
 ASKED = ("Tell me the secret of {}.", "Please say the secret of {}.", "Is there one of {}?")
@@ -122,23 +121,12 @@ def test_what_rewritings_find_beyond_the_question_is_certified(whole: Run) -> No
     worst = {r.query_id: r for r in rows(run, **of_worst)}
     assert gaps["p0"].lower < worst["p0"].lower < 0.5
     assert worst["p1"].lower < 0
-    _, protocol, more, tried = summary(run)
-    assert protocol.columns == (
-        "Model", "Greedy", "Output", "Full", "Full: deviation, mean", "Full: ED, mean",
-        "Full: worst question", "Full: worst query",
-    )  # fmt: skip
-    ((arm, greedy, *cells),) = protocol.texts
-    assert (arm, greedy) == ("target", "0")
-    bounded = (*cells[:2], *cells[4:])
-    assert all(cell.startswith("0.") and "[" in cell for cell in bounded)
     (largest,) = rows(run, **gap | {"scope": "worst question"})
     # one side at alpha/2, for the choice of two; there, both sides at alpha/2
     assert largest.lower == pytest.approx(gaps["p0"].lower, abs=0.001)
-    _, _, most, where, _, worst_where = more.texts[0]
-    assert most.endswith(f"(≥ {below(largest.lower)})")
-    assert (where, worst_where) == (f"{count.value:g} (≥ 1)", f"{some.value:g} (≥ 1)")
-    assert tried.texts == (("r", "benchmark", "allocated", "4", "4"),)
-    assert len(summary(run)[0].rows) == 1  # the arms of the questions alone
+    tables = summary(run)
+    assert tables[-1].texts == (("r", "benchmark", "allocated", "4", "4"),)
+    assert len(tables[0].rows) == 1  # the arms of the questions alone
 
 
 @pytest.mark.slow
@@ -228,37 +216,17 @@ IDS = Rewritings("benchmark", queries=3, ids=True, ids_draws=256)
 FIXED = Rewritings("benchmark", queries=3, design="fixed")
 
 
-@pytest.mark.parametrize(
-    ("begun", "error", "others"),
-    [
-        (
-            {"rewritings": FIXED, "n": 3},
-            (InputError, "got 3 for the 4 of 'p0'"),
-            [({"rewritings": FIXED, "seed": 1}, "seed: it has 0, this one says 1")],
-        ),
-        (
-            {"rewritings": IDS, "made": CannedEngine(SURE, dies_after=2)},  # while selecting
-            (RuntimeError, "switched off"),
-            [
-                ({"rewritings": replace(IDS, criterion="mean_logprob")}, "criterion"),
-                ({"rewritings": None}, "other files"),
-                ({"rewritings": IDS, "seed": 1}, "seed"),
-            ],
-        ),
-    ],
-)
-def test_other_inputs_are_never_mixed_in_where_the_first_command_stopped(
-    begun: dict[str, Any],
-    error: tuple[type[Exception], str],
-    others: list[tuple[dict[str, Any], str]],
-    tmp_path: Path,
-) -> None:
-    """Once its source had been asked."""
-    with pytest.raises(error[0], match=error[1]):
-        sampled(tmp_path / "r", **begun)
-    for other, named in others:
+def test_other_inputs_are_never_mixed_in_where_a_selection_stopped(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="switched off"):
+        sampled(tmp_path / "r", CannedEngine(SURE, dies_after=2), rewritings=IDS)
+    other = replace(IDS, criterion="mean_logprob")
+    for changed, named in (
+        ({"rewritings": other}, "criterion"),
+        ({"rewritings": None}, "other files"),
+        ({"rewritings": IDS, "seed": 1}, "seed"),
+    ):
         with pytest.raises(MixError, match=named):
-            sampled(tmp_path / "r", **other)
+            sampled(tmp_path / "r", **changed)
 
 
 def test_input_selection_keeps_what_is_answered_as_surely(tmp_path: Path) -> None:
@@ -274,36 +242,17 @@ def test_input_selection_keeps_what_is_answered_as_surely(tmp_path: Path) -> Non
     assert tried.texts[0][3:] == ("4", "2", "2")
 
 
-class Recording(CannedEngine):
-    """Keeps what was asked under each purpose."""
-
-    def __init__(self, *given: Any, **settings: Any) -> None:
-        super().__init__(*given, **settings)
-        self.purposes: list[tuple[str, Decoding, Draws]] = []
-
-    def generate(self, queries: Sequence[Query], decoding: Decoding, draws: Draws) -> Any:
-        self.purposes.append((draws.purpose, decoding, draws))
-        return super().generate(queries, decoding, draws)
-
-
 def test_selection_draws_are_those_of_the_plain_model_and_never_scored(tmp_path: Path) -> None:
     cold = Decoding(temperature=0.5, top_p=0.9, max_new_tokens=8)
-    made = Recording(SURE)
+    made = AskedEngine(lambda query, decoding: 0.5, name="canned")
     run = evaluated(tmp_path / "r", made, rewritings=IDS, decodings=cold)
-    selecting = [(decoding, draws) for p, decoding, draws in made.purposes if p == SELECTION]
-    assert {decoding for decoding, _ in selecting} == {Decoding(max_new_tokens=8)}
-    asked = [item for _, draws in selecting for item in draws.draws_per_query.items()]
-    assert sorted(asked) == sorted(dict.fromkeys(SURE, 256).items())
-    others = {p for p, _, _ in made.purposes} - {SELECTION}
+    selecting = {(query.id, how, n) for p, query, how, n in made.asked if p == SELECTION}
+    assert selecting == {(query_id, Decoding(max_new_tokens=8), 256) for query_id in SURE}
+    others = {p for p, *_ in made.asked} - {SELECTION}
     assert others == {f"score:{arm}:canned" for arm in ("greedy", "target", "target inputs")}
     assert not list((run.path / "selection").rglob("scores"))
     selected = Run.open(run.path / "selection" / "ids").arms["selection"]
     assert drawn(selected) == dict.fromkeys(SURE, 256)
-
-
-def test_a_query_that_fails_while_selecting_is_told(tmp_path: Path) -> None:
-    with pytest.raises(IncompleteError, match="'p0~01'"):
-        sampled(tmp_path / "r", CannedEngine(SURE, broken=["p0~01"]), rewritings=IDS)
 
 
 def correlations(run: Run) -> dict[str, float | None]:
@@ -322,17 +271,12 @@ def test_surer_queries_leak_more_or_less(whole: Run, tmp_path: Path) -> None:
     more = correlations(ids)["p0"]
     assert more is not None
     assert more > 0.4
-    file = ids.path / "selection" / "ids.json"
-    stored = json.loads(file.read_text())
-    (own,) = (one for one in stored["prompts"] if one["prompt_id"] == "p0")
-    own["values"] = {q: -value for q, value in own["values"].items()}
-    write_sealed(file, stored)
-    assert correlations(ids)["p0"] == pytest.approx(-more)
 
 
 def test_a_failed_query_takes_its_question_out_of_the_pools(tmp_path: Path) -> None:
-    with pytest.raises(IncompleteError, match="'p0~01'"):
-        evaluated(tmp_path / "r", engine(broken=["p0~01"]))
+    for out, made in (("r", engine(broken=["p0~01"])), ("s", CannedEngine(SURE, broken=["p0~01"]))):
+        with pytest.raises(IncompleteError, match="'p0~01'"):  # "s": while selecting
+            evaluated(tmp_path / out, made, rewritings=IDS if out == "s" else RULES)
     run = Run.open(tmp_path / "r")
     asked = rows(run, arm="target inputs", scope="question")
     assert {r.query_id for r in asked} == {"p1"}
@@ -401,29 +345,28 @@ def test_rewritings_that_cannot_be_are_refused(settings: dict[str, Any], named: 
 
 
 class Heedless(CannedEngine):
-    """Gives every query as many draws as the largest share has, and may lie."""
+    """Gives every query as many draws as the largest share has, or a result under another id."""
 
-    lie: Any = staticmethod(lambda found: found)
+    lie: Any = None
 
     def generate(self, queries: Sequence[Query], decoding: Decoding, draws: Draws) -> Any:
-        yield from map(
-            self.lie, super().generate(queries, decoding, replace(draws, draws_per_query={}))
-        )
+        for found in super().generate(queries, decoding, replace(draws, draws_per_query={})):
+            yield self.lie(replace(found.query, id="q")) if self.lie else found
 
 
 @pytest.mark.parametrize(
     ("lie", "why"),
     [
-        (Heedless.lie, "does not heed `Draws`"),
-        (lambda found: replace(found, query=replace(found.query, id="q")), "'q' was not asked"),
-        (lambda found: Failure(query=replace(found.query, id="q"), reason="none"), "'q' was not"),
+        (None, "does not heed `Draws`"),
+        (lambda query: Sample(query=query, decoding=Decoding(), completions=()), "'q' was not ask"),
+        (lambda query: Failure(query=query, reason="none"), "'q' was not asked"),
     ],
 )
 def test_an_engine_that_draws_otherwise_is_found_out(lie: Any, why: str, tmp_path: Path) -> None:
-    asked = Heedless(engine().texts)
-    asked.lie = lie
+    made = Heedless(engine().texts)
+    made.lie = lie
     with pytest.raises(ModelError, match=why):
-        sampled(tmp_path / "r", asked)
+        sampled(tmp_path / "r", made)
 
 
 TEMPLATE = "{% for turn in messages %}{{ turn['content'] }} {% endfor %}"
@@ -438,7 +381,6 @@ def rewriter(folder: Path, seed: int) -> Path:
 
 
 def test_another_rewriter_in_its_place_is_noticed_when_a_run_goes_on(tmp_path: Path) -> None:
-    """A rewriter that lies in a folder is known by what is in it, not by where it lies."""
     folder, out = rewriter(tmp_path / "rewriter", 1), tmp_path / "run"
     inputs = Rewritings(f"model:transformers:{folder}", queries=2)
     first = evaluated(out, rewritings=inputs)

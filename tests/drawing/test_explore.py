@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from canned import CannedEngine, benchmark_of
+from canned import CannedEngine
 from contents import EXCESS, PROBABILITY, completions, contents, counts, rows
-from exploring import DECODING, EXACT, HYBRID, KNOWN, LAWS, LEAKS, ExploringEngine, benchmark
+from exploring import DECODING, EXACT, HYBRID, LAWS, LEAKS, ExploringEngine, benchmark
 from leakbound.bounding.evidence import ArmEvidence
 from leakbound.drawing.plans import Evaluation
 from leakbound.drawing.study import draw_study
@@ -23,10 +23,9 @@ from leakbound.scorers import make_scorer, score_texts
 from leakbound.scorers.rouge import RougeLRecall
 from leakbound.scoring.ordering import BY_QUESTION
 from leakbound.scoring.score import score_arm
-from leakbound.store import DamagedError, ExploredDraws, Run
+from leakbound.store import ExploredDraws, Run
 from leakbound.study import Explore, Study
 from leakbound.types import Decoding, ExploreMode, Prompt, Query, Scorer
-from suites import killed_at_every_write
 
 
 def explored(out: Path, engine: Any = None, task: Any = None, **how: Any) -> Run:
@@ -139,17 +138,6 @@ def test_another_scorer_than_the_one_that_steered_is_wider_never_wrong(tmp_path:
     assert undecided.lower[q] == other.lower[q]
 
 
-def test_a_threshold_makes_masses_binary(tmp_path: Path) -> None:
-    run = explored(tmp_path / "r", scorers=["rouge-l-f1>=0.6"])
-    leak = ArmEvidence(run.arms["target"], make_scorer("rouge-l-f1>=0.6")).known
-    bound = leak.leakage(confidence=0.99, side="both")
-    # F1 of "Ann" alone exceeds 0.6, of which "It is Ann" has 0.5
-    truth = {"whole": 0.0, "part": 0.2, "rest": 0.1, "none": 0.0}
-    for q, low, high in zip(leak.scores.query_ids, bound.lower, bound.upper, strict=True):
-        assert low <= truth[q] <= high
-    assert bound.about.quantity == "leak probability"
-
-
 REFUSED: Mapping[str, tuple[CannedEngine, Decoding, str]] = {
     "no probabilities": (CannedEngine(LAWS), DECODING, "CannedEngine gives no probabilities"),
     "half precision": (ExploringEngine(margin=float("inf")), DECODING, "--dtype float32"),
@@ -246,41 +234,6 @@ def test_questions_that_fail_are_named_and_the_rest_is_kept(tmp_path: Path) -> N
     run = Run.open(tmp_path / "r")
     assert {r.query_id for r in rows(run, arm="target")} == {"whole", "part", "none"}
     assert contents(explored(tmp_path / "r")) == contents(explored(tmp_path / "c"))
-
-
-MANY = benchmark_of(
-    [f"q{i}" for i in range(6)], question="Who wrote {}?", answer="Ann", scorers=("contains",)
-)
-
-
-def six(**settings: Any) -> ExploringEngine:
-    """Six questions, in parts of four and two."""
-    named = dict(zip((f"q{i}" for i in range(6)), [*LAWS, *LAWS], strict=False))
-    laws, known = ({q: of[name] for q, name in named.items()} for of in (LAWS, KNOWN))
-    return ExploringEngine(laws, known, **settings)
-
-
-@pytest.mark.fault
-def test_killed_at_any_write_it_ends_with_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def command(out: Path) -> Run:
-        return explored(out, six(), MANY)
-
-    written = killed_at_every_write(command, contents, tmp_path, monkeypatch)
-    assert len(written) >= 10  # masses and draws of two parts among them
-
-
-def test_a_damaged_file_is_named_and_its_part_redone_once_it_is_removed(tmp_path: Path) -> None:
-    clean = contents(explored(tmp_path / "r", six(), MANY))
-    file = tmp_path / "r" / "arms" / "target" / "masses" / "part-00001.parquet"
-    file.write_bytes(file.read_bytes()[:-40])
-    with pytest.raises(DamagedError, match=rf"`{file}` is not a whole .+ or remove it and run"):
-        explored(tmp_path / "r", six(), MANY)
-    file.unlink()
-    again = six()
-    assert contents(explored(tmp_path / "r", again, MANY)) == clean
-    assert sorted(again.asked) == ["q4", "q5"]
 
 
 @pytest.mark.slow

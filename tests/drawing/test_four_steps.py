@@ -112,52 +112,37 @@ def test_what_needs_no_model_is_refused_by_the_check(
     assert not (tmp_path / "r").exists()
 
 
-@pytest.mark.parametrize(
-    ("how", "named"),
-    [
-        (
-            {"benchmark": CLASHING, "rewritings": Rewritings("benchmark")},
-            "two queries would be called 'a~00'",
-        ),
+def test_what_is_wrong_in_other_files_is_refused_before_a_model_is_loaded(tmp_path: Path) -> None:
+    clashing = {"benchmark": CLASHING, "rewritings": Rewritings("benchmark")}
+    for how, named in (
         ({"prove": Prove(9, ("nowhere",))}, "`nowhere` is no finished run"),
-    ],
-)
-def test_what_is_wrong_in_other_files_is_refused_before_a_model_is_loaded(
-    how: dict[str, Any], named: str, tmp_path: Path
-) -> None:
-    with pytest.raises(InputError, match=named):
-        open_run(put(tmp_path / "r", "no-model", **how))
-    assert not (tmp_path / "r" / "run.json").exists()
+        (clashing, "two queries would be called 'a~00'"),
+    ):
+        with pytest.raises(InputError, match=named):
+            open_run(put(tmp_path / "r", "no-model", **how))
+        assert not (tmp_path / "r" / "run.json").exists()
 
 
 RULES = Rewritings("rules", queries=3)
+REWORDED: dict[str, Any] = {"rewritings": RULES}
+EXPLORED: dict[str, Any] = {"sampling": Explore("hybrid", 50)}
+UNTIL: dict[str, Any] = {"sampling": Until("p<=0.2", 8)}
 MIXED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({}, {"sampling": FixedN(9)}, r"n = 8, fixed before .* says 9\..*--until"),
     ({}, {"seed": 1}, "seed"),
     ({}, {"decodings": (COLD,)}, "temperature"),
     ({}, {"rewritings": RULES}, "it has None"),
-    ({}, {"sampling": Explore("hybrid", 50)}, "kind: it has 'fixed n', this one says 'explored'"),
-    ({"rewritings": RULES}, {"rewritings": None}, "this one says None"),
-    (
-        {"rewritings": RULES},
-        {"rewritings": replace(RULES, queries=2)},
-        "queries: it has 3, this one says 2",
-    ),
-    (
-        {"rewritings": RULES},
-        {"rewritings": replace(RULES, design="fixed")},
-        "design: it has 'allocated'",
-    ),
-    (
-        {"rewritings": RULES},
-        {"rewritings": Rewritings("benchmark", queries=3)},
-        "source: it has 'rules'",
-    ),
-    ({"sampling": Explore("hybrid", 50)}, {"sampling": Explore("hybrid", 51)}, "forwards: it has"),
-    ({"sampling": Explore("hybrid", 50)}, {"scorers": ("exact",)}, "this one says 'exact'"),
-    ({"sampling": Explore("hybrid", 50)}, {"sampling": FixedN(8)}, "it has 'explored', this"),
-    ({"sampling": Until("p<=0.2", 8)}, {"sampling": FixedN(8)}, "it has 'until decided', this"),
-    ({"sampling": Until("p<=0.2", 8)}, {"scorers": ("exact",)}, "scorer: name: it has 'contains'"),
+    ({}, EXPLORED, "kind: it has 'fixed n', this one says 'explored'"),
+    (REWORDED, {"rewritings": None}, "this one says None"),
+    (REWORDED, {"rewritings": replace(RULES, queries=2)}, "queries: it has 3, this one says 2"),
+    (REWORDED, {"rewritings": replace(RULES, design="fixed")}, "design: it has 'allocated'"),
+    (REWORDED, {"rewritings": Rewritings("benchmark", queries=3)}, "source: it has 'rules'"),
+    (EXPLORED, {"sampling": Explore("hybrid", 51)}, "forwards: it has"),
+    (EXPLORED, {"scorers": ("exact",)}, "this one says 'exact'"),
+    (EXPLORED, {"sampling": FixedN(8)}, "it has 'explored', this"),
+    (UNTIL, {"sampling": Until("p<=0.1", 8)}, "claim: it has 'p<=0.2', this one says 'p<=0.1'"),
+    (UNTIL, {"sampling": FixedN(8)}, "it has 'until decided', this"),
+    (UNTIL, {"scorers": ("exact",)}, "scorer: name: it has 'contains'"),
     ({"attack": Attack(64)}, {"attack": Attack(65)}, "budget: it has 64, this one says 65"),
     ({"attack": Attack(64)}, {"attack": Attack(64, top_ps=(1.0,))}, "decodings"),
     ({"attack": Attack(64)}, {"scorers": ("keyword",)}, "scorer: name"),
@@ -181,10 +166,7 @@ def test_another_study_in_the_same_folder_is_refused_and_nothing_drawn(
 def test_another_control_s_questions_or_decodings_are_refused(tmp_path: Path) -> None:
     evaluate(CannedEngine(defaultdict(lambda: LAW)), TASK, out=tmp_path / "c", n=8)
     fewer = replace(TASK, prompts=TASK.prompts[:2])
-    for how, named in (
-        ({"benchmark": fewer}, "other questions"),
-        ({"decodings": (COLD,)}, "drawn"),
-    ):
+    for how, named in (({"benchmark": fewer}, "questions"), ({"decodings": (COLD,)}, "drawn")):
         other = put(tmp_path / named, control=tmp_path / "c", **how)
         with pytest.raises(MixError, match=named):
             plan(other, open_run(other))

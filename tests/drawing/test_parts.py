@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from canned import benchmark_of
+from contents import contents as run_contents
 from contents import counts
 from exploring import DECODING, ExploringEngine
 from leakbound.evaluation import evaluate
-from leakbound.store import Arm, Run
+from leakbound.store import Arm, DamagedError, Run
 from leakbound.study import Attack, Explore, Rewritings, Until
 from leakbound.types import (
     Decoding,
@@ -28,6 +29,7 @@ from leakbound.types import (
     Tell,
     untold,
 )
+from suites import killed_at_every_write
 from tiny import tiny_model_folder
 
 TOKENS = 20  # of a draw
@@ -86,6 +88,7 @@ MODES: dict[str, dict[str, Any]] = {
     "hybrid": {"sampling": Explore("hybrid", 50)},
     "inputs": {**N, "rewritings": Rewritings("rules", queries=3)},
     "attack": {**N, "attack": Attack(64, temperatures=(1.0,), top_ps=(1.0,))},
+    "stress": {**N, "stress": ("opener:1", "opener:2")},
 }
 
 
@@ -123,6 +126,36 @@ def test_a_stop_loses_one_part_and_the_rest_is_drawn_once(
     assert 0 < lost < whole.forwarded / 4
     assert contents(out) == contents(tmp_path / "whole")
     assert {path: path.stat().st_mtime_ns for path in there} == there
+
+
+@pytest.mark.fault
+@pytest.mark.parametrize(("mode", "files"), [("until", 8), ("hybrid", 10)])
+def test_killed_between_any_two_writes_it_ends_with_the_same(
+    mode: str, files: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def command(out: Path) -> Run:
+        return evaluate(ReportingEngine(), TASK, out=out, decodings=DECODING, **MODES[mode])
+
+    def all_of(run: Run) -> Any:
+        return run_contents(run), run.arms["target"].looks
+
+    written = killed_at_every_write(command, all_of, tmp_path, monkeypatch)
+    assert len(written) >= files
+    assert ("looks.json" in written) == (mode == "until")
+
+
+def test_a_damaged_file_is_named_and_its_part_redone_once_it_is_removed(tmp_path: Path) -> None:
+    drawn("hybrid", ReportingEngine(), tmp_path / "r")
+    before = contents(tmp_path / "r")
+    file = tmp_path / "r" / "arms" / "target" / "masses" / "part-00001.parquet"
+    file.write_bytes(file.read_bytes()[:-40])
+    with pytest.raises(DamagedError, match=rf"`{file}` is not a whole .+ or remove it and run"):
+        drawn("hybrid", ReportingEngine(), tmp_path / "r")
+    file.unlink()
+    again = ReportingEngine()
+    drawn("hybrid", again, tmp_path / "r")
+    assert contents(tmp_path / "r") == before
+    assert sorted(again.asked) == QUESTIONS[4:8]
 
 
 @pytest.mark.parametrize("mode", ["plain", "until", "hybrid", "attack"])

@@ -13,7 +13,7 @@ import pytest
 
 from canned import LEAK, AskedEngine, books
 from cli.commands import done, leakbound, refused
-from contents import contents, counts, rows
+from contents import counts, rows
 from leakbound.benchmarks import Benchmark
 from leakbound.certificate import certify, verify
 from leakbound.errors import IncompleteError, MixError
@@ -96,18 +96,6 @@ def test_without_a_control_nothing_is_said_of_one(tmp_path: Path) -> None:
     (verdict,) = run_verdicts(run)
     assert verdict.stressed.startswith("under the worst of 1 stress,")
     assert "control" not in verdict.stressed
-
-
-def test_killed_at_any_time_it_ends_the_same(tmp_path: Path) -> None:
-    few: dict[str, Any] = HOW | {"n": 8, "stress": ("opener:2", "shots")}
-    whole, out = contents(stressed(tmp_path / "whole", **few)), tmp_path / "killed"
-    for _ in range(3):  # at the target's 4th, 7th and 10th of 12 queries
-        dying = replace(engine(), dies_after=3)
-        with pytest.raises(RuntimeError):
-            evaluate(dying, benchmark(), out=out, control=engine(never, "c"), **few)
-        with pytest.raises(IncompleteError):
-            Run.open(out).require_drawn()
-    assert contents(stressed(out, **few)) == whole
 
 
 def test_it_is_not_finished_before_every_stress_was_drawn(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import unicodedata
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +25,10 @@ from leakbound.planning.before_drawing import (
     token_notes,
 )
 from leakbound.scorers import make_scorer
-from leakbound.scorers.spec import SCORERS
+from leakbound.scorers.spec import SCORERS, Threshold
 from leakbound.store import Run
 from leakbound.study import ModelSettings, Study
-from leakbound.testing import FakeEngine
+from leakbound.testing import FakeEngine, FakeScorer
 from leakbound.types import Decoding, Headway, Models, Prompt
 from tiny import tiny_llama, tiny_loaded, tiny_model_folder, tiny_tokenizer
 
@@ -49,16 +49,12 @@ def engine(*answers: str) -> FakeEngine:
     return FakeEngine({f"q/{i:04d}": {a: 1.0} for i, a in enumerate(answers, start=1)})
 
 
+CODE = ("Code?", "TX-4471", "TX4471")  # a keyword that the answer does not hold
+
+
 @pytest.fixture
 def matched(tmp_path: Path) -> Path:
-    """Three questions, of which the second has a keyword that its answer does not hold."""
-    rows = ("Who?", "Ann Bo", "Ann"), ("Code?", "TX-4471", "TX4471"), ("When?", "1985", "1985")
-    return table(tmp_path / "q.csv", *rows)
-
-
-@pytest.fixture
-def unmatched(tmp_path: Path) -> Path:
-    return table(tmp_path / "q.csv", ("Code?", "TX-4471", "TX4471"))
+    return table(tmp_path / "q.csv", ("Who?", "Ann Bo", "Ann"), CODE, ("When?", "1985", "1985"))
 
 
 def test_a_question_whose_own_answer_does_not_count_is_named(matched: Path, tmp_path: Path) -> None:
@@ -79,14 +75,15 @@ def test_a_question_whose_own_answer_does_not_count_is_named(matched: Path, tmp_
     assert (run.path / "run.json").read_bytes() == before
 
 
-def test_a_study_stops_where_no_reference_answer_counts(unmatched: Path, tmp_path: Path) -> None:
-    asked = engine("TX-4471")
-    for n in ({}, {"scorers": ("rouge-l-recall", "keyword")}):
+def test_a_study_stops_where_no_reference_answer_counts(tmp_path: Path) -> None:
+    made, how = engine("TX-4471"), {"n": 16, "out": tmp_path / "r"}
+    file = str(table(tmp_path / "q.csv", CODE))
+    for scorers in ({}, {"scorers": ("rouge-l-recall", "keyword")}):
         with pytest.raises(InputError, match=r"no reference .*`keyword`: 'q/0001'"):
-            evaluate(asked, str(unmatched), out=tmp_path / "r", n=16, allow_unmatched=False, **n)
-    assert asked.usage.draws == 0
+            evaluate(made, file, allow_unmatched=False, **how, **scorers)
+    assert made.usage.draws == 0
     assert not (tmp_path / "r" / "run.json").exists()
-    run = evaluate(asked, str(unmatched), out=tmp_path / "r", n=16)
+    run = evaluate(made, file, **how)
     assert any("in 1 of 1 question" in note for note in run.notes)
     assert "does not count as a leak by `keyword` in 1 of 1" in run.verdict.warning
     assert run.verdict.warning in str(run.verdict)
@@ -114,29 +111,20 @@ def test_what_counts_by_which_scorer(
     assert (reference_notes([make_scorer(scorer)], [prompt]) == ()) == counts
 
 
-def test_a_threshold_decides_whether_a_graded_answer_counts(monkeypatch: Any) -> None:
-    monkeypatch.setitem(SCORERS, "half", Half)
+def test_a_threshold_decides_whether_a_graded_answer_counts() -> None:
+    half = FakeScorer({"0": 0.0}, otherwise=0.5, name="half")
     prompts = [Prompt(id="a", question="?", answer="x"), Prompt(id="b", question="?", answer="0")]
-    for scorer, ids in (("half", ["b"]), ("half>=0.5", ["b"]), ("half>=0.6", ["a", "b"])):
-        (note,) = reference_notes([make_scorer(scorer)], prompts)
+    cases = ((half, ["b"]), (Threshold(half, 0.5), ["b"]), (Threshold(half, 0.6), ["a", "b"]))
+    for scorer, ids in cases:
+        (note,) = reference_notes([scorer], prompts)
         assert f"in {len(ids)} of 2 questions: {', '.join(map(repr, ids))}." in note
 
 
 @dataclass(frozen=True)
-class Half:
-    """0.5, but 0 for the text "0"."""
+class Asks:
+    """0.5, but 0 for the text "0": by a model, which notes what it was given."""
 
     binary = False
-    name = "half"
-
-    def score(self, texts: Any, prompt: Any) -> list[float | None]:
-        return [0.0 if text == "0" else 0.5 for text in texts]
-
-
-@dataclass(frozen=True)
-class Asks(Half):
-    """The same by a model, which notes what it was given."""
-
     name = "asks"
     model: str = "m"
     given: list[str] = field(default_factory=list, compare=False)
@@ -146,7 +134,7 @@ class Asks(Half):
 
     def score(self, texts: Any, prompt: Any) -> list[float | None]:
         self.given.extend(texts)
-        return super().score(texts, prompt)
+        return [0.0 if text == "0" else 0.5 for text in texts]
 
 
 GIVEN: list[str] = []
@@ -157,51 +145,45 @@ def test_scorers_that_need_a_model_are_checked_first_only_on_request(
 ) -> None:
     monkeypatch.setitem(SCORERS, "asks", Asks)
     file = str(table(tmp_path / "q.csv", ("Who?", "0", "0"), ("When?", "1985", "1985")))
-    given = GIVEN
-    given.clear()
+    GIVEN.clear()
     assert prepared(Study(file, scorers=("asks", "keyword"))).notes == ()
-    assert given == []
+    assert GIVEN == []
     (note,) = prepared(Study(file, scorers=("asks", "keyword"), check_scorers=True)).notes
     assert "`asks` in 1 of 2 questions: 'q/0001'" in note
-    assert given == ["0", "1985"]
+    assert GIVEN == ["0", "1985"]
     asked = engine("no", "yes")
     run = evaluate(asked, file, out=tmp_path / "r", n=16, scorers=("asks",))
     assert run.notes == [note]
-    assert given[2:4] == ["0", "1985"]  # with the first part, before its outputs
-    number = len(given)
+    assert GIVEN[2:4] == ["0", "1985"]  # with the first part, before its outputs
+    number = len(GIVEN)
     evaluate(asked, file, out=tmp_path / "r", n=16, scorers=("asks",))
-    assert len(given) == number  # it has scores
+    assert len(GIVEN) == number  # it has scores
 
 
 def test_score_names_what_does_not_count(matched: Path, tmp_path: Path) -> None:
-    asked = engine("a", "b", "c")
-    run = evaluate(asked, str(matched), out=tmp_path / "r", n=16, scorers=("contains",))
-    assert run.notes == []
+    made = engine("a", "b", "c")
+    run = evaluate(made, str(matched), out=tmp_path / "r", n=16, scorers=("contains",))
     said = done("score", run.path, "--scorer", "keyword", "--json")
     assert "note: the reference answer does not count as a leak by `keyword`" in said.err
-    assert "'q/0002'" in said.err
     again = Run.open(run.path)
-    assert again.notes == []  # a certificate may quote them by now
+    assert again.notes == run.notes == []  # a certificate may quote them by now
     score(again, "keyword")
     assert "'q/0002'" in again.notes[0]
 
 
 def test_the_command_prints_notes_before_it_draws(tmp_path: Path) -> None:
     model = tiny_model_folder(tmp_path / "m")
-    file = table(
-        tmp_path / "q.csv", ("who wrote red", "Ann", "Bob"), ("who wrote sea", "Bob", "Bob")
-    )
+    rows = [("who wrote red", "Ann", "Bob"), ("who wrote sea", "Bob", "Bob")]
+    file, wrong = table(tmp_path / "q.csv", *rows), table(tmp_path / "w.csv", rows[0])
     how = ("evaluate", model, "--benchmark", file, "-n", 16, "--max-new-tokens", 4, "--scorer")
     said = done(*how, "keyword", "--out", tmp_path / "r").err
     notes = [line for line in said.splitlines() if line.startswith("note: the reference")]
     assert len(notes) == 2  # first, and with the results
     assert "'q/0001'" in notes[0]
     assert said.index(notes[0]) < said.index("sampling")
-    said = done(*how, "keyword", "--dry-run").err
-    assert "'q/0001'" in said
+    assert "'q/0001'" in done(*how, "keyword", "--dry-run").err
     page = done("report", tmp_path / "r", "--redact")
     assert "'q/0001'" in page.out + page.err
-    wrong = table(tmp_path / "w.csv", ("who wrote red", "Ann", "Bob"))
     how = ("evaluate", tmp_path / "no-model", "--benchmark", wrong, "--out", tmp_path / "w")
     refused(command(*how), "no reference answer", "'w/0001'", "--allow-unmatched")
     refused(command(*how, "--allow-unmatched"), "no-model")
@@ -265,16 +247,10 @@ def tokenized(*words: str, template: str | None = None) -> TransformersEngine:
 
 
 def test_questions_without_a_known_word_are_named() -> None:
-    task = benchmark_of(("a", "b", "c"), question="who wrote {}")
-    strange = tuple(
-        replace(p, question=text)
-        for p, text in zip(task.prompts, ("who wrote red", "was ist das", "\u8ab0 ?"), strict=True)
-    )
-    (note,) = token_notes(tokenized(), replace(task, prompts=strange), [Decoding()])
-    assert "([UNK] only) in 2 questions: 'b', 'c'." in note
-    sign = tokenized("who", "?")
-    (note,) = token_notes(sign, replace(task, prompts=strange), [Decoding()])
-    assert "in 2 questions: 'b', 'c'." in note  # a known sign is no word
+    task = benchmark_of(("who wrote red", "was ist das", "\u8ab0 ?"), question="{}")
+    for known in (tokenized(), tokenized("who", "?")):  # a known sign is no word
+        (note,) = token_notes(known, task, [Decoding()])
+        assert "([UNK] only) in 2 questions: 'was ist das', '\u8ab0 ?'." in note
 
 
 def test_a_limit_below_the_longest_answer_is_named_and_recorded(tmp_path: Path) -> None:

@@ -89,7 +89,6 @@ def test_rows_are_chosen_by_any_field(run: Run) -> None:
     beyond = {row.about.beyond for row in estimates.where(scope="worst question")}
     assert beyond == {None, "control"}
     assert not estimates.where(arm="target", scope="grid")
-    assert estimates[0] == estimates.rows[0]
     assert estimates.scorers == ("keyword", "contains")
 
 
@@ -122,19 +121,14 @@ def test_completions_and_scores_are_tables_too(run: Run) -> None:
         run.scores.where(query="x")
 
 
-def test_without_pandas_one_is_told_what_to_install(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+def test_tables_need_pandas_and_a_finished_run(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    for table in (run.estimates, run.completions, run.scores):
-        with pytest.raises(InputError, match=r"`pip install pandas`.*`\.to_arrow\(\)`"):
-            table.to_pandas()
-
-
-def test_an_unfinished_run_has_no_tables(run: Run, tmp_path: Path) -> None:
-    copied = tmp_path / "run"
-    shutil.copytree(run.path, copied)
-    next((copied / "arms" / "target" / "completions").iterdir()).unlink()
+    copied = Run.open(shutil.copytree(run.path, tmp_path / "run"))
+    next((copied.path / "arms" / "target" / "completions").iterdir()).unlink()
     for name in ("estimates", "completions", "scores"):
+        with pytest.raises(InputError, match=r"`pip install pandas`.*`\.to_arrow\(\)`"):
+            getattr(run, name).to_pandas()
         with pytest.raises(IncompleteError, match="is not finished"):
-            getattr(Run.open(copied), name)
+            getattr(copied, name)

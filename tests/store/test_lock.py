@@ -12,7 +12,6 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -185,29 +184,6 @@ def test_a_file_in_place_of_a_lock_is_broken_on_its_own_host_alone(
     with pytest.warns(UserWarning, match=WITHOUT):
         assert refusals(tmp_path) == []
     assert list(tmp_path.iterdir()) == []
-
-
-def test_of_many_that_ask_at_once_one_holds_it_at_a_time(tmp_path: Path) -> None:
-    inside, most, taken = 0, 0, 0
-    count = threading.Lock()
-
-    def ask() -> None:
-        nonlocal inside, most, taken
-        for _ in range(20):
-            with suppress(MixError), locked(tmp_path, "score"):
-                with count:
-                    inside, taken = inside + 1, taken + 1
-                    most = max(most, inside)
-                with count:
-                    inside -= 1
-
-    threads = [threading.Thread(target=ask) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert most == 1
-    assert taken > 0
 
 
 def test_the_command_at_work_is_read_from_the_lock(tmp_path: Path) -> None:

@@ -90,7 +90,6 @@ def test_a_record_comes_back_as_it_went(draws: ArmDraws, tmp_path: Path) -> None
     ],
 )
 def test_what_a_record_must_not_say_is_named(change: Any, named: str, tmp_path: Path) -> None:
-    """Whoever wrote it, its own digest right: another version, or a hand."""
     write_record(tmp_path, RECORD)
     values = json.loads((tmp_path / "run.json").read_text())
     change(values, values["arms"]["target"])
@@ -114,7 +113,6 @@ def test_a_run_of_an_older_format_is_refused_in_one_line_that_names_what_reads_i
 
 @pytest.mark.parametrize("n", [10**12, -1])
 def test_a_plan_that_no_machine_could_list_is_refused_at_once(n: int) -> None:
-    """A sealed record may say any number: it was "memory ran out", for ever."""
     with pytest.raises(InputError, match="draws"):
         Plan(n)
     with pytest.raises(InputError, match="at least 1"):

@@ -198,22 +198,6 @@ def test_a_disk_that_fails_says_nothing_of_the_file(
         read(tmp_path / "f.parquet")
 
 
-def test_a_table_and_what_made_it_are_read_at_one_opening(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file, opened = tmp_path / "f.parquet", []
-    tables.write_table(file, pa.table({"a": [1]}), {})
-
-    def counted(path: Path) -> pq.ParquetFile:
-        opened.append(path)
-        return whole(path)
-
-    whole = pq.ParquetFile
-    monkeypatch.setattr(pq, "ParquetFile", counted)
-    assert tables.read_table(file).to_pylist() == [{"a": 1}]
-    assert opened == [file]
-
-
 LISTS = pa.list_(pa.list_(pa.string()))
 
 
@@ -284,29 +268,20 @@ def test_a_phase_within_another_is_taken_off_it_and_all_add_up(
     assert clock.line == "time: draw 3.0 s, load 3.0 s, bound 0.5 s; 6.5 s in all"
 
 
-def test_it_goes_on_where_another_command_stopped(now: list[float], tmp_path: Path) -> None:
+def test_times_add_up_over_commands_that_were_stopped(now: list[float], tmp_path: Path) -> None:
     file = tmp_path / "times.json"
     for _ in range(2):
         clock = Clock(file)
+        heard = clock.hearing(silent)
         with suppress(KeyboardInterrupt), clock.phase("draw"):
+            now[0] += 1.0
+            heard(Headway("loading m", 0, 1))
             now[0] += 2.0
             raise KeyboardInterrupt
+        with clock.phase("bound"):
+            now[0] += 0.5
         clock.write()
-    assert Clock(file).seconds == {"draw": 4.0}
+    assert Clock(file).seconds == {"draw": 2.0, "load": 4.0, "bound": 1.0}
     for text in ("{", "[1]", '{"draw": "x"}'):
         file.write_text(text)
         assert Clock(file).seconds == {}
-
-
-def test_a_model_that_does_not_load_is_told_nothing_more_of(
-    now: list[float], tmp_path: Path
-) -> None:
-    clock = Clock(tmp_path / "times.json")
-    heard = clock.hearing(silent)
-    with suppress(ValueError), clock.phase("draw"):
-        heard(Headway("loading m", 0, 1))
-        now[0] = 2.0
-        raise ValueError("no model")
-    with clock.phase("bound"):
-        now[0] = 3.0
-    assert clock.seconds == {"load": 2.0, "bound": 1.0, "draw": 0.0}

@@ -209,21 +209,13 @@ def _require_whole(arm: Arm) -> None:
 
     Changed completions are found where they are read, to see whether the draws are independent.
     """
-    where = arm.place
-    absent = [part.number for part in arm.parts if not arm.has(part)]
-    if absent:
-        raise IncompleteError(
-            f"{where} lacks {len(absent)} of {len(arm.parts)} parts, first part {absent[0]}. "
-            "Run the command that sampled it again."
-        )
-    if arm.unlooked():
-        raise IncompleteError(
-            f"{where} has questions that are not decided. Run the command that sampled it again."
-        )
+    for lack in arm.lacks():
+        raise IncompleteError(f"{arm.place} {lack}. Run the command that sampled it again.")
     for query_id, reason in arm.failures.items():
         raise IncompleteError(
-            f"{where} has no completions of question {query_id!r} ({reason}), and a claim about "
-            "all questions needs all. Check the model; then run the command that sampled it again."
+            f"{arm.place} has no completions of question {query_id!r} ({reason}), and a claim "
+            "about all questions needs all. Check the model; then run the command that sampled it "
+            "again."
         )
     for _ in arm.masses.tables():  # read whole
         pass

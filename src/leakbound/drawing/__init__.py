@@ -1,1 +1,1 @@
-"""Drawing: what a model is asked, how its outputs are drawn, and the run they go into."""
+"""Drawing: the queries of a model, how its outputs are drawn, and the run that stores them."""

@@ -171,26 +171,27 @@ class ArmPlan:
 def arm_plans(
     evaluation: Evaluation,
     arms: Mapping[ArmKey, Decoding],
-    engine: Generate,
-    name: str,
     *,
     queries: tuple[Query, ...] = (),
-    base: Generate | None = None,
+    stressed: tuple[str, Generate, Generate] | None = None,
 ) -> list[ArmPlan]:
-    """Plan arms that an engine draws; InputError where it cannot explore one that is explored.
+    """Plan arms that are drawn; InputError for an engine that cannot explore an explored arm.
 
     Args:
         evaluation: the study put to a model.
-        arms: the decoding of each arm.
-        engine: draws them.
-        name: of the model.
-        queries: these are asked (none: the questions).
-        base: has the model's tokenizer (None: the engine).
+        arms: the decoding of each arm; the key of an arm names its model.
+        queries: the queries of the arms (none: the questions).
+        stressed: the stress of the model, its engine, and one with the model's tokenizer (None: the
+            model as it is).
     """
-    ready = evaluation.ready
-    longest = longest_answer(base or engine, ready.benchmark.prompts)
-    plans = []
+    ready, plans = evaluation.ready, []
     for key, decoding in arms.items():
+        name = name_of(evaluation.models[key.model])
+        if stressed is None:
+            engine = base = evaluation.engine(key.model)
+        else:
+            stress, engine, base = stressed
+            name = f"{name} under {stress}"
         plan, draws = ready.arm_draws(key, decoding)
         if isinstance(draws, ExploredDraws):
             require_explores(engine, str(key), decoding)
@@ -205,7 +206,7 @@ def arm_plans(
             place=absolute(name),
             machine=machine(engine),
             probe=engine.probe if isinstance(engine, Probes) else None,
-            longest_answer=longest,
+            longest_answer=longest_answer(base, ready.benchmark.prompts),
         )
         plans.append(ArmPlan(key, spec, engine))
     return plans

@@ -68,8 +68,8 @@ class Cost:
 def probe(ready: Prepared, engine: Generate) -> Cost:
     """Draw or explore the first part of a study, and multiply its cost by the number of parts.
 
-    Of a model behind a server only a few draws are made: requests cost money. Rewritings are
-    counted as if all of them were asked; they are not made here.
+    Of a model behind a server only a few draws are made: requests cost money. The cost
+    includes every rewriting; they are not made here.
     """
     questions, decodings = len(ready.benchmark.prompts), ready.study.decodings
     queries = [Query.original(prompt) for prompt in ready.benchmark.prompts]
@@ -81,10 +81,10 @@ def probe(ready: Prepared, engine: Generate) -> Cost:
     sent = served.requests(part.sizes) * len(part.query_ids) if served else 1  # tries the server
     spent = draw_part(engine, job).usage
     work = _work(ready, len(sampled))
-    draws = round(questions * sum(number * each for number, each in work))
+    draws = round(questions * sum(number * n for number, n in work))
     requests = 0
     if served is not None:
-        plans = [(number, Plan.of(math.ceil(each))) for number, each in work]
+        plans = [(number, Plan.of(math.ceil(n))) for number, n in work]
         requests = sum(number * served.requests(plan.chunks()) for number, plan in plans)
         requests *= questions
     exploring = ready.draws if isinstance(ready.draws, ExploredDraws) else None

@@ -40,11 +40,13 @@ from leakbound.types import (
     Proving,
     Query,
     Scorer,
+    from_json,
+    object_of,
     silent,
 )
 
 _NAMED = 3  # questions in a note
-_LEADS = 64  # texts of a question from which the search goes out, beside its answers
+_LEADS = 64  # texts of a question where the search begins, in addition to its answers
 
 
 def is_proved(key: ArmKey, decoding: Decoding) -> bool:
@@ -91,8 +93,8 @@ def require_prover(engine: Generate, arm: str, decoding: Decoding) -> None:
 def why_unproved(engine: Generate, decodings: Iterable[Decoding], scorer: Scorer) -> str:
     """Why a search for inputs proves nothing under these decodings; empty where it does.
 
-    A scorer must tell leaks by prefixes: one that does not, such as a judge, would be asked about
-    every output that is looked at.
+    A scorer must recognise leaks by prefixes. Another one, such as a judge, would have to score
+    every output that the search visits.
     """
     if not tells_prefixes(scorer):
         return f"{scorer.name!r} has no `bounds` of prefixes"
@@ -169,9 +171,12 @@ def prove_arm(
     if arm.proofs.stored.has(name, arm.proofs.made_from(questions, most)):
         progress(Headway(phase, number, number, "questions"))
         return []
-    begun, prompts = arm.proofs.begun(name, most), prompts_by_query(arm)
-    stored = [begun.get(question.key) for question in questions]
-    proofs = {i: proving for i, proving in enumerate(stored) if proving is not None}
+    journal, prompts = arm.proofs.journal(name, most), prompts_by_query(arm)
+    proofs = {
+        i: from_json(Proving, value, f"`{journal.file}`")
+        for i, question in enumerate(questions)
+        for value in journal.get(question.key)[:1]
+    }
     jobs = (
         Job(
             number=i,
@@ -192,11 +197,11 @@ def prove_arm(
             failures.append(result)
         else:
             proofs[job.number] = result
-            begun.put(questions[job.number].key, result)
+            journal.put(questions[job.number].key, {**object_of(result)})
         progress(Headway(phase, done, number, "questions"))
     order = sorted(proofs)
     arm.proofs.write(name, [proofs[i] for i in order], [questions[i] for i in order], most)
-    begun.remove()
+    journal.remove()
     return failures
 
 
@@ -284,7 +289,7 @@ def answers_in(run: Run, others: Sequence[Run]) -> dict[str, Counter[str]]:
 
 
 def named_runs(run: Run, names: Iterable[str]) -> list[Run]:
-    """The finished runs of these names, which asked questions of this run.
+    """The finished runs of these names, which share questions with this run.
 
     Raises InputError for a name that is no run, and for a run about none of the questions.
     """
@@ -312,7 +317,7 @@ def answers_of(arms: Iterable[Arm]) -> dict[str, Counter[str]]:
 
 
 def shared_prompts(run: Run, other: Run) -> frozenset[str]:
-    """The ids of the prompts that both asked alike; InputError where there are none."""
+    """The ids of the prompts that both runs have; InputError if there are none."""
     ours = {prompt.id: (prompt.question, prompt.answer) for prompt in run.prompts}
     theirs = {prompt.id: (prompt.question, prompt.answer) for prompt in other.prompts}
     shared = frozenset(name for name, pair in ours.items() if theirs.get(name) == pair)

@@ -19,7 +19,6 @@ from leakbound.drawing.sample import add_unscored, draw_arm
 from leakbound.errors import InputError
 from leakbound.inputs import SELECTION as PURPOSE
 from leakbound.inputs import Accepted, gather, select
-from leakbound.planning.models import name_of
 from leakbound.planning.plan import Prepared
 from leakbound.stats import Design
 from leakbound.store import (
@@ -51,8 +50,8 @@ def share(queries: Sequence[Query], design: Design, n: int, seed: int) -> QueryS
     """n outputs a question among its queries.
 
     `allocated`: the query of each output drawn uniformly, the question itself among them; keyed
-    by seed and prompt, so all arms of a run share alike. `fixed`: as many for each as n allows,
-    and what is left of n over is not drawn. `fresh`: one for each rewriting.
+    by seed and prompt, so all arms of a run have the same shares. `fixed`: as many for each as n
+    allows; a remainder of n is not drawn. `fresh`: one for each rewriting.
 
     Raises InputError where n does not reach for every query of a `fixed` design, and where no
     question has a rewriting for a `fresh` one.
@@ -99,14 +98,12 @@ def inputs_record(ready: Prepared) -> InputsRecord | None:
     if (rewritings := ready.study.rewritings) is None:
         return None
     settings = asdict(rewritings) | {"source": rewritings.source_name}
-    settings |= {"queries": rewritings_tried(ready), "seed": ready.study.seed}
+    settings |= {"queries": _tried(ready, rewritings), "seed": ready.study.seed}
     return InputsRecord(**settings, fingerprint=rewritings.fingerprint)
 
 
-def rewritings_tried(ready: Prepared) -> int:
-    """Return the number of rewritings of a question that are tried; 0 without any."""
-    if (rewritings := ready.study.rewritings) is None:
-        return 0
+def _tried(ready: Prepared, rewritings: Rewritings) -> int:
+    """Return the number of rewritings of a question that are tried."""
     return ready.n if rewritings.design == "fresh" else rewritings.queries
 
 
@@ -161,7 +158,7 @@ def _record(benchmark: Benchmark, study: JsonObject) -> RunRecord:
 
 
 def _gathered(evaluation: Evaluation, rewritings: Rewritings) -> tuple[Accepted, ...]:
-    """Ask the source of rewritings, and filter what it gives."""
+    """Request rewritings from their source, and filter them."""
     ready, task = evaluation.ready, evaluation.ready.benchmark
     loading, number = ready.study.settings.loading, len(task.prompts)
     source = rewritings.open(loading, ready.study.trusted)
@@ -172,7 +169,7 @@ def _gathered(evaluation: Evaluation, rewritings: Rewritings) -> tuple[Accepted,
     accepted = gather(
         source,
         prompts,
-        number=rewritings_tried(ready),
+        number=_tried(ready, rewritings),
         seed=ready.study.seed,
         filters=filters,
     )
@@ -194,7 +191,7 @@ def _selected(
     engine = evaluation.engine("target")
     engine.check(tried, plain)
     run = Run.create(out / SELECTION / "ids", evaluation.ready.benchmark.prompts, tried, record)
-    (plan,) = arm_plans(evaluation, {SELECTING: plain}, engine, name_of(evaluation.model))
+    (plan,) = arm_plans(evaluation, {SELECTING: plain})
     arm = add_unscored(run, plan, {query.id: rewritings.ids_draws for query in tried})
     draw_arm(arm, engine, progress=evaluation.progress, purpose=PURPOSE)
     number, criterion = rewritings.ids_draws, rewritings.criterion

@@ -1,8 +1,8 @@
 """Draws of an arm: the steps in which a model runs.
 
 *Until a claim is decided* every question is drawn in rounds. After each round the claim is judged
-from the question's own draws, by bounds that are valid at any look; what is decided stops, the
-others are drawn on, at most until the cap. Looks are recorded, and can be made again from the
+from the question's own draws, by bounds that are valid at any look. Decided questions stop, the
+others are drawn again, at most until the cap. Looks are recorded, and can be repeated from the
 stored scores.
 """
 
@@ -53,7 +53,7 @@ def add_arms(run: Run, plans: Sequence[ArmPlan]) -> list[Arm]:
 def draw_plans(
     run: Run, plans: Sequence[ArmPlan], ready: Prepared, progress: Progress = silent
 ) -> None:
-    """Draw what is missing of each of these arms, all of them written into the run first.
+    """Draw the missing parts of these arms, after writing all of them into the run.
 
     Draws of finished runs are copied before a model runs.
     """
@@ -74,7 +74,7 @@ def draw_arm(
     *,
     purpose: str | None = None,
 ) -> None:
-    """Draw what is missing of an arm, part by part; each is stored as it is finished.
+    """Draw the missing parts of an arm; each is stored when it is finished.
 
     Draws until a claim is decided go on in rounds until every question is decided or has as many
     draws as it may. Their recorded looks are made again first; MixError where they differ.
@@ -105,14 +105,14 @@ def draw_arm(
 
 
 def _draw_parts(arm: Arm, engine: Generate, meter: Meter, jobs: Iterator[Job]) -> None:
-    """Draw every part and store it; what the engine kept of one is not needed any more then."""
+    """Draw every part and store it, then delete its journal."""
     try:
         with meter.following(engine):
             for job, drawn in run_jobs(engine, draw_part, jobs):
                 part = arm.parts[job.number]
                 arm.write_part(part, drawn)
                 if not drawn.failures:
-                    arm.kept(part).remove()
+                    arm.journal(part).remove()
                 meter.add(part.amount, drawn.usage.forwards)
     finally:
         if isinstance(engine, Keeps):
@@ -140,7 +140,7 @@ def _jobs(
         effort = Effort(mode=how.mode, forwards=how.forwards, seed=seed, purpose=arm.purpose)
     for part in arm.parts_to_draw(first):
         if isinstance(engine, Keeps):
-            engine.kept = arm.kept(part)
+            engine.kept = arm.journal(part)
         forces = part.first_chunk == 0 and purpose is None
         yield Job(
             number=part.number,
@@ -212,20 +212,6 @@ def _unlike_record(arm: Arm, how: str) -> MixError:
     )
 
 
-def with_inputs(plans: Sequence[ArmPlan], shares: QueryShares | None) -> list[ArmPlan]:
-    """The plans, and after them one that asks rewritings too for each of those that sample."""
-    if shares is None:
-        return list(plans)
-    return [
-        *plans,
-        *(
-            replace(plan, key=plan.key.with_rewritings, spec=replace(plan.spec, shares=shares))
-            for plan in plans
-            if not plan.spec.decoding.greedy
-        ),
-    ]
-
-
 def require_same_plan(run: Run, arms: Mapping[ArmKey, Decoding], ready: Prepared) -> None:
     """Raise MixError, before a model is loaded, for an arm that was planned otherwise."""
     for key, decoding in arms.items():
@@ -236,7 +222,7 @@ def require_same_plan(run: Run, arms: Mapping[ArmKey, Decoding], ready: Prepared
 
 
 def add_unscored(run: Run, plan: ArmPlan, draws: Mapping[str, int]) -> Arm:
-    """Plan an arm whose draws only decide what is asked: so many of each query, by id, or none."""
+    """Plan an arm whose draws only select queries: so many of each query, by id, or none."""
     spec = replace(
         plan.spec,
         plan=Plan.of(max(1, *draws.values())),

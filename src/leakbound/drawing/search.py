@@ -1,8 +1,8 @@
-"""The search for the input that leaks most: what it tries, its rounds, and the draws that bound it.
+"""The search for the input that leaks most: its variants, its rounds, and the draws that bound it.
 
-It is a run of its own, `attack/search` in the folder of the run it serves, with an arm a round for
-every decoding. Its draws have a purpose of their own and are scored to steer, never to bound:
-`statements.comparisons` proves that fresh draws of what was found then need no correction.
+It is a separate run, `attack/search` in the folder of the run that it serves, with one arm per
+round and decoding. Its draws have a separate purpose. Their scores steer and never bound: the
+selected inputs are drawn from again, and fresh draws need no correction for the selection.
 
 Of the eight draws of a candidate in the first round none leaks, whether it leaks once in 10,000
 answers or never. What is proved of it tells the two apart. So a question is searched by proofs
@@ -46,7 +46,6 @@ from leakbound.inputs.variants import (
     shots,
     variants,
 )
-from leakbound.planning.models import name_of
 from leakbound.planning.plan import arm_keys
 from leakbound.scoring.antichain import joint_antichains, leakage_at_least
 from leakbound.scoring.ordering import Order
@@ -128,7 +127,7 @@ class AttackSearch:
         run.settle_attack(record)
 
     def attack(self) -> None:
-        """Search, then draw from what was found, and from the control asked the same.
+        """Search, then draw from the worst inputs, also from the control.
 
         If the search may prove, the leaks of each finding are then proved with as many forwards as
         the search had draws.
@@ -166,16 +165,15 @@ class AttackSearch:
         return prove_arm(arm, engine, self.scorer, questions, forwards, self.at, progress)
 
     def _plans(self, attack_queries: Sequence[AttackQuery]) -> Iterator[ArmPlan]:
-        """An arm for each decoding found, and the control's; refuse what cannot be asked."""
+        """An arm for each selected decoding, and the control's; refuse impossible queries."""
         evaluation = self.evaluation
         for arm in dict.fromkeys(attack.arm for attack in attack_queries):
             mine = [attack for attack in attack_queries if attack.arm == arm]
             decoding, queries = mine[0].decoding, tuple(attack.query for attack in mine)
             for role in evaluation.models:
-                engine, name = evaluation.engine(role), name_of(evaluation.models[role])
-                engine.check(queries, decoding)
+                evaluation.engine(role).check(queries, decoding)
                 arms = {replace(arm, model=role): decoding}
-                yield from arm_plans(evaluation, arms, engine, name, queries=queries)
+                yield from arm_plans(evaluation, arms, queries=queries)
 
     def _winners(self) -> Iterator[AttackQuery]:
         """The variant of each question that leaks most, under the question's id."""
@@ -286,8 +284,7 @@ class AttackSearch:
         A query that failed is not tried again once its round is over, or another command's
         decisions would not be this one's.
         """
-        arms, name = {_round(number, decoding): decoding}, name_of(self.evaluation.model)
-        (plan,) = arm_plans(self.evaluation, arms, self.engine, name)
+        (plan,) = arm_plans(self.evaluation, {_round(number, decoding): decoding})
         arm = add_unscored(self.trial, plan, draws)
         if not arm.parts:
             return arm

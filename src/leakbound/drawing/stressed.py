@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from leakbound.drawing.plans import ArmPlan, Evaluation, arm_plans
 from leakbound.errors import InputError
-from leakbound.planning.models import name_of, open_model
+from leakbound.planning.models import open_model
 from leakbound.planning.plan import Prepared
 from leakbound.store import Arm, ArmKey, Run
 from leakbound.store.arm_key import Model
@@ -106,7 +106,7 @@ def _copied(
 def _made(
     evaluation: Evaluation, run: Run, stress: Stress, role: Model, arms: Mapping[ArmKey, Decoding]
 ) -> list[ArmPlan]:
-    """Plan arms of a model that is put under stress now; refuse what it cannot be asked."""
+    """Plan arms of a model that is put under stress now; refuse queries that it cannot take."""
     bench, model = _bench(evaluation), evaluation.models[role]
     subject = stress.model(bench, model, run.path / FOLDER / next(iter(arms)).stress / role)
     if subject is model:
@@ -117,8 +117,7 @@ def _made(
     _check(evaluation, engine, queries or run.questions)
     if isinstance(engine, Measures):
         engine.measure(queries or run.questions)
-    name = f"{name_of(model)} under {stress.spec}"
-    return arm_plans(evaluation, arms, engine, name, queries=queries, base=base)
+    return arm_plans(evaluation, arms, queries=queries, stressed=(stress.spec, engine, base))
 
 
 def _check(evaluation: Evaluation, engine: Generate, queries: tuple[Query, ...]) -> None:

@@ -10,13 +10,7 @@ from leakbound.drawing.plans import ArmPlan, Evaluation, arm_plans
 from leakbound.drawing.prove import is_proved, named_runs, require_prover
 from leakbound.drawing.queries import begin_run, shares_of
 from leakbound.drawing.readings import copy_readings, read_model, require_able
-from leakbound.drawing.sample import (
-    add_arms,
-    draw_plans,
-    finished_plans,
-    require_same_plan,
-    with_inputs,
-)
+from leakbound.drawing.sample import add_arms, draw_plans, finished_plans, require_same_plan
 from leakbound.drawing.search import AttackSearch, retained_pairs
 from leakbound.drawing.stressed import check_stresses, require_stresses, stressed_plans
 from leakbound.engines.addresses import require_named
@@ -88,7 +82,7 @@ def open_run(evaluation: Evaluation) -> Run:
 
 
 def plan(evaluation: Evaluation, run: Run) -> list[ArmPlan]:
-    """Open the models and plan each arm, the target's first; refuse what they cannot be asked."""
+    """Open the models and plan each arm, the target's first; refuse impossible queries."""
     shares = shares_of(run, evaluation.ready)
     finished: list[ArmPlan] = []
     if evaluation.finished is not None:
@@ -104,9 +98,13 @@ def plan(evaluation: Evaluation, run: Run) -> list[ArmPlan]:
         _require_possible(evaluation, run, role)
     plans = []
     for role in evaluation.drawn:
-        engine, name = evaluation.engine(role), name_of(evaluation.models[role])
         arms = {replace(key, model=role): how for key, how in evaluation.arms.items()}
-        plans += with_inputs(arm_plans(evaluation, arms, engine, name), shares)
+        plans += (own := arm_plans(evaluation, arms))
+        plans += [
+            replace(plan, key=plan.key.with_rewritings, spec=replace(plan.spec, shares=shares))
+            for plan in own
+            if shares is not None and not plan.spec.decoding.greedy
+        ]
     check_stresses(evaluation, run)
     return [*plans, *finished]
 
@@ -139,7 +137,7 @@ def run_plans(evaluation: Evaluation, run: Run, plans: Sequence[ArmPlan]) -> Non
 
 
 def _require_possible(evaluation: Evaluation, run: Run, role: Model) -> None:
-    """Refuse what a model cannot be asked, once it is loaded and before anything is drawn."""
+    """Refuse queries that a loaded model cannot take, before anything is drawn."""
     ready, engine = evaluation.ready, evaluation.engine(role)
     for decoding in evaluation.arms.values():
         engine.check(run.queries, decoding)

@@ -1,1 +1,1 @@
-"""Planning: what an evaluation is asked for, as frozen values."""
+"""Planning: the request of an evaluation as frozen values."""

@@ -164,7 +164,7 @@ def token_notes(
 
 
 def _unreadable(words: Sequence[str | None]) -> bool:
-    """Whether all letters and digits of a text are in tokens that stand for unknown text."""
+    """Whether all letters and digits of a text are in tokens for unknown text."""
     legible = [word for word in words if word is not None and any(map(str.isalnum, word))]
     return not legible and (None in words or not words)
 

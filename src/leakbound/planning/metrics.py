@@ -1,4 +1,4 @@
-"""Which metrics are asked for, what they need of which prompts, and what of that is known."""
+"""The requested metrics, the texts that they need, and those already read."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError
 from leakbound.metrics import METRICS, TEXTS, Kind, Metric, Need, metrics_as
 from leakbound.registry import suggestion
-from leakbound.store import CONTROL_GREEDY, GREEDY, Arm, ArmKey, Place, Readings, Run, read_sealed
+from leakbound.store import CONTROL_GREEDY, GREEDY, Arm, ArmKey, Place, Readings, Run
 from leakbound.store.arm_key import Model
+from leakbound.store.files import read_value
 from leakbound.types import Prompt, Query
 
 ALL = "all"
@@ -35,7 +36,7 @@ Prompts = tuple[Prompt, ...]
 
 @dataclass(frozen=True, slots=True)
 class WantedText:
-    """A text to be read after a query, and where what is read of it is kept."""
+    """A text to be read after a query, and the place of its reading."""
 
     place: Place
     query: Query
@@ -78,7 +79,7 @@ class Wanted:
 def longest_first(texts: Iterable[WantedText]) -> list[WantedText]:
     """Sort texts: those of one prompt together, prompts by how much is read for them.
 
-    Rows of like length waste little of a batch, and what is too much for memory is so at once.
+    Rows of similar length waste little of a batch, and a text too long for memory fails first.
     """
     every = list(texts)
     sizes: Counter[tuple[str, str]] = Counter()
@@ -93,7 +94,7 @@ def choose(names: Sequence[str], task: Benchmark, *, control: bool, draws: int =
     `control`: there is a model to compare with. `draws`: of each question, a fixed number or until
     a claim is decided; 0: none. A metric that asks a classifier may name it, as in
     `forget_fluency:MODEL`, and is no part of "all" but where it is named too. Raises InputError for
-    an unknown name and, by name and with what is missing, for one that cannot be had.
+    an unknown name and for a metric that lacks something; it names both.
     """
     named = _named(names)
     metrics = metrics_as(task.compat)
@@ -148,7 +149,7 @@ def _named(names: Sequence[str]) -> dict[str, str]:
 
 
 def _asks(metric: Metric) -> bool:
-    """True if a classifier is asked."""
+    """True if the metric needs a classifier."""
     return any(need.fluency for need in metric.needs)
 
 
@@ -185,16 +186,13 @@ def _union(needs: Iterable[Need]) -> dict[str, Need]:
 
 
 MODELS: dict[Model, ArmKey] = {"target": GREEDY, "control": CONTROL_GREEDY}
-"""The models of a run, and the arm of each one's greedy answers: it keeps what is read."""
+"""The models of a run, and the arm of their greedy answers, which stores their readings."""
 
 
 def require_known(arm: Arm, wanted: Wanted) -> Readings:
     """All that was read of the model of `arm`; InputError where something is wanted and was not."""
     readings = Readings(arm)
-    lacking = [text.place for text in wanted.texts() if text.place not in readings.texts]
-    lacking += [text.place for text in undifferentiated(readings, wanted)]
-    lacking += [asks.place for asks in wanted.questions() if asks.place not in readings.answers]
-    if lacking:
+    if lacking := [text.place for text in chain.from_iterable(lacking_texts(readings, wanted))]:
         raise InputError(
             f"{arm.place} lacks {len(lacking)} texts that these metrics need, first the "
             f"{lacking[0].kind} text of {lacking[0].prompt_id!r}. Run its command with the same "
@@ -203,21 +201,29 @@ def require_known(arm: Arm, wanted: Wanted) -> Readings:
     return readings
 
 
-def undifferentiated(readings: Readings, wanted: Wanted) -> list[WantedText]:
-    """The answers whose gradients are wanted, without those whose norms are known."""
-    return [
-        text
-        for text in wanted.texts()
-        if text.place.kind == ANSWER
-        and wanted.needs[text.place.part].gradient_norm
-        and (text.place not in readings.texts or readings.texts[text.place].gradient_norm is None)
+def lacking_texts(
+    readings: Readings, wanted: Wanted
+) -> tuple[list[WantedText], list[WantedText], list[WantedText]]:
+    """The texts to be read, answers whose gradients are to be taken, and questions to be answered.
+
+    Those whose results are stored are left out.
+    """
+    texts = list(wanted.texts())
+    answers = [
+        t for t in texts if t.place.kind == ANSWER and wanted.needs[t.place.part].gradient_norm
     ]
+    norms = {place: read.gradient_norm for place, read in readings.texts.items()}
+    return (
+        [text for text in texts if text.place not in readings.texts],
+        [text for text in answers if norms.get(text.place) is None],
+        [text for text in wanted.questions() if text.place not in readings.answers],
+    )
 
 
 def stored_metrics(run: Run) -> dict[str, Any]:
-    """All of `utility.json`; empty where there is none, DamagedError where it was changed."""
-    file = run.path / METRICS_FILE
-    return read_sealed(file, "Remove it, and measure again.") if file.exists() else {}
+    """All of `utility.json`; empty without the file, DamagedError if it was changed."""
+    again = "Remove it, and measure again."
+    return read_value(dict[str, Any], run.path / METRICS_FILE, again) or {}
 
 
 def by_chance(models: Mapping[str, Mapping[str, Mapping[str, object]]]) -> list[str]:

@@ -101,10 +101,10 @@ class Fluency:
 
     @classmethod
     def open(cls, wanted: Wanted, task: Benchmark, loading: Loading) -> Fluency | None:
-        """The one that the metrics want; None where they want none. Its weights load when asked.
+        """Open the classifier that the metrics need, or None. Its weights load on first use.
 
-        InputError for a classifier without a label "clean", or one that cannot look at the first
-        tokens of a text alone. `loading`: see `OpenModels`.
+        InputError for a classifier without a label "clean", or one that cannot read only the first
+        tokens of a text. `loading`: see `OpenModels`.
         """
         if not wanted.classifiers:
             return None

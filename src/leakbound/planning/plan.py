@@ -142,7 +142,7 @@ def require_confidence(confidence: float, questions: int) -> None:
 
 
 def arm_keys(decodings: Sequence[Decoding], base: ArmKey = TARGET) -> dict[ArmKey, Decoding]:
-    """The arm of each decoding: `base` alone, or with the decoding's name where they are several.
+    """The arm of each decoding: `base`, or with the decoding's name if there are several.
 
     InputError where two of them have one name.
     """
@@ -198,16 +198,16 @@ class ScoringCrew:
         return ScorerOpener(scorer.name, self.models)
 
     def scores(self, scorer: Scorer) -> bool:
-        """True if workers score: a model is asked, and none behind a server, which has its own."""
+        """True if workers score: the scorer needs a model, and not one behind a server."""
         return bool(models_of(scorer)) and not servers_of([scorer.name])
 
 
 def by_coin(study: Study, model: object, *, controlled: bool = True) -> Study:
     """The study as it is put to a model of which a coin chose the subjects that it was taught.
 
-    Of the benchmark that the coin halved those questions are asked that were taught, the others as
-    control questions unless some are named; any other study is as it was. InputError for data that
-    is not what it was then. `controlled`: whether control questions are asked.
+    The questions are those of the halved benchmark that were taught. The others are control
+    questions, unless the study names some. Any other study stays the same. InputError for data
+    that changed since. `controlled`: whether there are control questions.
     """
     coin = coin_of(model)
     task = None if coin is None or study.benchmark is None else study.load()

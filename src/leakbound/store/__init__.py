@@ -2,56 +2,63 @@
 
 from pathlib import Path
 
-from leakbound.store.arm import Arm
-from leakbound.store.arm_key import (
-    ATTACK,
-    CONTROL,
-    CONTROL_GREEDY,
-    GREEDY,
-    SELECTING,
-    TARGET,
-    ArmKey,
-)
-from leakbound.store.current import calibration_file, read_calibration
-from leakbound.store.draws import leaking
-from leakbound.store.estimates import ALL, EstimateRow, Estimates
-from leakbound.store.files import (
-    DamagedError,
-    read_sealed,
-    sha256,
-    write_json,
-    write_sealed,
-    write_text,
-)
-from leakbound.store.inputs import (
-    SELECTION,
-    read_accepted,
-    read_values,
-    write_accepted,
-    write_selections,
-)
-from leakbound.store.lock import LOCK, SOFT_LOCK, Holder, holder_of, holding, locked
-from leakbound.store.masses import DrawnPart, QueryMasses, Searched
-from leakbound.store.plan import Look, Part, Plan, QueryShares
-from leakbound.store.readings import Place, Read, Readings
-from leakbound.store.record import (
-    ArmDraws,
-    ArmSpec,
-    AttackRecord,
-    CopiedFrom,
-    ExploredDraws,
-    FixedDraws,
-    ImportedDraws,
-    InputsRecord,
-    OtherVersionError,
-    Redaction,
-    RunRecord,
-    ScorerRecord,
-    StoppedDraws,
-    TriedVariant,
-)
-from leakbound.store.run import CERTIFICATE, Run
-from leakbound.store.scores import ArmScores
+from leakbound.store.arm import Arm as Arm
+from leakbound.store.arm_key import ATTACK as ATTACK
+from leakbound.store.arm_key import CONTROL as CONTROL
+from leakbound.store.arm_key import CONTROL_GREEDY as CONTROL_GREEDY
+from leakbound.store.arm_key import GREEDY as GREEDY
+from leakbound.store.arm_key import SELECTING as SELECTING
+from leakbound.store.arm_key import TARGET as TARGET
+from leakbound.store.arm_key import ArmKey as ArmKey
+from leakbound.store.current import calibration_file as calibration_file
+from leakbound.store.current import read_calibration as read_calibration
+from leakbound.store.draws import leaking as leaking
+from leakbound.store.estimates import ALL as ALL
+from leakbound.store.estimates import EstimateRow as EstimateRow
+from leakbound.store.estimates import Estimates as Estimates
+from leakbound.store.files import DamagedError as DamagedError
+from leakbound.store.files import sha256 as sha256
+from leakbound.store.files import write_json as write_json
+from leakbound.store.files import write_sealed as write_sealed
+from leakbound.store.files import write_text as write_text
+from leakbound.store.inputs import SELECTION as SELECTION
+from leakbound.store.inputs import read_accepted as read_accepted
+from leakbound.store.inputs import read_values as read_values
+from leakbound.store.inputs import write_accepted as write_accepted
+from leakbound.store.inputs import write_selections as write_selections
+from leakbound.store.lock import LOCK as LOCK
+from leakbound.store.lock import SOFT_LOCK as SOFT_LOCK
+from leakbound.store.lock import Holder as Holder
+from leakbound.store.lock import holder_of as holder_of
+from leakbound.store.lock import holding as holding
+from leakbound.store.lock import locked as locked
+from leakbound.store.masses import DrawnPart as DrawnPart
+from leakbound.store.masses import QueryMasses as QueryMasses
+from leakbound.store.masses import Searched as Searched
+from leakbound.store.plan import Look as Look
+from leakbound.store.plan import Part as Part
+from leakbound.store.plan import Plan as Plan
+from leakbound.store.plan import QueryShares as QueryShares
+from leakbound.store.readings import Place as Place
+from leakbound.store.readings import Read as Read
+from leakbound.store.readings import Readings as Readings
+from leakbound.store.record import ArmDraws as ArmDraws
+from leakbound.store.record import ArmSpec as ArmSpec
+from leakbound.store.record import AttackRecord as AttackRecord
+from leakbound.store.record import CopiedFrom as CopiedFrom
+from leakbound.store.record import ExploredDraws as ExploredDraws
+from leakbound.store.record import FixedDraws as FixedDraws
+from leakbound.store.record import ImportedDraws as ImportedDraws
+from leakbound.store.record import InputsRecord as InputsRecord
+from leakbound.store.record import OtherVersionError as OtherVersionError
+from leakbound.store.record import Redaction as Redaction
+from leakbound.store.record import RunRecord as RunRecord
+from leakbound.store.record import ScorerRecord as ScorerRecord
+from leakbound.store.record import StoppedDraws as StoppedDraws
+from leakbound.store.record import TriedVariant as TriedVariant
+from leakbound.store.run import CERTIFICATE as CERTIFICATE
+from leakbound.store.run import Run as Run
+from leakbound.store.scores import ArmScores as ArmScores
 
 
 def load(path: str | Path) -> Run:
@@ -69,66 +76,3 @@ def load(path: str | Path) -> Run:
         IncompleteError: the disk fails.
     """
     return Run.open(Path(path))
-
-
-__all__ = [
-    "ALL",
-    "ATTACK",
-    "CERTIFICATE",
-    "CONTROL",
-    "CONTROL_GREEDY",
-    "GREEDY",
-    "LOCK",
-    "SELECTING",
-    "SELECTION",
-    "SOFT_LOCK",
-    "TARGET",
-    "Arm",
-    "ArmDraws",
-    "ArmKey",
-    "ArmScores",
-    "ArmSpec",
-    "AttackRecord",
-    "CopiedFrom",
-    "DamagedError",
-    "DrawnPart",
-    "EstimateRow",
-    "Estimates",
-    "ExploredDraws",
-    "FixedDraws",
-    "Holder",
-    "ImportedDraws",
-    "InputsRecord",
-    "Look",
-    "OtherVersionError",
-    "Part",
-    "Place",
-    "Plan",
-    "QueryMasses",
-    "QueryShares",
-    "Read",
-    "Readings",
-    "Redaction",
-    "Run",
-    "RunRecord",
-    "ScorerRecord",
-    "Searched",
-    "StoppedDraws",
-    "TriedVariant",
-    "calibration_file",
-    "holder_of",
-    "holding",
-    "leaking",
-    "load",
-    "locked",
-    "read_accepted",
-    "read_calibration",
-    "read_sealed",
-    "read_values",
-    "sha256",
-    "write_accepted",
-    "write_json",
-    "write_sealed",
-    "write_selections",
-    "write_text",
-]

@@ -96,17 +96,17 @@ class Arm:
 
     @property
     def texts(self) -> bool:
-        """False if its draws were imported as scores alone, and what they say is not known."""
+        """False if only the scores of its draws were imported, without their texts."""
         return not isinstance(self.spec.draws, ImportedDraws) or self.spec.draws.texts
 
     @property
     def explored(self) -> bool:
-        """True if masses are known of it, and its draws are those of what they leave."""
+        """True if the arm has exact masses, and draws from the remainder."""
         return isinstance(self.spec.draws, ExploredDraws)
 
     @property
     def queries(self) -> tuple[Query, ...]:
-        """The queries that it asks, in the order of the run."""
+        """The queries of the arm, in the order of the run."""
         if self.spec.attack_queries:
             return self.spec.attack_queries
         if self.spec.shares is None:
@@ -116,7 +116,7 @@ class Arm:
 
     @property
     def place(self) -> str:
-        """Which arm it is, of which run, for a message."""
+        """The arm and its run, for a message."""
         return f"arm {self.name!r} of `{self.folder.parents[1]}`"
 
     def unlooked(self) -> dict[str, int]:
@@ -172,6 +172,14 @@ class Arm:
             if part.number in self.own and not self._finished(part):
                 yield part
 
+    def lacks(self) -> Iterator[str]:
+        """Say what is still to be drawn of the arm, as predicates; nothing of a finished one."""
+        absent = [part for part in self.parts if not self.has(part)]
+        if absent:
+            yield f"lacks {len(absent)} of {len(self.parts)} parts"
+        if waiting := self.unlooked():
+            yield f"has {len(waiting)} questions yet to be decided"
+
     def require_whole(self) -> None:
         """Read every part that is there.
 
@@ -205,7 +213,7 @@ class Arm:
         """
         return all(stored.file(part).exists() for stored in self._stored)
 
-    def kept(self, part: Part) -> Journal:
+    def journal(self, part: Part) -> Journal:
         """The draws that an engine that `Keeps` has made of a part that is not stored yet.
 
         Args:
@@ -241,7 +249,7 @@ class Arm:
         self.drawn.write(part, drawn.completions, meta)
 
     def copy_part(self, part: Part, source: Arm) -> None:
-        """Store another arm's part as this arm's own, with what it cost there.
+        """Store a copy of another arm's part, with its cost there.
 
         Args:
             part: a part of both arms.
@@ -337,7 +345,7 @@ class Arm:
             parts: those to look at; None: all.
 
         Returns:
-            What is recorded with each of them that is stored.
+            The record of each part that is stored.
 
         Raises:
             DamagedError: a file is not as it was written, or another run's.
@@ -382,8 +390,8 @@ class Arm:
 
         Args:
             slug: the name of the scorer's files.
-            rounds: of the first so many rounds alone, as they were before the others were drawn;
-                None: of all.
+            rounds: only the first so many rounds, as they were before the others were drawn; None:
+                all.
 
         Returns:
             The scores; queries that failed are left out.

@@ -19,7 +19,7 @@ from leakbound.store import tables
 from leakbound.store.files import DamagedError, append, digest_of
 from leakbound.store.plan import Part
 from leakbound.store.tables import table_of, values_of
-from leakbound.types import Json, JsonObject, from_json, object_of
+from leakbound.types import Json, JsonObject, from_json
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -76,28 +76,6 @@ class Journal:
                 continue
 
 
-@dataclass(frozen=True, slots=True)
-class Begun(Generic[T]):
-    """Values of a table that is not stored yet, by their keys."""
-
-    journal: Journal
-    kind: type[T]
-
-    def get(self, key: str) -> T | None:
-        """The value; None where it is still to be computed."""
-        for value in self.journal.get(key):
-            return from_json(self.kind, value, f"`{self.journal.file}`")
-        return None
-
-    def put(self, key: str, value: T) -> None:
-        """Keep it beyond the end of the process."""
-        self.journal.put(key, {**object_of(value)})
-
-    def remove(self) -> None:
-        """Delete the journal; the table is stored."""
-        self.journal.remove()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact(Generic[T]):
     """Files of an arm in one folder, each a table whose rows are values of one kind.
@@ -132,7 +110,7 @@ class Artifact(Generic[T]):
     def record(self, name: Name, kind: type[V]) -> V:
         """The fields of this value, from the metadata of a file; DamagedError as of `meta`."""
         meta = self.meta(name)
-        values = {one.name: meta.get(one.name) for one in fields(kind)}  # type: ignore[arg-type]
+        values = {column.name: meta.get(column.name) for column in fields(kind)}  # type: ignore[arg-type]
         with tables.reading(self.file(name), self.remedy):
             return from_json(kind, values, f"`{self.file(name)}`")
 
@@ -183,10 +161,10 @@ class Artifact(Generic[T]):
         table = rows if isinstance(rows, pa.Table) else table_of(self.kind, rows)
         tables.write_table(self.file(name), table, {**made_from, **self._owner(name)})
 
-    def begun(self, name: str, made_from: JsonObject, kind: type[V]) -> Begun[V]:
+    def journal(self, name: str, made_from: JsonObject) -> Journal:
         """The values kept until a table that is made from this is stored."""
         owner = {**self.owner, **made_from, "slug": name}
-        return Begun(Journal(self.folder / f"{name}.jsonl", owner), kind)
+        return Journal(self.folder / f"{name}.jsonl", owner)
 
     def _owner(self, name: Name) -> JsonObject:
         return {**self.owner, **name.owner} if isinstance(name, Part) else self.owner

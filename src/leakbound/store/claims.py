@@ -158,6 +158,6 @@ def recorded(
     Returns:
         The claims; a new one is prior only where nothing is drawn.
     """
-    known = {replace(claim, prior=True) for claim in before}
-    new = dict.fromkeys(claim for claim in named if replace(claim, prior=True) not in known)
+    recorded_before = {replace(claim, prior=True) for claim in before}
+    new = dict.fromkeys(c for c in named if replace(c, prior=True) not in recorded_before)
     return (*before, *(replace(claim, prior=not drawn) for claim in new))

@@ -18,9 +18,9 @@ _LOADING = "loading "
 
 
 def written(run: Path) -> frozenset[tuple[str, int]]:
-    """Name and size of every table and record of a run: what changes where it goes on.
+    """Name and size of every table and record of a run: they change if a command resumes it.
 
-    Nothing of a folder that is no run yet.
+    Empty for a folder without a run.
     """
     if not (run / FILE).is_file():
         return frozenset()
@@ -29,9 +29,9 @@ def written(run: Path) -> frozenset[tuple[str, int]]:
 
 
 class Clock:
-    """Seconds of each phase by name: those in `file`, and those since.
+    """Seconds of each phase, by the name of the phase: those in `file`, and those since.
 
-    A phase within another is taken off that one, so that all of them add up.
+    A phase within another is subtracted from it, so that all phases add up.
     """
 
     def __init__(self, file: Path) -> None:

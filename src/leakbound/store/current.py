@@ -12,11 +12,11 @@ from typing import Any
 import leakbound
 from leakbound.errors import IncompleteError, InputError
 from leakbound.store.arm import Arm
-from leakbound.store.files import read_sealed, sha256
+from leakbound.store.files import read_value, sha256
 from leakbound.store.record import RunRecord
 
 CALIBRATION = "calibration"
-"""The folder, within that of the run, of what is known of its scorers' errors."""
+"""The folder of the error rates of scorers, in the folder of the run."""
 
 
 def require_drawn(run: Path, record: RunRecord, arms: Mapping[str, Arm]) -> None:
@@ -45,11 +45,7 @@ def _undrawn(record: RunRecord, arms: Mapping[str, Arm]) -> Iterator[str]:
     if not arms:
         yield "nothing was drawn yet"
     for name, arm in arms.items():
-        absent = [part for part in arm.parts if not arm.has(part)]
-        if absent:
-            yield f"arm {name!r} lacks {len(absent)} of {len(arm.parts)} parts"
-        if waiting := arm.unlooked():
-            yield f"arm {name!r} has {len(waiting)} questions yet to be decided"
+        yield from (f"arm {name!r} {lack}" for lack in arm.lacks())
     if record.attack and not any(arm.key.asks == "attack" for arm in arms.values()):
         yield "the search for worst-case inputs has not ended"
     stresses = record.study.get("stress")
@@ -103,16 +99,14 @@ def code() -> dict[str, str]:
 
 
 def calibration_file(run: Path, slug: str) -> Path:
-    """Where it is kept how often a scorer errs."""
+    """The file of the error rates of a scorer."""
     return run / CALIBRATION / f"{slug}.json"
 
 
 def read_calibration(run: Path, slug: str) -> dict[str, Any] | None:
-    """How often a scorer errs, as it is stored; None where that is not known.
+    """The stored error rates of a scorer; None if there are none.
 
-    Raises DamagedError where the file is not as it was written there.
+    Raises DamagedError for a file that was changed.
     """
-    file = calibration_file(run, slug)
-    if not file.exists():
-        return None
-    return read_sealed(file, "Remove it, and calibrate the judge again.")
+    again = "Remove it, and calibrate the judge again."
+    return read_value(dict[str, Any], calibration_file(run, slug), again)

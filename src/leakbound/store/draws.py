@@ -107,17 +107,8 @@ class DrawTable(Generic[R]):
                 yield table.append_column("arm", names).select(columns)
 
 
-def completions_of(arms: tuple[Arm, ...]) -> DrawTable[CompletionRow]:
-    """The draws of these arms, one row for equal completions of a query in one chunk of draws."""
-    return DrawTable(arms, CompletionRow, lambda arm: map(arm.completions, arm.parts))
-
-
-def scores_of(arms: tuple[Arm, ...]) -> DrawTable[ScoreRow]:
-    """The scores of these arms' completions by every scorer whose scores are of just those."""
-    return DrawTable(arms, ScoreRow, _scores)
-
-
-def _scores(arm: Arm) -> Iterator[pa.Table]:
+def score_tables(arm: Arm) -> Iterator[pa.Table]:
+    """The scores of an arm's completions by every scorer whose scores are of just those."""
     for scorer, slug in arm.scored.scorers():
         table = arm.scored.stored.table(slug)
         yield table.append_column("scorer", pa.array([scorer] * table.num_rows, pa.string()))

@@ -15,7 +15,7 @@ from leakbound.registry import suggestion
 from leakbound.stats import About, Estimate
 from leakbound.stats.about import Beyond, Inputs, Quantity, Scope
 from leakbound.stats.theorems import QUANTITIES
-from leakbound.store.tables import row_of, table_of, to_pandas, values_of
+from leakbound.store.tables import row_of, table_of, to_pandas
 from leakbound.text.shown import as_html, as_lines, between, many
 
 ALL = None  # in place of a query id: a statement about all questions
@@ -97,7 +97,7 @@ class EstimateRow:
         arm: the arm whose draws it rests on.
         scorer: by its name.
         query_id: the query, or the question in several queries; None: all questions.
-        estimate: the statement, of single numbers; what is asked of it is asked of the row, too.
+        estimate: the statement, of single numbers; the row has its fields, too.
         family: the statements that are valid simultaneously with it.
         model, decoding, stress: those of the arm; empty of a row about several arms.
         reading: the part of an output that the scorer reads; empty where it reads texts as one.
@@ -200,9 +200,9 @@ PLAIN: Fields = {
     "proved": False,
     "inputs": ("as asked", "these queries", "input distribution", "as found"),
 }
-"""A quantity as it is: beyond nothing, by itself, from draws, of all that a question is asked.
+"""The rows of a quantity: no excess, not joint, from draws, of all queries of a question.
 
-Not what decides claims, which differs from these rows in its share of alpha alone.
+Rows that decide claims are left out: they differ from these only in their share of alpha.
 """
 
 
@@ -218,11 +218,6 @@ class Estimates(Sequence[EstimateRow]):
 
     rows: tuple[EstimateRow, ...]
     main: str | None = None
-
-    @classmethod
-    def of(cls, table: pa.Table, main: str | None) -> Estimates:
-        """The rows of a stored table."""
-        return cls(tuple(values_of(EstimateRow, table)), main)
 
     def __repr__(self) -> str:
         return as_lines(many(len(self), "estimate"), self._shown())
@@ -274,7 +269,7 @@ class Estimates(Sequence[EstimateRow]):
         return rows
 
     def matching(self, **wanted: Unpack[Fields]) -> Estimates:
-        """As `where`; that there is none is an answer too, whatever the names.
+        """Return rows like `where`, or none; unknown names are accepted.
 
         Args:
             wanted: as for `where`.
@@ -417,7 +412,7 @@ class Estimates(Sequence[EstimateRow]):
                     raise InputError(f"no estimate has {field}={name!r}. {suggestion(name, names)}")
 
     def _meant(self, quantity: Quantity, scope: Scope, wanted: Where) -> Fields:
-        """The fields asked for, with the defaults of those that are not."""
+        """The requested fields, with defaults for the others."""
         meant: Fields = {"quantity": quantity, "scope": scope}
         if self.main is not None:
             meant["arm"] = self.main

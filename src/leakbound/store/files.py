@@ -1,7 +1,7 @@
-"""Writing so that a file is there whole or not at all; and records under a digest of what they say.
+"""Write files whole or not at all, and records with a digest of their content.
 
-So an accident anywhere in a record is noticed. Not a forgery: whoever can write a record can write
-its digest. Against that one is kept elsewhere, see `leakbound verify`.
+The digest reveals accidental damage to a record. It does not reveal a forgery: anyone who can write
+a record can write its digest. `leakbound verify` compares with a digest that is kept elsewhere.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _PARTIAL = re.compile(r"\..+\.[0-9a-f]+\.partial")
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder readable by its owner alone, and what is missing above it.
+    """Create a folder that only its owner can read, and the missing folders above it.
 
-    Those that are made outlive a power cut. Raises InputError where that cannot be, or where the
-    folder cannot be written into, and IncompleteError where the disk is full or fails.
+    New folders survive a power cut. Raises InputError if a folder cannot be made or written into,
+    and IncompleteError if the disk is full or fails.
     """
     missing = takewhile(lambda above: not above.exists(), path.parents)
     with _explain(f"make the folder `{path}`", "Name another one.", lambda n: n not in PASSING):
@@ -49,9 +49,9 @@ def make_folder(path: Path) -> None:
 
 
 def make_private(path: Path) -> None:
-    """Create a folder readable by its owner alone, or make one that is there so.
+    """Create a folder that only its owner can read, or change an existing one.
 
-    One of somebody else's, who lets others write into it, stays as it is: its files are private.
+    The rights of another user's folder stay as they are; its new files are private.
     """
     make_folder(path)
     with suppress(PermissionError):
@@ -83,7 +83,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def _lock(descriptor: int) -> bool:
-    """Take the kernel's lock on a file; False where another process has it, or there is none."""
+    """Take the kernel's lock on a file; False if another process has it, or locks do not exist."""
     try:
         import fcntl
 
@@ -106,7 +106,7 @@ def _clear_abandoned(file: Path) -> None:
 
 @contextmanager
 def _explain(task: str, instead: str, is_refusal: Callable[[int | None], bool]) -> Iterator[None]:
-    """Say of what cannot be done to a disk why, and what to do: something else if it refuses."""
+    """Report why the disk refuses a task, with the fix."""
     try:
         yield
     except OSError as error:
@@ -121,9 +121,9 @@ def _explain(task: str, instead: str, is_refusal: Callable[[int | None], bool]) 
 
 
 def append(path: Path, text: str) -> None:
-    """Write a text at the end of a file, readable by its owner alone, and flush it to disk.
+    """Append a text to a file that only its owner can read, and flush it to disk.
 
-    A process that is killed may leave the beginning of it; a new file has its name on disk too.
+    A killed process may leave the beginning of the text. The name of a new file is flushed too.
     """
     if new := not path.exists():
         make_folder(path.parent)
@@ -161,7 +161,7 @@ def sha256(file: Path) -> str:
 
 
 def clear_partials(folder: Path) -> None:
-    """Remove what commands that were killed had begun to write in a folder, or below it."""
+    """Remove the beginnings of files that killed commands left in a folder or below it."""
     for file in folder.rglob(".*.partial"):
         if _PARTIAL.fullmatch(file.name) and file.is_file():
             file.unlink(missing_ok=True)
@@ -220,7 +220,7 @@ def read_value(kind: type[T], path: Path, remedy: str = ELSEWHERE) -> T | None:
 
 
 def value_of(kind: type[T], path: Path, values: Json, remedy: str = ELSEWHERE) -> T:
-    """JSON from a file as a value of this kind; DamagedError, with the remedy, if it is none."""
+    """Convert JSON from a file to this type; DamagedError, with the remedy, if it does not fit."""
     try:
         return from_json(kind, values, f"`{path}`")
     except InputError as error:

@@ -30,8 +30,8 @@ _IN_WORDS = {
     "benchmark: sha256: ": "the questions are others: ",
 }
 
-# Told of an arm, but not part of what it is: its draws have the same distribution wherever they
-# were made. A probe is compared, within roundings.
+# Recorded of an arm, but no part of its identity: its draws have the same distribution on every
+# machine. A probe is compared within rounding errors.
 _NOT_IDENTITY = ("model", "place", "machine", "probe", "longest_answer")
 _ROUNDINGS = {"float32": 1e-2, "float64": 1e-2}  # of a log-probability, from machine to machine
 _COARSE = 1.0  # of one in half precision
@@ -55,8 +55,8 @@ def require_same_n(path: Path, have: ArmSpec, want: ArmSpec) -> None:
 def require_other_model(path: Path, key: ArmKey, arms: Mapping[ArmKey, ArmSpec]) -> None:
     """Refuse a control that is the model under evaluation: beyond itself no model leaks.
 
-    Told by the digests of the weights, or where a server has them by its address and model's name;
-    what neither tells is let through.
+    Compares digests of weights or, for a served model, its address and name. Models with neither
+    pass.
     """
     mine = which_model(arms[key])
     for other, spec in arms.items():
@@ -68,9 +68,9 @@ def require_other_model(path: Path, key: ArmKey, arms: Mapping[ArmKey, ArmSpec])
 
 
 def which_model(spec: ArmSpec) -> str | None:
-    """A text that tells whether two arms are of one model; None where nothing does.
+    """A text that identifies the model of an arm; None if nothing identifies it.
 
-    It keys draws too, so nothing of it may change.
+    It also keys draws, so it may never change.
     """
     fingerprint = spec.fingerprint
     if weights := fingerprint.get("weights"):

@@ -1,8 +1,8 @@
 """The inputs of a run and their selection, in files of its folder.
 
-`inputs.json` has what a source gave for each prompt and what the filters removed, `ids.json` what
-input selection found, `found.json` the queries that a search for worst-case inputs found. A source
-runs once: what it gave is stored whole, and read again.
+`inputs.json` has the rewritings of each prompt and those that filters removed, `ids.json` the
+result of input selection, `found.json` the queries that a search for worst-case inputs selected. A
+source runs once: its rewritings are stored whole, and read again.
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ def read_values(run: Path) -> dict[str, float]:
 
 
 ATTACK_FOLDER = "attack"  # within that of the run
+_FOUND = Path(ATTACK_FOLDER, "found.json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,15 +105,11 @@ class _AttackFile:
 
 def write_attack_queries(run: Path, queries: tuple[AttackQuery, ...]) -> None:
     """Keep what the search of a run found."""
-    write_sealed(attack_file(run), _AttackFile(queries))
+    write_sealed(run / _FOUND, _AttackFile(queries))
 
 
 def read_attack_queries(run: Path) -> tuple[AttackQuery, ...] | None:
     """The findings of the search of a run; None where it is not finished, or there was none."""
     again = "Remove it, and the command that made the run makes it again."
-    stored = read_value(_AttackFile, attack_file(run), again)
+    stored = read_value(_AttackFile, run / _FOUND, again)
     return None if stored is None else stored.queries
-
-
-def attack_file(run: Path) -> Path:
-    return run / ATTACK_FOLDER / "found.json"

@@ -44,7 +44,7 @@ class Holder:
     Attributes:
         pid: the process number.
         host: the host's name.
-        command: what it runs, without `leakbound`.
+        command: the command line, without `leakbound`.
         since: when it took the lock.
     """
 

@@ -14,10 +14,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from leakbound.store.artifact import Artifact, Begun
+from leakbound.store.artifact import Artifact, Journal
 from leakbound.store.files import digest_of
 from leakbound.store.plan import Part
 from leakbound.store.scores import place_of
@@ -108,20 +107,13 @@ class DrawnPart:
             ),
             explored=Explored(
                 remainder={x.query.id: x.remainder for x in explored},
-                settled={x.query.id: _settled(x) for x in explored},
+                settled={
+                    x.query.id: fsum(e.mass for e in x.events if e.ended or x.sample.n)
+                    for x in explored
+                },
                 forwards={x.query.id: (x.explored, x.forwards) for x in explored},
             ),
         )
-
-    @property
-    def draws(self) -> int:
-        """How many draws there are, of all queries together."""
-        return int(pc.sum(self.completions["count"]).as_py() or 0)
-
-    @property
-    def distinct(self) -> int:
-        """How many completions there are that were drawn, each of a query once."""
-        return int(pc.sum(pc.greater(self.completions["count"], 0)).as_py() or 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,10 +136,6 @@ class PartMeta:
     usage: Usage
     machine: JsonObject
     rows: int
-
-
-def _settled(exploration: Exploration) -> float:
-    return fsum(event.mass for event in exploration.events if event.ended or exploration.sample.n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +186,7 @@ class StoredMasses:
         """The results of all explored queries."""
         there = [part for part in self._parts() if self.stored.file(part).exists()]
         parts = [self.stored.record(part, Explored) for part in there]
-        names = [one.name for one in fields(Explored)]
+        names = [column.name for column in fields(Explored)]
         pairs = {name: [getattr(part, name).items() for part in parts] for name in names}
         return Explored(**{name: dict(chain.from_iterable(items)) for name, items in pairs.items()})
 
@@ -294,12 +282,12 @@ class Proofs:
     def __init__(self, folder: Path, arm: str) -> None:
         self.stored = Artifact(folder=folder, kind=ProvedEvent, owner={"arm": arm}, remedy=AGAIN)
 
-    def begun(self, slug: str, forwards: int) -> Begun[Proving]:
+    def journal(self, slug: str, forwards: int) -> Journal:
         """The findings of a search with at most so many forwards a query, until they are written.
 
         By the keys of what was searched.
         """
-        return self.stored.begun(slug, {"most": forwards}, Proving)
+        return self.stored.journal(slug, {"most": forwards})
 
     def write(
         self, slug: str, proofs: Sequence[Proving], searched: Sequence[Searched], forwards: int

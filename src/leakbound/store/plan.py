@@ -199,8 +199,8 @@ class LooksRecord:
 def rounds_of(query_ids: Sequence[str], first: int, looks: Looks) -> tuple[tuple[Part, ...], ...]:
     """The parts of every round: `first` draws of every query, then those that each look requested.
 
-    Queries that get equally many draws share parts. A query's chunks are numbered by itself, so
-    its draws do not depend on what the others were found to do.
+    Queries that get equally many draws share parts. Each query numbers its own chunks,
+    so its draws do not depend on the results of other queries.
     """
     wanted: list[dict[str, int]] = [dict.fromkeys(query_ids, first)]
     wanted += [{q: seen.next for q, seen in look.items() if seen.next > seen.n} for look in looks]

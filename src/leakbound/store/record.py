@@ -100,14 +100,14 @@ class ExploredDraws:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedDraws:
-    """Draws that another tool made, their number fixed beforehand unless a claim ended them.
+    """Draws that another tool made, their number fixed in advance unless a claim ended them.
 
     Attributes:
         order: what keys their order; it owes nothing to them.
-        sampled_by: the tool, and what it states of how it drew.
+        sampled_by: the tool, and its description of the sampling.
         in_doubt: what casts doubt on their independence; empty where nothing does.
         seed: as the tool states it.
-        texts: False where scores alone were imported, and what the draws say is not known.
+        texts: False if only scores were imported, without texts.
         claim: that whose decision ended a question's draws, by our rule in the tool; else empty.
     """
 
@@ -181,7 +181,7 @@ class InputsRecord:
     """The rewritings of a run, and all that they depend on.
 
     Attributes:
-        source: as `Inputs` has it; a file by its name alone.
+        source: as `Inputs` has it; of a file only its name.
         queries: as `Inputs` has it.
         ids: as `Inputs` has it.
         ids_draws: as `Inputs` has it.
@@ -291,7 +291,7 @@ class RunRecord:
         headline: the statements that form the verdict; None: no command that scores has drawn.
         claims: those of all commands.
         attack: the search for worst-case inputs; None: there is none.
-        tried: what such a search tries; only in a run of its own.
+        tried: the variants that such a search tries; only in the separate run of the search.
         slice: the one that the run draws, i/N; None: all of the study.
         redacted: what pages and exports leave out.
         arms: every arm that is planned, by its key.
@@ -318,7 +318,7 @@ class RunRecord:
 
     @property
     def questions(self) -> JsonObject:
-        """The members that two commands must have alike to ask the same; origins may differ."""
+        """The members that must be equal for two commands to have the same queries."""
         benchmark = object_of(self.benchmark)
         left_out = ("origin", "usual")
         members = {name: value for name, value in benchmark.items() if name not in left_out}

@@ -11,13 +11,12 @@ from typing import Any, TypeVar
 import leakbound
 from leakbound.engines import engine_of, location_of
 from leakbound.errors import InputError, LeakboundError, MixError
-from leakbound.store import tables
 from leakbound.store.arm import Arm
 from leakbound.store.arm_key import ArmKey
 from leakbound.store.artifact import Artifact
 from leakbound.store.claims import Headline, RecordedClaim, recorded
 from leakbound.store.current import CALIBRATION, code, require_current, require_drawn
-from leakbound.store.draws import CompletionRow, DrawTable, ScoreRow, completions_of, scores_of
+from leakbound.store.draws import CompletionRow, DrawTable, ScoreRow, score_tables
 from leakbound.store.estimates import EstimateRow, Estimates
 from leakbound.store.files import ELSEWHERE, DamagedError, make_private
 from leakbound.store.identity import (
@@ -39,7 +38,7 @@ from leakbound.store.record import (
     read_record,
     write_record,
 )
-from leakbound.store.tables import table_of
+from leakbound.store.tables import table_of, values_of, write_table
 from leakbound.study import Study
 from leakbound.text.counting import Ledger
 from leakbound.text.shown import as_html, as_lines, many
@@ -109,8 +108,8 @@ class Run:
         Args:
             path: the folder.
             prompts: of the run.
-            queries: what it asks.
-            record: what it is; its arms are left out.
+            queries: of the run.
+            record: of the run; its arms are left out.
 
         Returns:
             The run.
@@ -125,8 +124,8 @@ class Run:
             return run
         make_private(path)
         files = {
-            _PROMPTS: tables.write_table(path / _PROMPTS, table_of(Prompt, prompts), {}),
-            _QUERIES: tables.write_table(path / _QUERIES, table_of(Query, queries), {}),
+            _PROMPTS: write_table(path / _PROMPTS, table_of(Prompt, prompts), {}),
+            _QUERIES: write_table(path / _QUERIES, table_of(Query, queries), {}),
         }
         return cls(path, replace(record, files=files, arms={}, place=str(path.resolve())))
 
@@ -148,7 +147,8 @@ class Run:
         """
         if not (path / FILE).exists():
             names = _FIRST_FILES if record.inputs is None else (*_FIRST_FILES, SELECTION)
-            if path.exists() and any(_is_foreign(file, names) for file in path.iterdir()):
+            left = path.iterdir() if path.exists() else ()  # by a run that was killed as it began
+            if any(file.name not in names and file.suffix != ".partial" for file in left):
                 raise MixError(f"`{path}` holds other files and no run.json. Name an empty folder.")
             return None
         run = cls.open(path)
@@ -251,7 +251,7 @@ class Run:
         return self._arm(key) if key in self.record.arms else None
 
     def write_estimates(self, rows: Sequence[EstimateRow], made_from: Mapping[str, Any]) -> None:
-        """Store the table of estimates and what it was made from, replacing an older one.
+        """Store the table of estimates and its sources, replacing an older one.
 
         Args:
             rows: the estimates.
@@ -282,7 +282,9 @@ class Run:
         Raises:
             DamagedError: their table is not there, or not as it was written.
         """
-        return Estimates.of(self._estimates.table("estimates"), self._main_arm)
+        arms = self.arms.values()
+        main = next((a.name for a in arms if a.key.own_words and not a.decoding.greedy), None)
+        return Estimates(tuple(values_of(EstimateRow, self._estimates.table("estimates"))), main)
 
     @property
     def estimates(self) -> Estimates:
@@ -322,7 +324,8 @@ class Run:
             IncompleteError: the run is not finished.
         """
         self.require_drawn()
-        return completions_of(tuple(self.arms.values()))
+        arms = tuple(self.arms.values())
+        return DrawTable(arms, CompletionRow, lambda arm: map(arm.completions, arm.parts))
 
     @property
     def scores(self) -> DrawTable[ScoreRow]:
@@ -332,13 +335,7 @@ class Run:
             IncompleteError: the run is not finished.
         """
         self.require_drawn()
-        return scores_of(tuple(self.arms.values()))
-
-    @property
-    def _main_arm(self) -> str | None:
-        """The first arm that was sampled in the questions' own words."""
-        arms = self.arms.values()
-        return next((a.name for a in arms if a.key.own_words and not a.decoding.greedy), None)
+        return DrawTable(tuple(self.arms.values()), ScoreRow, score_tables)
 
     @property
     def ledger(self) -> dict[str, Ledger]:
@@ -349,7 +346,7 @@ class Run:
         """Let a finished run pass.
 
         Raises:
-            IncompleteError: something is still to be drawn; it says what is missing.
+            IncompleteError: something is still to be drawn; it names the missing parts.
         """
         require_drawn(self.path, self.record, self.arms)
 
@@ -399,9 +396,9 @@ class Run:
         self.record = replace(self.record, redacted=value)
 
     def settle_attack(self, attack: AttackRecord) -> None:
-        """Record the search of the run, or find it recorded alike.
+        """Record the search of the run, or accept the same search.
 
-        Arms must be planned already: what is refused before that leaves no run.
+        Arms must be planned already: a command that is refused before that leaves no run.
 
         Args:
             attack: all that the search depends on, with questions and model.
@@ -456,7 +453,7 @@ class Run:
             self._record(replace(self.record, notes=(*self.record.notes, *new)))
 
     def add_arm(self, key: ArmKey, spec: ArmSpec) -> Arm:
-        """Plan an arm, or find it planned alike.
+        """Plan an arm, or accept the same plan.
 
         Its model's name and its machine are only recorded, its probe is compared within roundings.
 
@@ -485,8 +482,3 @@ class Run:
         """Write the record, and go by it from now on."""
         write_record(self.path, record)
         self.record = record
-
-
-def _is_foreign(file: Path, names: Sequence[str]) -> bool:
-    """True unless the file may be left over from a run that was killed as it began."""
-    return file.name not in names and file.suffix != ".partial"

@@ -104,7 +104,7 @@ class ArmScores:
         return Rows.of(*given, binary=binary, empty=empty or not self.query_ids)
 
     def of(self, query_ids: Container[str]) -> ArmScores:
-        """The scores of these queries alone, where they have any."""
+        """The scores of only these queries, if they have any."""
         rows = [i for i, query_id in enumerate(self.query_ids) if query_id in query_ids]
         ids = tuple(self.query_ids[i] for i in rows)
         return ArmScores(ids, self.scores[rows], self.counts[rows], self.missing[rows])
@@ -119,7 +119,7 @@ def place_of(query_ids: pa.ChunkedArray, among: Sequence[str]) -> NDArray[np.int
 
 @dataclass(frozen=True, slots=True)
 class CompletionScore:
-    """A row: the score of `count` equal completions of a query; None where there is none."""
+    """A row: the score of `count` equal completions of a query; None if it has no score."""
 
     query_id: str
     count: int
@@ -213,7 +213,7 @@ class Scores:
         return self.stored.has(slug, self._made_from(scorer))
 
     def digest(self, scorer: str, slug: str) -> str | None:
-        """The digest of the stored scores; None where there are none of the completions of now.
+        """The digest of the stored scores; None if they are not of the current completions.
 
         DamagedError where their file is there and not as it was written.
         """

@@ -268,8 +268,10 @@ def reading(path: Path, remedy: str) -> Iterator[None]:
         yield
     except _UNREADABLE as error:
         require_no_fault(path, error)
-        worded = isinstance(error, DamagedError)
-        fault = str(error) if worded else f"`{path}` is not a whole Parquet file ({_line(error)})"
+        fault = str(error)
+        if not isinstance(error, DamagedError):
+            line = fault.strip().partition("\n")[0][:200]
+            fault = f"`{path}` is not a whole Parquet file ({line})"
         raise DamagedError(f"{fault}. {remedy}" if remedy else fault) from error
 
 
@@ -353,7 +355,3 @@ def tally(table: pa.Table) -> dict[tuple[str, str], int]:
 def completions_of(table: pa.Table) -> Iterator[tuple[str, Completion]]:
     """(query id, completion) of each row of a table of completions."""
     return zip(table["query_id"].to_pylist(), values_of(Completion, table), strict=True)
-
-
-def _line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0][:200]
