@@ -125,7 +125,7 @@ def test_specs(spec: str, scorer: Scorer) -> None:
         ("keyword:mtch=word", "no setting 'mtch'. Did you mean 'match'"),
         ("keyword:match", "setting=value"),
         ("keyword:of=output", "keyword:of cannot be 'output'"),
-        ("edit", r"needs its setting 'within'. Write `edit<=…`"),
+        ("edit", r"needs its setting 'within'. Write `edit:within=…`"),
         ("hamming<=-1", "0 or more, got -1"),
         ("keyword<=2", "'keyword' counts no changes, so it takes no `<=`"),
         ("classifier:label=x", "needs its setting 'model'"),
