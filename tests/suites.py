@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from pathlib import Path
@@ -14,6 +15,12 @@ from leakbound.store import Run
 from leakbound.types import Decoding, Draws, Generate, Query, Sample
 
 K = TypeVar("K", bound=Hashable)
+DATA = Path(os.environ.get("LEAKBOUND_TEST_DATA", Path(__file__).parents[1] / "../shared/data"))
+
+
+def needs_data(folder: str) -> pytest.MarkDecorator:
+    """Skip a test where the published data of this folder are not on this machine."""
+    return pytest.mark.skipif(not (DATA / folder).is_dir(), reason="no LEAKBOUND_TEST_DATA")
 
 
 def slow_but(quick: Collection[object], cases: Iterable[object]) -> list[Any]:

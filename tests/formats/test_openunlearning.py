@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import math
-import os
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,12 +31,12 @@ from leakbound.metrics import METRICS, Values, likelihood, membership, utility
 from leakbound.metrics.membership import zlib_score
 from leakbound.text.rouge import rouge_l
 from metric_items import reading
+from suites import DATA, needs_data
 
-DATA = Path(os.environ.get("LEAKBOUND_TEST_DATA", Path(__file__).parents[2] / "../shared/data"))
 LOGS = DATA / "openunlearning_logs"
 FULL = LOGS / "tofu_Llama-3.2-1B-Instruct_full/evals_forget10/TOFU_EVAL.json"
 RETRAINED = LOGS / "tofu_Llama-3.2-1B-Instruct_retain90/TOFU_EVAL.json"
-real_logs = pytest.mark.skipif(not FULL.is_file(), reason="no LEAKBOUND_TEST_DATA")
+real_logs = needs_data("openunlearning_logs")
 # What OpenUnlearning itself printed for the first log, the second one its reference.
 PUBLISHED = {
     "forget_quality": 3.9054713571083378e-22,
