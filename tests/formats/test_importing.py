@@ -362,17 +362,6 @@ def plainly(rows: Rows, chunk: int = 1024) -> Iterator[dict[str, Any]]:
             yield one | counted | dict.fromkeys((*unknown, "logprob_floor"))
 
 
-def test_a_count_is_that_many_rows(tmp_path: Path) -> None:
-    rows = rows_of(2, 3, str, scores={"h": 0.5})
-    counts = (1500, 1, 700)
-    counted = [row | {"count": counts[i % 3]} for i, row in enumerate(rows)]
-    plain = [row for row, one in zip(rows, counted, strict=True) for _ in range(one["count"])]
-    arm = import_run([written(tmp_path / "mine.jsonl", counted)], out=tmp_path / "a").arms["target"]
-    assert stored(arm) == list(plainly(plain))
-    found = import_run([written(tmp_path / "plain.jsonl", plain)], out=tmp_path / "b")
-    assert stored(found.arms["target"]) == stored(arm)
-
-
 @pytest.mark.fault
 @pytest.mark.parametrize("at", ["join", "_score"])
 def test_a_killed_import_leaves_nothing_in_the_way(tmp_path: Path, at: str) -> None:

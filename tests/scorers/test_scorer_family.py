@@ -203,18 +203,6 @@ def test_check_bounds_looks_at_both_ends(score: float | None, pair: tuple[float,
         check_bounds(Bounded([score], pair=pair), ["ab"], PROMPT)
 
 
-def test_check_bounds_tries_few_prefixes_the_whole_text_among_them() -> None:
-    prefixes: list[str] = []
-
-    class Noting(Bounded):
-        def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
-            prefixes.append(prefix)
-            return 0.0, 1.0
-
-    check_bounds(Noting([1.0]), ["abcdefgh", "abcdefgh"], PROMPT)
-    assert prefixes == ["", "ab", "abcd", "abcdef", "abcdefgh"]
-
-
 @dataclass
 class Single:
     """Scores in single precision, as a model gives them."""
