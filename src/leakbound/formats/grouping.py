@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Self, TypeAlias
 import numpy as np
 
 from leakbound.errors import IncompleteError, InputError
-from leakbound.formats.copies import MISSING, Outputs, require_no_copies
+from leakbound.formats.copies import MISSING, require_no_copies
 from leakbound.formats.rows import REDACTED, SampleFile, SampleRow, Settings
 from leakbound.text.shown import many
 from leakbound.types import Decoding, Output
@@ -313,7 +313,11 @@ def join(parts: Sequence[SampledQuestions]) -> SampledQuestions:
     first, *others = parts
     for part in others:
         _require_joined(first, part)
-    require_no_copies([(part.path, _outputs(part)) for part in parts if part.ordered])
+    ordered = [part for part in parts if part.ordered]
+    require_no_copies([
+        (part.path, {id: np.array(q.outputs, np.int64) for id, q in part.questions.items()})
+        for part in ordered
+    ])  # fmt: skip
     notes = [part.files[0].note for part in parts]
     notes += [note for part in parts for note in _doubt(part)]
     first.notes = tuple(dict.fromkeys(filter(None, notes)))
@@ -335,10 +339,6 @@ def join(parts: Sequence[SampledQuestions]) -> SampledQuestions:
         for question in first.questions.values():
             _keep_one(question)
     return first
-
-
-def _outputs(part: SampledQuestions) -> Outputs:
-    return {id: np.array(question.outputs, np.int64) for id, question in part.questions.items()}
 
 
 def _require_joined(first: SampledQuestions, part: SampledQuestions) -> None:

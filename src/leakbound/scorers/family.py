@@ -286,8 +286,8 @@ def score_pairs(scorer: Scorer, pairs: Sequence[tuple[str, Prompt | str]]) -> li
                 f"scorer {scorer.name!r}{origin(scorer)} must give one score a text, got {got} for "
                 f"{len(asked)} texts at {where}. Return None for a text it cannot decide."
             )
-        for (key, (_, prompt)), score in zip(batch.items(), scores, strict=True):
-            of_pair[key] = _in_range(score, scorer, prompt)
+        for (pair, (_, prompt)), score in zip(batch.items(), scores, strict=True):
+            of_pair[pair] = _in_range(score, scorer, prompt)
     return [of_pair[text, _key(prompt)] for text, prompt in pairs]
 
 
