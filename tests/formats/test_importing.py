@@ -303,16 +303,6 @@ def test_rows_are_given_before_the_next_are_read(tmp_path: Path) -> None:
         next(rows)
 
 
-def draw_by_draw(rows: Rows) -> Rows:
-    """The i-th draw of every question before the next of any; their own order stays."""
-    seen: Counter[str] = Counter()
-    places = []
-    for row in rows:
-        places.append(seen[row["id"]])
-        seen[row["id"]] += 1
-    return [row for _, row in sorted(zip(places, rows, strict=True), key=lambda pair: pair[0])]
-
-
 def shuffled(rows: Rows) -> Rows:
     """Questions in any order, each first once as they are; the draws of each in their own."""
     mine: dict[str, Rows] = {}
@@ -324,9 +314,7 @@ def shuffled(rows: Rows) -> Rows:
     return [mine[id].pop() for id in [*first, *rest]]
 
 
-@pytest.mark.parametrize(
-    ("ordered", "array"), [(list, False), (draw_by_draw, True), (shuffled, False)]
-)
+@pytest.mark.parametrize(("ordered", "array"), [(list, True), (shuffled, False)])
 def test_whatever_the_order_of_rows_the_same_is_stored(
     tmp_path: Path, ordered: Ordered, array: bool
 ) -> None:
