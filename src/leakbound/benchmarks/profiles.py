@@ -60,7 +60,8 @@ class Profile:
 def profiles() -> Mapping[str, Profile]:
     """Return every profile by its name, from `profiles.yaml`."""
     file = Path(__file__).with_name("profiles.yaml")
-    named = {name: {"name": name, **fields} for name, fields in read_yaml(file).items()}
+    rows: Any = read_yaml(file)
+    named = {name: {"name": name, **row} for name, row in rows.items()}
     return from_json(dict[str, Profile], named, f"`{file}`", by_hand=True)
 
 
