@@ -244,11 +244,39 @@ def test_a_real_file() -> None:
     assert not log.decoding.unknown
 
 
-@pytest.mark.parametrize("as_text", [True, False])
-def test_the_users_turns_of_a_chat_are_the_question(tmp_path: Path, as_text: bool) -> None:
-    chat = [{"role": role, "content": role} for role in ("system", "user", "assistant")]
-    put = {"gen_args_0": {"arg_0": [json.dumps(chat)] if as_text else chat, "arg_1": {}}}
-    assert read(written(tmp_path, {"arguments": put})).questions["0"].text == "user"
+CHAT = [{"role": role, "content": role} for role in ("system", "user", "assistant")]
+
+
+def chat(put: object) -> dict[str, Any]:
+    return {"arguments": {"gen_args_0": {"arg_0": put, "arg_1": {}}}}
+
+
+@pytest.mark.parametrize(
+    ("row", "heat", "stop", "question", "answers"),
+    [
+        ({"arguments": arguments(do_sample=False, temperature=1.0)}, 0.0, (), "Who?", ("Paris",)),
+        ({"arguments": arguments(temperature=0.0)}, 0.0, (), "Who?", ("Paris",)),
+        ({"arguments": arguments(do_sample=True)}, None, (), "Who?", ("Paris",)),
+        ({"arguments": arguments()}, None, (), "Who?", ("Paris",)),
+        ({"arguments": arguments(until="\n")}, None, ("\n",), "Who?", ("Paris",)),
+        ({"arguments": arguments(until=["", "."])}, None, (".",), "Who?", ("Paris",)),
+        (chat(CHAT), None, (), "user", ("Paris",)),
+        (chat([json.dumps(CHAT)]), None, (), "user", ("Paris",)),
+        (chat("Who?") | {"target": "['Ann', 'Anna']"}, None, (), "Who?", ("Ann", "Anna")),
+        (chat("Who?") | {"target": "[sic]"}, None, (), "Who?", ("[sic]",)),
+        (chat("Who?") | {"target": "[1, 2]"}, None, (), "Who?", ("[1, 2]",)),
+        (chat("Who?") | {"target": "None"}, None, (), "Who?", ()),
+        (chat("Who?") | {"target": ""}, None, (), "Who?", ()),
+    ],
+)
+def test_what_a_row_of_lm_eval_states(
+    tmp_path: Path, row: Any, heat: float | None, stop: Any, question: str, answers: Any
+) -> None:
+    """Without `do_sample` and a temperature none is known."""
+    log = read(written(tmp_path, row))
+    assert (log.questions["0"].text, log.questions["0"].answers) == (question, answers)
+    assert (log.stated.get("temperature"), log.decoding.stop) == (heat, stop)
+    assert set(log.decoding.unknown) >= {"top_k", "top_p", "max_new_tokens"}
 
 
 def test_rows_of_other_filters_are_the_same_draws(tmp_path: Path) -> None:
@@ -256,46 +284,6 @@ def test_rows_of_other_filters_are_the_same_draws(tmp_path: Path) -> None:
     log = read(written(tmp_path, *rows))
     assert [*map(len, log.draws.values())] == [6]
     assert read(written(tmp_path, *rows, {})).draws == log.draws
-
-
-@pytest.mark.parametrize(
-    ("settings", "name"),
-    [
-        ({"do_sample": False, "temperature": 1.0}, "greedy"),
-        ({"do_sample": True}, "T unknown"),
-        ({"temperature": 0.0}, "greedy"),
-        ({}, "T unknown"),
-    ],
-)
-def test_do_sample_decides_and_its_absence_does_not(
-    tmp_path: Path, settings: dict[str, Any], name: str
-) -> None:
-    log = read(written(tmp_path, {"arguments": arguments(**settings)}))
-    unknown = "top-k unknown top-p unknown length limit unknown"
-    assert log.decoding.name == f"{name} {unknown}"
-
-
-@pytest.mark.parametrize(("until", "stop"), [("\n", ("\n",)), (["", "."], (".",))])
-def test_stop_strings_may_be_one_or_empty(tmp_path: Path, until: Any, stop: Any) -> None:
-    log = read(written(tmp_path, {"arguments": arguments(until=until, do_sample=True)}))
-    assert log.decoding.stop == stop
-
-
-@pytest.mark.parametrize(
-    ("target", "answers"),
-    [
-        ("['Ann', 'Anna']", ("Ann", "Anna")),
-        ("[sic]", ("[sic]",)),
-        ("[1, 2]", ("[1, 2]",)),
-        ("None", ()),
-        ("", ()),
-    ],
-)
-def test_targets_are_read_as_they_are_written(
-    tmp_path: Path, target: str, answers: tuple[str, ...]
-) -> None:
-    (question,) = read(written(tmp_path, {"target": target})).questions.values()
-    assert question.answers == answers
 
 
 @pytest.mark.parametrize(
