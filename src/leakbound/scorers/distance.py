@@ -75,10 +75,10 @@ class _Near:
     def _spelling(self, prompt: Prompt | str) -> tuple[Callable[[str], str], str]:
         """How a normalised text is spelt with one character per unit, and the answer so spelt."""
         answer = normalise(answer_of(prompt, self.name))
-        known = {word: chr(i) for i, word in enumerate(dict.fromkeys(answer.split(" ")), start=1)}
+        signs = {word: chr(i) for i, word in enumerate(dict.fromkeys(answer.split(" ")), start=1)}
 
         def by_words(text: str) -> str:
-            return "".join(known.get(word, _UNKNOWN) for word in text.split())
+            return "".join(signs.get(word, _UNKNOWN) for word in text.split())
 
         spell = by_words if self.unit == "words" else str
         spelt = spell(answer)

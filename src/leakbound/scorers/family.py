@@ -275,16 +275,17 @@ def score_pairs(scorer: Scorer, pairs: Sequence[tuple[str, Prompt | str]]) -> li
         batches.setdefault("" if together else key, {})[text, key] = text, prompt
     of_pair: dict[tuple[str, str], float | None] = {}
     for batch in batches.values():
-        asked = list(batch.values())
-        prompt = asked[0][1]
-        scores = together(asked) if together else scorer.score([text for text, _ in asked], prompt)
+        members = list(batch.values())
+        prompt = members[0][1]
+        texts = [text for text, _ in members]
+        scores = together(members) if together else scorer.score(texts, prompt)
         got = len(scores) if isinstance(scores, Sized) else type(scores).__name__
-        if got != len(asked):
+        if got != len(texts):
             prompts = len({key for _, key in batch})
             where = _where(prompt) if prompts == 1 else f"{prompts} prompts"
             raise InputError(
                 f"scorer {scorer.name!r}{origin(scorer)} must give one score a text, got {got} for "
-                f"{len(asked)} texts at {where}. Return None for a text it cannot decide."
+                f"{len(texts)} texts at {where}. Return None for a text it cannot decide."
             )
         for (pair, (_, prompt)), score in zip(batch.items(), scores, strict=True):
             of_pair[pair] = _in_range(score, scorer, prompt)

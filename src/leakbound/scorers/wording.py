@@ -84,9 +84,9 @@ class _Seeks:
         """Whether a normalised text says enough of the keywords."""
         decides = self.require == "any"  # this of a single keyword
         for keyword in keywords:
-            whole = self.match == "word"
-            found = keyword in text and (not whole or occurs(keyword, text, following))
-            if found == decides:
+            inside = keyword in text
+            says = inside and (self.match == "substring" or occurs(keyword, text, following))
+            if says == decides:
                 return decides
         return not decides
 

@@ -265,7 +265,7 @@ class Keeps(Protocol):
 
 @runtime_checkable
 class Generate(Protocol):
-    """What every engine implements: draw completions of queries under one decoding.
+    """The protocol of every engine: draw completions of queries under one decoding.
 
     Draws of different queries and chunks are independent, and a function of what keys them (see
     `Draws`). An engine whose fingerprint says `repeatable: false` promises independence only: its
