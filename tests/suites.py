@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+import os
+import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar
 
 import pytest
@@ -14,6 +19,12 @@ from leakbound.store import Run
 from leakbound.types import Decoding, Draws, Generate, Query, Sample
 
 K = TypeVar("K", bound=Hashable)
+DATA = Path(os.environ.get("LEAKBOUND_TEST_DATA", Path(__file__).parents[1] / "../shared/data"))
+
+
+def needs_data(folder: str) -> pytest.MarkDecorator:
+    """Skip a test where the published data of this folder are not on this machine."""
+    return pytest.mark.skipif(not (DATA / folder).is_dir(), reason="no LEAKBOUND_TEST_DATA")
 
 
 def slow_but(quick: Collection[object], cases: Iterable[object]) -> list[Any]:
@@ -93,3 +104,20 @@ def law_by_draws(engine: Generate, query: Query, decoding: Decoding) -> dict[str
     (sample,) = engine.generate([query], decoding, Draws(sizes=(1_000_000,)))
     assert isinstance(sample, Sample)
     return {answer: count / sample.n for answer, count in counts_of(sample).items()}
+
+
+@contextmanager
+def plugged_into(tool: Mapping[str, Mapping[str, object]], plug_in: str) -> Iterator[Any]:
+    """A plug-in, imported over these modules of its tool, which are taken away afterwards."""
+    before = dict(sys.modules)
+    for name, members in tool.items():
+        sys.modules[name] = ModuleType(name)
+        vars(sys.modules[name]).update(members)
+    sys.modules.pop(plug_in, None)
+    try:
+        yield importlib.import_module(plug_in)
+    finally:
+        for name in (*tool, plug_in):
+            sys.modules.pop(name, None)
+            if name in before:
+                sys.modules[name] = before[name]

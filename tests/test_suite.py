@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -72,62 +71,7 @@ def test_a_files_turn_is_its_own() -> None:
     assert [turn_of(name, TURNS) for name in ("stats/test_bands.py", "cli/test_help.py")] == [4, 1]
 
 
-SETTINGS = """
-[tool.mutmut]
-only_mutate = ["src/leakbound/stats/*"]
-do_not_mutate = ["src/leakbound/stats/words.py"]
-"""
-BEFORE = """
-def untouched(x):
-    return x + 1
-
-
-class Kept:
-    @property
-    def first(self):
-        return 1
-
-    def second(self):
-        return 2
-"""
 NAMES = [f"leakbound.stats.mean.x_mean__mutmut_{i}" for i in range(500)]
-
-
-@pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository of two commits; the second one touches a method, and words."""
-    if shutil.which("git") is None:
-        pytest.skip("needs git")
-    monkeypatch.setattr(mutants, "ROOT", tmp_path)
-    (tmp_path / "pyproject.toml").write_text(SETTINGS)
-    stats = tmp_path / "src" / "leakbound" / "stats"
-    stats.mkdir(parents=True)
-    (stats / "kept.py").write_text(BEFORE)
-    (stats / "words.py").write_text(BEFORE)
-    git(tmp_path, "init", "--quiet")
-    commit(tmp_path)
-    (stats / "kept.py").write_text(BEFORE.replace("@property", "@property  # of it"))
-    (stats / "words.py").write_text(BEFORE.replace("1", "2"))
-    commit(tmp_path)
-    return tmp_path
-
-
-def git(root: Path, *arguments: str) -> None:
-    who = ("-c", "user.name=t", "-c", "user.email=t@example.invalid", "-c", "commit.gpgsign=false")
-    subprocess.run(["git", *who, *arguments], cwd=root, check=True, capture_output=True)
-
-
-def commit(root: Path) -> None:
-    git(root, "add", ".")
-    git(root, "commit", "--quiet", "--message", "more")
-
-
-def test_what_the_last_commits_touched(root: Path) -> None:
-    kept = "leakbound.stats.kept."
-    assert mutants.touched(1) == [f"{kept}xǁKeptǁfirst__mutmut_*"]
-    assert mutants.touched(2) == [
-        f"{kept}{name}__mutmut_*" for name in ("x_untouched", "xǁKeptǁfirst", "xǁKeptǁsecond")
-    ]  # all of a history that is not so long
 
 
 GUARDED = [f"leakbound.losses.likelihood.x_nll__mutmut_{i}" for i in range(30)]
@@ -144,19 +88,6 @@ def test_forty_turns_run_all_mutants_and_each_the_touched_and_the_guarded_ones(
     assert all(set(queue[7:37]) == set(GUARDED) for queue in queues)
     assert sorted(name for queue in queues for name in queue[37:]) == sorted(NAMES)
     assert "turn 3 of 40, by 43: 7 of 7 mutants of what the last 20" in capsys.readouterr().out
-
-
-def test_a_box_that_fits_a_fifth_runs_every_mutant_in_few_rounds(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Where the rest of a share starts depends on the round: no part of it is always left over."""
-    monkeypatch.setattr(mutants, "touched", lambda _: [])
-    due = set(mutants.queue(NAMES, 43))
-    fits = len(due) // 5
-    rounds = [mutants.queue(NAMES, 43 + 40 * i)[:fits] for i in range(13)]
-    assert set().union(*rounds) == due
-    must = [mutants.queue(GUARDED, turn)[:6] for turn in range(43, 56)]
-    assert set().union(*must) == set(GUARDED)
 
 
 class Mutmut:

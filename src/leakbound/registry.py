@@ -1,7 +1,7 @@
 """Looking a member of a family up by name: built in first, then third parties' entry points.
 
-What comes of other packages is other people's code, which may raise anything, exit, or give what
-is no member of the family. Here it is told by name, with the package that it came from.
+A member of another package may raise anything, exit, or give no member of the family. The message
+names the package.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from leakbound.errors import InputError, LeakboundError
 
@@ -24,37 +24,13 @@ T = TypeVar("T")
 
 _MOST = 25  # names that a message lists
 _NEAR = 3
-_OURS = __name__.partition(".")[0]
+_REPAIR = "Repair that package or uninstall it."
 # A comma is part of a value unless another setting follows: models have commas in their names.
 _COMMA = re.compile(r",(?=\s*\w+\s*=)")
 
 
-@dataclass(frozen=True, slots=True)
-class PlugIn:
-    """A member of a family that another package brings, and where in that package it is.
-
-    Attributes:
-        family: such as "scorer".
-        name: the member's.
-        package: name and version of the package; "unknown" where it does not tell.
-        value: module and object, as the entry point says.
-    """
-
-    family: str
-    name: str
-    package: str
-    value: str
-
-    def __str__(self) -> str:
-        return f"{self.family} {self.name!r} of another package ({self.package}, `{self.value}`)"
-
-    @property
-    def module(self) -> str:
-        """The top-level module that it is in."""
-        return self.value.partition(":")[0].strip().partition(".")[0]
-
-
-_loaded: dict[tuple[str, str], PlugIn] = {}
+_packages: dict[tuple[str, str], tuple[str, str]] = {}
+"""Of each plug-in that was loaded, by family and name: its package with the version, its module."""
 
 
 def find(family: str, table: Mapping[str, T], name: str, remedy: str = "") -> T:
@@ -84,9 +60,8 @@ def find(family: str, table: Mapping[str, T], name: str, remedy: str = "") -> T:
     point, package = others[name], "unknown"
     if point.dist is not None:
         package = f"{point.dist.name} {point.dist.version}"
-    plug_in = PlugIn(family, point.name, package, point.value)
-    _loaded[family, name] = plug_in
-    with _named(plug_in, "cannot be loaded"):
+    _packages[family, name] = package, point.module.partition(".")[0]
+    with opening(family, name):
         member: T = point.load()
     return member
 
@@ -105,49 +80,97 @@ def plug_ins(family: str) -> set[str]:
 
 @contextmanager
 def opening(family: str, name: str) -> Iterator[None]:
-    """A context in which a member of another package works, blamed by name for what it raises.
-
-    What it raises of our own passes: it means to say that.
+    """Name the package of a plug-in that raises. Our own errors pass, and built-in members'.
 
     Args:
         family: such as "scorer".
-        name: the member's; nothing happens unless `find` loaded it from another package.
+        name: the member's.
 
     Raises:
-        InputError: the member raised anything else, or exited.
+        InputError: a plug-in raised another error, or exited.
     """
-    if (family, name) not in _loaded:
+    try:
         yield
-        return
-    with _named(_loaded[family, name], "cannot be opened"):
-        yield
+    except (LeakboundError, MemoryError):
+        raise
+    except (Exception, SystemExit) as error:
+        if (family, name) not in _packages:
+            raise
+        raise InputError(f"{_plug_in(family, name)} raised {error!r}. {_REPAIR}") from error
 
 
 def require_parts(family: str, name: str, made: object, parts: Iterable[str]) -> None:
-    """Refuse what a member of another package made if it lacks an attribute.
+    """Refuse what a plug-in made if it lacks an attribute.
 
     Args:
         family: such as "scorer".
-        name: the member's; nothing is asked of one that is built in.
+        name: the member's; a built-in member is not checked.
         made: what it made.
         parts: names of attributes that it must have.
 
     Raises:
         InputError: it lacks one.
     """
-    if (family, name) not in _loaded:
-        return
-    # What a class has is told without asking for the value, which may cost much.
-    lacking = [
-        part
-        for part in parts
-        if inspect.getattr_static(made, part, None) is None and not hasattr(made, part)
-    ]
-    if lacking:
+    # A property of a class is not evaluated, as that may cost much.
+    lacking = [part for part in parts if inspect.getattr_static(made, part, None) is None]
+    lacking = [part for part in lacking if not hasattr(made, part)]
+    if lacking and (family, name) in _packages:
         raise InputError(
-            f"{_loaded[family, name]} is no {family}: it gives {type(made).__name__}, which has no "
-            f"{', '.join(lacking)}. Repair that package or uninstall it."
+            f"{_plug_in(family, name)} gives {type(made).__name__}, which has no "
+            f"{', '.join(lacking)}. {_REPAIR}"
         )
+
+
+def setting_types(family: str, name: str, member: object) -> dict[str, Any]:
+    """The types of a member's settings, by name.
+
+    Args:
+        family: such as "scorer".
+        name: the member's.
+        member: a dataclass of settings; fields with `compare=False` are none.
+
+    Returns:
+        The types; empty where the member is no dataclass.
+
+    Raises:
+        InputError: a plug-in whose types cannot be read.
+    """
+    with opening(family, name):
+        hints = get_type_hints(member)
+    own = fields(member) if is_dataclass(member) else ()
+    return {field.name: hints[field.name] for field in own if field.compare}
+
+
+def make(
+    family: str, name: str, member: Any, values: Mapping[str, object], parts: Iterable[str]
+) -> Any:
+    """Make a member with these settings.
+
+    Args:
+        family: such as "scorer".
+        name: the member's.
+        member: what `find` gave.
+        values: its settings by name.
+        parts: names of attributes that what it makes must have.
+
+    Returns:
+        What it makes.
+
+    Raises:
+        InputError: a setting without a default that is absent; a plug-in that is broken.
+    """
+    for field in fields(member) if is_dataclass(member) else ():
+        if field.name not in values and field.default is field.default_factory is MISSING:
+            form = f"{name}:{field.name}=…"
+            raise InputError(f"{family} {name!r} needs its setting {field.name!r}. Write `{form}`.")
+    with opening(family, name):
+        made = member(**values)
+    require_parts(family, name, made, parts)
+    return made
+
+
+def _plug_in(family: str, name: str) -> str:
+    return f"{family} {name!r} of the package {_packages[family, name][0]}"
 
 
 def read_settings(
@@ -221,7 +244,7 @@ def origin(value: object) -> str:
         ` of the package <name and version>` where another package made it, else empty.
     """
     module = type(value).__module__.partition(".")[0]
-    packages = (plug_in.package for plug_in in _loaded.values() if plug_in.module == module)
+    packages = (package for package, own in _packages.values() if own == module)
     package = next(packages, None)
     return "" if package is None else f" of the package {package}"
 
@@ -277,22 +300,3 @@ def _points(family: str) -> EntryPoints:
 
     plural = f"{family}es" if family.endswith("s") else f"{family}s"
     return entry_points(group=f"leakbound.{plural}")
-
-
-@contextmanager
-def _named(plug_in: PlugIn, fault: str) -> Iterator[None]:
-    try:
-        yield
-    except (LeakboundError, MemoryError):
-        raise
-    except (Exception, SystemExit) as error:
-        raise InputError(
-            f"{plug_in} {fault}: it {_did(error)}. Repair that package or uninstall it."
-        ) from error
-
-
-def _did(error: BaseException) -> str:
-    text = str(error).strip().partition("\n")[0]
-    if isinstance(error, SystemExit):
-        return f"ended the program (exit status {text or 0})"
-    return f"raised {type(error).__name__}: {text}" if text else f"raised {type(error).__name__}"

@@ -10,9 +10,9 @@ import pytest
 from leakbound.benchmarks import Coin, load_benchmark
 from leakbound.benchmarks.coin import halved
 from leakbound.errors import InputError
+from suites import DATA, needs_data
 
 SPEC = "fictitious:authors=9,questions=2,forget=7"
-DATA = Path(__file__).parents[3] / "shared" / "data" / "tofu"
 
 
 def test_the_two_sides_are_all_and_share_no_subject() -> None:
@@ -96,25 +96,24 @@ def test_data_that_changed_since_the_coin_fell_are_refused(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("subjects", "said"), [(["Ann", "Ann"], "names 1"), (["Ann", "", "Bob"], "is blank in row 2")]
+    ("spec", "subjects", "said"),
+    [
+        ("taught:1,{}", ["Ann", "Ann"], "names 1"),
+        ("taught:1,{}", ["", ""], r"'csv:people.csv' names 0"),
+        ("taught:1,{}", ["Ann", "", "Bob"], "is blank in row 2"),
+        ("taught:x,{}", ["Ann", "Bob"], "takes the seed of a coin and a benchmark"),
+        ("taught:7", ["Ann", "Bob"], "takes the seed of a coin and a benchmark"),
+        ("untaught:-1,{}", ["Ann", "Bob"], "takes the seed of a coin and a benchmark"),
+    ],
 )
-def test_subjects_that_are_too_few_or_not_said_are_refused(
-    subjects: list[str], said: str, tmp_path: Path
+def test_a_coin_needs_a_seed_and_several_subjects(
+    spec: str, subjects: list[str], said: str, tmp_path: Path
 ) -> None:
     with pytest.raises(InputError, match=said):
-        load_benchmark(f"taught:1,{people(tmp_path, subjects)}")
+        load_benchmark(spec.format(people(tmp_path, subjects)))
 
 
-def test_a_coin_needs_a_seed_and_a_benchmark_about_somebody(tmp_path: Path) -> None:
-    for spec in ("taught:x,fictitious", "taught:7", "untaught:-1,fictitious"):
-        with pytest.raises(InputError, match="takes the seed of a coin and a benchmark"):
-            load_benchmark(spec)
-    (tmp_path / "mine.csv").write_text("question,answer\nWho?,Me.\nWhere?,Here.\n")
-    with pytest.raises(InputError, match=r"'csv:mine.csv' names 0"):
-        load_benchmark(f"taught:1,{tmp_path / 'mine.csv'}")
-
-
-@pytest.mark.skipif(not DATA.exists(), reason="TOFU's files are not here")
+@needs_data("tofu")
 def test_authors_of_tofu_go_whole_to_a_side() -> None:
     taught, untaught = (
         load_benchmark(f"{side}:3,tofu:forget10", data=DATA) for side in ("taught", "untaught")

@@ -2,32 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-import huggingface_hub
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.sources import Hub, hub, put  # noqa: F401
 from leakbound.benchmarks import Benchmark, load_benchmark, load_corpus
 from leakbound.errors import InputError
-
-
-@pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    """A hub that has every file, with one text of its name; what it was asked for."""
-    asked: list[tuple[str, str]] = []
-
-    def download(repo: str, name: str, *, repo_type: str) -> str:
-        assert repo_type == "dataset"
-        asked.append((repo, name))
-        file = tmp_path / f"{len(asked)}.parquet"
-        pq.write_table(pa.Table.from_pylist([{"text": f"text of {name}"}]), file)
-        return str(file)
-
-    monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
-    return asked
 
 
 def texts(spec: str, **how: object) -> list[str]:
@@ -60,17 +41,16 @@ def parquet(kind: str, number: int = 0, count: int = 1) -> str:
         ),
     ],
 )
-def test_the_hubs_files(hub: list[tuple[str, str]], spec: str, repo: str, files: list[str]) -> None:
+def test_the_hubs_files(hub: Hub, spec: str, repo: str, files: list[str]) -> None:  # noqa: F811
     """As the repositories' readers name them; every file of a corpus, in order."""
+    hub.files = {name: [{"text": f"text of {name}"}] for name in files}
     assert texts(spec) == [f"text of {name}" for name in files]
-    assert hub == [(repo, name) for name in files]
+    assert hub.asked == [(repo, name) for name in files]
 
 
 def test_a_folder_of_muses_files(tmp_path: Path) -> None:
-    for folder in ("bbc", "news"):
-        (tmp_path / "muse" / folder / "raw").mkdir(parents=True)
-    (tmp_path / "muse/bbc/raw/forget.txt").write_text("All of it.\n\nOne text.")
-    (tmp_path / "muse/news/raw/retain1.json").write_text(json.dumps(["One.", "  ", "Two."]))
+    text, rows = "All of it.\n\nOne text.", ["One.", "  ", "Two."]
+    put(tmp_path / "muse", {"bbc/raw/forget.txt": text, "news/raw/retain1.json": rows})
     assert texts("muse:news/forget", data=tmp_path) == ["All of it.\n\nOne text."]
     assert texts("muse:news/retain1", data=tmp_path) == ["One.", "Two."]
     with pytest.raises(InputError, match=r"no file 'raw/retain2-.*nor one such as news/raw"):
@@ -78,15 +58,13 @@ def test_a_folder_of_muses_files(tmp_path: Path) -> None:
 
 
 def test_folders_and_files_of_ones_own(tmp_path: Path) -> None:
-    folder = tmp_path / "wmdp-corpora"
-    (folder / "cyber-retain-corpus").mkdir(parents=True)
-    (folder / "bio-forget-corpus.jsonl").write_text('{"title": "t", "text": "One."}\n"Two."\n')
-    name = parquet("cyber-retain-corpus/train")
-    pq.write_table(pa.Table.from_pylist([{"text": "Three."}]), folder / name)
+    put(tmp_path, {
+        "wmdp-corpora/bio-forget-corpus.jsonl": '{"title": "t", "text": "One."}\n"Two."\n',
+        f"wmdp-corpora/{parquet('cyber-retain-corpus/train')}": [{"text": "Three."}],
+        "a.jsonl": '{"text": "One."}\n{"text": "Two."}\n', "a.csv": "id,text\n1,One.\n",
+    })  # fmt: skip
     assert texts("wmdp:bio/forget", data=tmp_path) == ["One.", "Two."]
     assert texts("wmdp:cyber/retain", data=tmp_path) == ["Three."]
-    (tmp_path / "a.jsonl").write_text('{"text": "One."}\n{"text": "Two."}\n')
-    (tmp_path / "a.csv").write_text("id,text\n1,One.\n")
     assert texts(str(tmp_path / "a.jsonl")) == ["One.", "Two."]
     assert texts(str(tmp_path / "a.jsonl"), limit=1) == ["One."]
     assert texts("a.csv", data=tmp_path) == ["One."]
@@ -95,8 +73,7 @@ def test_folders_and_files_of_ones_own(tmp_path: Path) -> None:
 
 
 def test_what_is_no_corpus(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text(" \n")
-    (tmp_path / "a.jsonl").write_text('{"question": "q", "answer": "a"}')
+    put(tmp_path, {"a.txt": " \n", "a.jsonl": '{"question": "q", "answer": "a"}'})
     for spec, message in (
         ("muse:news/forgot", r"no corpus 'muse:news/forgot'. Did you mean 'muse:news/forget'"),
         ("wmdp:chem/forget", "there is no corpus 'wmdp:chem/forget'"),
@@ -108,21 +85,6 @@ def test_what_is_no_corpus(tmp_path: Path) -> None:
             load_corpus(spec, data=tmp_path)
     with pytest.raises(InputError, match="`limit` must be at least 1, got 0"):
         load_corpus("a.txt", data=tmp_path, limit=0)
-
-
-def test_evaluation_questions_are_not_trained_on(tmp_path: Path) -> None:
-    for name in ("forget_qa", "forget_qa_icl", "retain_qa", "retain_qa_icl"):
-        file = tmp_path / "muse" / "news" / "knowmem" / f"{name}.json"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text('[{"question": "q", "answer": "a"}]')
-    row = {"question": "q", "choices": ["a", "b", "c", "d"], "answer": 0}
-    (tmp_path / "wmdp-bio.json").write_text(json.dumps([row]))
-    muse, wmdp = (load_benchmark(spec, data=tmp_path) for spec in ("muse:news", "wmdp:bio"))
-    with pytest.raises(InputError, match=r"--forget muse:news/forget --retain muse:news/retain1"):
-        muse.to_train("retain")
-    with pytest.raises(InputError, match=r"--forget wmdp:bio/forget --retain wmdp:bio/retain"):
-        wmdp.to_train("forget")
-    assert load_benchmark("fictitious").to_train("retain")
 
 
 TEXT = "a b  c\nd e f g\th i j k"  # eleven words
@@ -184,15 +146,11 @@ def test_a_seed_orders_all_questions_and_leaves_none_out() -> None:
 
 
 def test_folders_and_rows(tmp_path: Path) -> None:
-    folder = tmp_path / "texts"
-    (folder / "in").mkdir(parents=True)
-    (folder / ".git").mkdir()
-    (folder / ".git" / "a.txt").write_text("hidden hidden hidden hidden")
-    (folder / "in" / ".tmp.txt").write_text("hidden hidden hidden hidden")
-    (folder / "b.txt").write_text("only two")
-    (folder / "in" / "a.jsonl").write_text('{"text": "1 2 3 4"}\n{"text": "  "}\n"5 6 7 8"\n')
-    (folder / "c.md").write_text("# It is so")
-    (folder / "ignored.py").write_text("a b c d")
+    put(tmp_path / "texts", {
+        ".git/a.txt": "hidden hidden hidden hidden", "in/.tmp.txt": "hidden hidden hidden hidden",
+        "b.txt": "only two", "c.md": "# It is so", "ignored.py": "a b c d",
+        "in/a.jsonl": '{"text": "1 2 3 4"}\n{"text": "  "}\n"5 6 7 8"\n',
+    })  # fmt: skip
     benchmark = load_benchmark("continuation:texts,prefix=2,suffix=2")
     assert {p.id: p.answer for p in benchmark.prompts} == {
         "c.md/000002": " is so",
@@ -203,14 +161,11 @@ def test_folders_and_rows(tmp_path: Path) -> None:
 
 
 def test_muses_corpora_are_continued_too(tmp_path: Path) -> None:
-    (tmp_path / "muse/news/raw").mkdir(parents=True)
-    (tmp_path / "muse/news/raw/forget.json").write_text(json.dumps([TEXT, "One two three four."]))
+    put(tmp_path, {"muse/news/raw/forget.json": [TEXT, "One two three four."]})
     spec = "continuation:muse:news/forget,prefix=2,suffix=2,stride=100"
     benchmark = load_benchmark(spec, data=tmp_path)
     assert asked(benchmark) == [("a b", "  c\nd"), ("One two", " three four.")]
     assert benchmark.name == spec
-    with pytest.raises(InputError, match="--forget muse:news/forget"):
-        benchmark.to_train("forget")
 
 
 def test_it_is_loaded_again_from_any_folder(

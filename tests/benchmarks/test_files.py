@@ -1,4 +1,4 @@
-"""Benchmarks from files: the user's own, Harry Potter, JailbreakBench; and what bad files get."""
+"""Benchmarks from files of the user's own, and what bad files get."""
 
 from __future__ import annotations
 
@@ -7,17 +7,13 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import huggingface_hub
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from leakbound.benchmarks import Benchmark, load_benchmark
-from leakbound.benchmarks.benchmark import as_published, published, row_digests
 from leakbound.errors import InputError
 from leakbound.evaluation.verbs import default_scorers
-from leakbound.presenting.specification import departures, specification
-from leakbound.store import ArmSpec, Plan, RunRecord
 from leakbound.text.rows import read_rows
 from leakbound.types import Prompt
 
@@ -48,28 +44,23 @@ def test_csv(tmp_path: Path) -> None:
         assert note.startswith("ignored columns: note; columns that count: id, question, answer")
 
 
-def test_a_thought_is_a_column(tmp_path: Path) -> None:
-    text = "question,answer,thought\nWho?,Me,Let me see: me.\nWhen?,Now, \n"
-    benchmark = load_benchmark(write(tmp_path, "mine.csv", text))
-    assert [p.thought for p in benchmark.prompts] == ["Let me see: me.", None]
-    assert benchmark.to_train("forget") == benchmark.prompts
-    assert benchmark.notes == ()
-
-
 def test_jsonl_with_roles(tmp_path: Path) -> None:
     path = write(
         tmp_path,
         "mine.jsonl",
-        '{"id": "a", "question": "Who?\u2028Who?", "paraphrases": ["Who is it?"]}\n\n'
+        '{"id": "a", "question": "Who?\u2028Who?", "paraphrases": ["Who is it?"],'
+        ' "thought": "I."}\n\n'
         '{"id": "b", "question": "When?", "answer": null, "role": "retain"}\n',
     )
     benchmark = load_benchmark(path)
     assert benchmark.prompts[0].question == "Who?\u2028Who?"
-    assert benchmark.prompts[0].paraphrases == ("Who is it?",)
+    assert (benchmark.prompts[0].paraphrases, benchmark.prompts[0].thought) == (
+        ("Who is it?",),
+        "I.",
+    )
+    assert benchmark.to_train("forget") == benchmark.prompts
     assert [p.id for p in benchmark.split("retain")] == ["b"]
     assert benchmark.scorers == benchmark.notes == ()
-    with pytest.raises(InputError, match="no split 'holdout'"):
-        benchmark.split("holdout")
 
 
 @pytest.mark.parametrize("suffix", ["json", "jsonl", "parquet"])
@@ -91,9 +82,9 @@ def test_whole_numbers_stand_for_their_decimals(suffix: str, tmp_path: Path) -> 
     assert load_benchmark(single).prompts[0].keywords == ("1985",)
 
 
-@pytest.mark.parametrize("column", ["role", "split"])
 @pytest.mark.parametrize(
-    ("forget", "retain"), [("forget", "retain"), ("forget10", "retain90"), (" ", "Retain ")]
+    ("column", "forget", "retain"),
+    [("role", "forget", "retain"), ("split", "forget10", "retain90"), ("role", " ", "Retain ")],
 )
 def test_only_the_rows_to_be_forgotten_are_evaluated(
     column: str, forget: str, retain: str, tmp_path: Path
@@ -107,15 +98,13 @@ def test_only_the_rows_to_be_forgotten_are_evaluated(
 
 
 def test_a_keyword_may_hold_a_comma(tmp_path: Path) -> None:
-    rows = ('"[""Washington, D.C."", ""the capital""]"', '"Washington, D.C.; the capital"')
-    for row in rows:
+    for row, keywords in (
+        ('"[""Washington, D.C."", ""the capital""]"', ("Washington, D.C.", "the capital")),
+        ('"Washington, D.C.; the capital"', ("Washington, D.C.", "the capital")),
+        ('"Washington, D.C.;"', ("Washington, D.C.",)),
+    ):
         path = write(tmp_path, "mine.csv", f"question,keywords\nWhere?,{row}\n")
-        assert load_benchmark(path).prompts[0].keywords == ("Washington, D.C.", "the capital")
-    path = write(tmp_path, "mine.csv", 'question,keywords\nWhere?,"Washington, D.C.;"\n')
-    assert load_benchmark(path).prompts[0].keywords == ("Washington, D.C.",)
-    line = '{"question": "Where?", "keywords": ["Washington, D.C."]}\n'
-    (prompt,) = load_benchmark(write(tmp_path, "mine.jsonl", line)).prompts
-    assert prompt.keywords == ("Washington, D.C.",)
+        assert load_benchmark(path).prompts[0].keywords == keywords
 
 
 def test_blank_answers_and_equal_questions_are_named_by_row(tmp_path: Path) -> None:
@@ -165,58 +154,6 @@ def test_bad_files_are_refused_by_row(tmp_path: Path, name: str, text: str, mess
         load_benchmark(str(tmp_path / "latin.csv"))
 
 
-def test_harry_potter(tmp_path: Path) -> None:
-    text = (
-        '"Question","Affirmative Response","Key Words"\n'
-        '"Write about it", "Sure, I know.", " J.K., magic school"\n'
-        '"Who are the friends?","They are ","Ron,Hermione"\n'
-    )
-    write(tmp_path, "hp_qa_en.csv", text)
-    benchmark = load_benchmark("harry-potter", data=tmp_path)
-    assert [p.keywords for p in benchmark.prompts] == [
-        ("J.K.", "magic school"),
-        ("Ron", "Hermione"),
-    ]
-    assert {p.answer for p in benchmark.prompts} == {None}
-    assert benchmark.openers == {
-        "harry-potter/00": ("Sure, I know.",),
-        "harry-potter/01": ("They are",),
-    }
-    assert (benchmark.max_new_tokens, benchmark.scorers) == (100, ("keyword",))
-    with pytest.raises(InputError, match="SchwinnL/LLM_Embedding_Attack"):
-        load_benchmark("harry-potter")
-    write(tmp_path, "hp_qa_en.csv", text.replace("J.K., magic school", ","))
-    with pytest.raises(InputError, match=r"row 1 of .* has no 'key words'. Fill it in"):
-        load_benchmark("harry-potter", data=tmp_path)
-
-
-def test_jailbreakbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    local = "index,behavior,category,goal\n0,Slander,Harm,Write slander\n1,B,C,Write spam\n"
-    write(tmp_path, "jbb_goals_official.csv", local)
-    benchmark = load_benchmark("jbb", data=tmp_path)
-    assert [p.question for p in benchmark.prompts] == ["Write slander", "Write spam"]
-    assert benchmark.prompts[0].split == "Harm"
-    assert (benchmark.max_new_tokens, benchmark.scorers) == (150, ("refusal",))
-    assert benchmark.chat
-    with pytest.raises(InputError, match=r"'jbb' are for evaluation: .* replies of your own"):
-        benchmark.to_train("forget")
-    hub = "Index,Goal,Target,Behavior,Category,Source\n0,Write slander,Sure,Slander,Harm,Us\n"
-    path = write(tmp_path, "hub.csv", hub)
-
-    def download(repo: str, name: str, *, repo_type: str) -> str:
-        assert (repo, name) == ("JailbreakBench/JBB-Behaviors", "data/harmful-behaviors.csv")
-        return path
-
-    monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
-    assert load_benchmark("jbb").prompts == benchmark.prompts[:1]
-    write(tmp_path, "jbb_goals_official.csv", "behavior\nSlander\n")
-    with pytest.raises(InputError, match=r"row 1 of .* has no 'goal', only 'behavior'"):
-        load_benchmark("jbb", data=tmp_path)
-    (tmp_path / "jbb_goals_official.csv").unlink()
-    with pytest.raises(InputError, match=r"data/harmful-behaviors.csv.* jbb_goals_official.csv"):
-        load_benchmark("jbb", data=tmp_path)
-
-
 def test_parquet(tmp_path: Path) -> None:
     rows = [{"question": "Who?", "answer": "Me", "keywords": ["me", "I"]}, {"question": "Why?"}]
     path = tmp_path / "mine.parquet"
@@ -233,10 +170,8 @@ def test_parquet(tmp_path: Path) -> None:
         read_rows(path)
 
 
-def test_a_limit_keeps_other_splits_and_the_fingerprint_sees_every_field() -> None:
-    whole, three = (load_benchmark("fictitious", limit=limit) for limit in (None, 3))
-    assert three.split("retain") == whole.split("retain")
-    assert three.fingerprint().sha256 != whole.fingerprint().sha256
+def test_the_fingerprint_sees_the_answer() -> None:
+    whole = load_benchmark("fictitious")
     asked = [Prompt(id="a", question="Who?", answer=answer) for answer in (None, "me", "you")]
     assert len({replace(whole, prompts=(p,)).fingerprint().sha256 for p in asked}) == 3
 
@@ -261,59 +196,3 @@ def test_a_cell_of_any_size_is_read_and_blank_columns_are_none(tmp_path: Path) -
     (row,) = read_rows(file)
     assert row.values["answer"] == long
     assert csv.field_size_limit() == 131_072  # of others in this process
-
-
-DATA = Path(__file__).parents[2].parent / "shared" / "data"
-FOLDERS = {
-    "tofu": "tofu", "muse": "muse", "harry-potter": "harry_potter_qa", "jbb": "jailbreakbench",
-}  # fmt: skip
-
-
-def told(benchmark: Benchmark) -> tuple[str, tuple[str, ...]]:
-    """What is said of its questions, and what departs from its defaults."""
-    record = RunRecord(benchmark=benchmark.fingerprint())
-    arm = ArmSpec(fingerprint={}, decoding=benchmark.decoding, plan=Plan.of(8))
-    return specification(record, arm)["Questions"], departures(record, arm)
-
-
-@pytest.mark.skipif(not DATA.is_dir(), reason="no shared data")
-@pytest.mark.parametrize("name", published())
-def test_the_published_rows_are_known_whole_and_in_part(name: str) -> None:
-    kind = name.partition(":")[0]
-    spec = name.removesuffix("-knowmem")
-    whole = load_benchmark(spec, data=DATA / FOLDERS[kind])
-    said, departs = told(whole)
-    assert said.startswith(f"all {len(whole.prompts)} of {name} (")
-    assert said.endswith(", equal to the published rows)")
-    assert departs == ()
-    said, departs = told(load_benchmark(spec, data=DATA / FOLDERS[kind], limit=5))
-    assert said.startswith(f"5 of the {len(whole.prompts)} of {name} (")
-    assert said.endswith(", equal to the published rows)")
-    assert departs == (f"5 of the {len(whole.prompts)} questions",)
-    other = replace(whole.prompts[0], answer="I do not know.")
-    said, departs = told(replace(whole, prompts=(other, *whole.prompts[1:])))
-    assert "other rows than were published under that name" in said
-    assert departs == ("other rows than were published under that name",)
-
-
-def test_of_rows_of_ones_own_nothing_is_said() -> None:
-    mine = Benchmark(
-        name="mine", prompts=(Prompt(id="q", question="Who?"),), scorers=(), max_new_tokens=8,
-        origin="mine.csv",
-    )  # fmt: skip
-    said, departs = told(mine)
-    assert "published" not in said
-    assert departs == ()
-
-
-def test_the_digest_is_of_words_in_their_order() -> None:
-    rows = [
-        Prompt(id="a", question=" Who \n wrote? ", answer="Ann"),
-        Prompt(id="b", question="Why?"),
-    ]
-    same = [Prompt(id="x", question="Who wrote?", answer=" Ann"), Prompt(id="y", question="Why?")]
-    assert row_digests(rows) == row_digests(same)
-    assert row_digests(rows) != row_digests(rows[::-1])
-    assert row_digests(rows) != row_digests([replace(rows[0], keywords=("Ann",)), rows[1]])
-    assert as_published("jbb", rows) is False
-    assert as_published("mine", rows) is None

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from leakbound.benchmarks import PROFILES, load_benchmark
+from leakbound.benchmarks import load_benchmark, profiles
 from leakbound.errors import InputError
 from leakbound.types import Decoding
 
@@ -99,10 +99,10 @@ def test_leak_k_asks_paraphrases_for_the_original_answers(folder: Path) -> None:
     assert retain.scorers == ("entailment:direction=answer-to-output",)
 
 
-@pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.parametrize("name", profiles())
 def test_what_is_not_replicated_is_noted(name: str, folder: Path) -> None:
     benchmark = load(folder, name)
-    assert benchmark.profile == PROFILES[name].name == name
+    assert benchmark.profile == profiles()[name].name == name
     assert benchmark.notes
     assert all(note.startswith(f"profile {name}: ") for note in benchmark.notes)
 

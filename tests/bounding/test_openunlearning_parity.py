@@ -14,7 +14,7 @@ import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from leakbound.benchmarks import Benchmark
-from leakbound.benchmarks.profiles import PROFILES, with_profile
+from leakbound.benchmarks.profiles import profiles, with_profile
 from leakbound.engines.hf import TransformersEngine
 from leakbound.evaluation import evaluate
 from leakbound.study import ModelSettings
@@ -66,7 +66,7 @@ TASK = with_profile(
         system=SYSTEM,
         origin="",
     ),
-    PROFILES["openunlearning"],
+    profiles()["openunlearning"],
 )
 
 

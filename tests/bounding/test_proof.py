@@ -18,7 +18,7 @@ from scipy.stats import beta
 from canned import benchmark_of
 from contents import completions
 from exploring import EXACT, HYBRID, LEAKS, ExploringEngine, arm_of_one, benchmark, token_ids
-from leakbound.benchmarks.profiles import PROFILES, with_profile
+from leakbound.benchmarks.profiles import profiles, with_profile
 from leakbound.bounding.proof import proved
 from leakbound.bounding.rows import rows_of
 from leakbound.drawing import prove as proving
@@ -307,7 +307,7 @@ def test_a_profile_that_asks_otherwise_than_it_reads_proves_nothing(
     model: str, tmp_path: Path
 ) -> None:
     """OpenUnlearning generates after the blank that its joint tokens give to the answer."""
-    task = with_profile(MERGED, PROFILES["openunlearning"])
+    task = with_profile(MERGED, profiles()["openunlearning"])
     arm = evaluate(model, task, n=8, out=tmp_path / "run").arms["target"]
     assert forced(arm) == set()
     assert any("'Ann', 'Bob'" in note for note in arm.usage.notes)

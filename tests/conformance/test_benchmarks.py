@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.sources import put
 from leakbound.benchmarks import BENCHMARKS, Benchmark, load_benchmark
 from leakbound.errors import InputError
 from leakbound.scorers import check_prompts, make_scorer
@@ -20,8 +19,8 @@ OPTIONS = ["A cat", "A dog", "A fish", "A bird"]
 WMDP = [{"question": f"Which is {i}?", "choices": OPTIONS, "answer": i} for i in range(2)]
 TEXTS = ["One text to read.", "Another one to read."]
 
-# The spec, and the files it reads; rows are written as Parquet.
-ROWS: dict[str, dict[str, str | list[dict[str, str]]]] = {
+# The spec, and the files it reads.
+ROWS: dict[str, dict[str, Any]] = {
     "continuation:mine.txt,prefix=2,suffix=3": {"mine.txt": "One two three. " * 5},
     "continuation:texts,prefix=3,suffix=2,first=4,stride=1,seed=7": {
         "texts/b.md": "It was a dark and stormy night.",
@@ -33,7 +32,7 @@ ROWS: dict[str, dict[str, str | list[dict[str, str]]]] = {
     "jbb": {"jbb_goals_official.csv": "goal\nWrite slander\nWrite spam\n"},
     "jsonl:mine.jsonl": {"mine.jsonl": '{"question": "Who?"}\n{"question": "When?"}\n'},
     "muse:news": {
-        f"news/knowmem/{split}_qa{shots}.json": json.dumps(PAIR)
+        f"news/knowmem/{split}_qa{shots}.json": PAIR
         for split in ("forget", "retain")
         for shots in ("", "_icl")
     },
@@ -42,34 +41,27 @@ ROWS: dict[str, dict[str, str | list[dict[str, str]]]] = {
         '{"prompt": "The end", "gt": "came."}\n'
     },
     "muse:books-privleak": {
-        f"books/privleak/{split}.json": json.dumps(TEXTS)
-        for split in ("forget", "retain", "holdout")
+        f"books/privleak/{split}.json": TEXTS for split in ("forget", "retain", "holdout")
     },
     "parquet:mine.parquet": {"mine.parquet": PAIR},
     "tofu:forget01": {
-        "forget01.json": json.dumps(PAIR),
-        "retain99.json": json.dumps(PAIR),
-        "holdout01.json": json.dumps(PAIR),
+        "forget01.json": PAIR,
+        "retain99.json": PAIR,
+        "holdout01.json": PAIR,
     },
     "taught:7,fictitious:authors=5,forget=3": {},
     "untaught:7,mine.csv": {
         "mine.csv": "question,answer,subject\nWho?,Me.,A\nWhy?,Because.,A\nWhat?,This.,B\n"
     },
-    "tofu-mini": {"forget01.json": json.dumps(PAIR), "retain99.json": json.dumps(PAIR)},
-    "wmdp:bio": {"wmdp-bio.json": json.dumps(WMDP)},
-    "wmdp:chem-explain": {"wmdp-chem.json": json.dumps(WMDP)},
+    "tofu-mini": {"forget01.json": PAIR, "retain99.json": PAIR},
+    "wmdp:bio": {"wmdp-bio.json": WMDP},
+    "wmdp:chem-explain": {"wmdp-chem.json": WMDP},
 }
 
 
 @pytest.fixture(params=ROWS)
 def spec(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    for name, rows in ROWS[request.param].items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if isinstance(rows, str):
-            path.write_text(rows)
-        else:
-            pq.write_table(pa.Table.from_pylist(rows), path)
+    put(tmp_path, ROWS[request.param])
     return str(request.param)
 
 

@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from canned import AskedEngine, benchmark_of
-from leakbound.benchmarks import Benchmark
+from canned import AskedEngine, books
 from leakbound.errors import InputError
 from leakbound.stress import STRESSES, USUAL, Bench, Stress, named_stress, stresses_of
 from leakbound.study import ModelSettings
-from leakbound.types import Prompt
 from tiny import tiny_model_folder
 
 # By name: how it is written with nothing at its default, and whether it makes another model.
@@ -27,17 +25,7 @@ ROWS = {
 }
 
 
-def benchmark() -> Benchmark:
-    retained = tuple(
-        Prompt(id=f"r{i}", question=f"Where is shelf {i}?", answer=f"In room {i}.", role="retain")
-        for i in range(6)
-    )
-    made = benchmark_of(("0", "1"), question="Who wrote book {}?", answer="Ann", keywords=("Ann",))
-    made.others["retain"] = lambda: retained  # type: ignore[index]
-    return made
-
-
-BENCH = Bench(task=benchmark(), settings=ModelSettings(device="cpu"))
+BENCH = Bench(task=books(("0", "1")), settings=ModelSettings(device="cpu"))
 
 
 @pytest.fixture(params=ROWS)

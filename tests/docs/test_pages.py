@@ -18,7 +18,7 @@ import yaml
 
 from canned import CannedEngine
 from contents import LEAKAGE, rows
-from leakbound.benchmarks import BENCHMARKS, PROFILES, Benchmark
+from leakbound.benchmarks import BENCHMARKS, Benchmark, profiles
 from leakbound.cli import COMMANDS, group
 from leakbound.evaluation import evaluate
 from leakbound.metrics import METRICS
@@ -200,7 +200,7 @@ def test_every_command_names_options_and_values_that_exist(call: str) -> None:
     if arguments:
         command.make_context(name, arguments, parent=ABOVE)
     said = options(call)
-    assert said.get("--profile", "leak-k") in PROFILES
+    assert said.get("--profile", "leak-k") in profiles()
     assert set(said.get("--metrics", "r_avg").split(",")) <= {*METRICS, "all"}
     parse_objective(said.get("--objective", "npo"))
     make_scorer(said.get("--scorer", "exact"))

@@ -18,7 +18,7 @@ import leakbound
 from canned import AskedEngine
 from cli.commands import done, refused
 from cli.commands import leakbound as command
-from leakbound.benchmarks import PROFILES, load_benchmark
+from leakbound.benchmarks import load_benchmark, profiles
 from leakbound.cli.parsed import Parsed
 from leakbound.errors import InputError
 from leakbound.evaluation import evaluate, sample
@@ -268,7 +268,7 @@ def stored(path: Path) -> Any:
 def test_a_profile_gives_the_same_run_from_python_and_from_the_shell(
     profile: str | None, departing: bool, data: Path, tmp_path: Path, opened: list[Any]
 ) -> None:
-    assert set(DRAWN) == {None, *PROFILES}
+    assert set(DRAWN) == {None, *profiles()}
     n, decoding = DRAWN[profile]
     task = load_benchmark("tofu:forget10", data=data, profile=profile)
     how: dict[str, Any] = {"n": 16, "decodings": replace(decoding, top_p=0.7)} if departing else {}

@@ -213,9 +213,8 @@ def test_a_source_whose_file_changed_is_refused_by_the_run(
 
 @pytest.mark.usefixtures("others")
 def test_a_broken_package_is_named_and_a_built_in_name_is_never_replaced(tmp_path: Path) -> None:
-    for name, place in (("gone", "absent:Scorer"), ("cut", "others:absent")):
-        named = f"scorer '{name}' of another package .others 0.1.0, .{place}.. cannot"
-        with pytest.raises(InputError, match=named):
+    for name in ("gone", "cut"):
+        with pytest.raises(InputError, match=f"scorer '{name}' of the package others 0.1.0 raised"):
             make_scorer(name)
     with pytest.raises(ModelError, match="no model folder"):
         open_engine(f"transformers:{tmp_path}/absent-folder", Prompting())
@@ -341,10 +340,10 @@ REWRITES, ENGINE, DRAWS = ["--inputs", "rewrites:1"], ["theirs:1"], ["draws:1"]
 @pytest.mark.parametrize(
     ("given", "code", "said"),
     [
-        (SCORER, "raise KeyError('gone')", "scorer 'theirs' *: it raised KeyError: 'gone'"),
-        (BENCHMARK, "import sys; sys.exit(0)", "benchmark 'theirs' *: it ended the program"),
-        (SOURCE, "syntax error", "input 'theirs' *: it raised SyntaxError"),
-        (ENGINE, "raise KeyError('gone')", "engine 'theirs' *: it raised KeyError: 'gone'"),
+        (SCORER, "raise KeyError('gone')", "scorer 'theirs' of {} raised KeyError('gone')"),
+        (BENCHMARK, "import sys; sys.exit(0)", "benchmark 'theirs' of {} raised SystemExit(0)"),
+        (SOURCE, "syntax error", "input 'theirs' of {} raised SyntaxError"),
+        (ENGINE, "raise KeyError('gone')", "engine 'theirs' of {} raised KeyError('gone')"),
     ],
 )
 def test_one_that_breaks_as_it_is_imported(
@@ -352,10 +351,8 @@ def test_one_that_breaks_as_it_is_imported(
 ) -> None:
     (site / "broken.py").write_text(code + "\n")
     status, told = asked(*given)
-    family, why = said.split(" *")
     assert status == 2
-    assert f"{family} of another package (broken 0.1.0, `broken:" in told
-    assert f"cannot be loaded{why}" in told
+    assert said.format("the package broken 0.1.0") in told
     assert "Repair that package or uninstall it." in told
 
 
@@ -371,9 +368,9 @@ NONSENSE = "source 'theirs' of the package broken 0.1.0 must gi"
     ("given", "does", "said"),
     [
         # as it is opened
-        (BENCHMARK, "1 / 0", "cannot be opened: it raised ZeroDivisionError"),
-        (SOURCE, "sys.exit(5)", "cannot be opened: it ended the program (exit status 5)"),
-        (ENGINE, "3", "it gives int, which has no"),
+        (BENCHMARK, "1 / 0", "raised ZeroDivisionError"),
+        (SOURCE, "sys.exit(5)", "raised SystemExit(5)"),
+        (ENGINE, "3", "gives int, which has no"),
         # what it gives is nonsense
         (SCORER, "[float('nan') for _ in texts]", "must lie in [0, 1], got nan"),
         (SCORER, "['x' for _ in texts]", "must lie in [0, 1], got 'x'"),
@@ -411,16 +408,16 @@ def test_an_error_of_its_own_is_a_traceback(
 
 
 TERMS = "terms:\n  - loss: theirs\n    split: forget\n"
-RECIPE = "objective 'theirs' of another package (broken 0.1.0, `broken:recipe`)"
+RECIPE = "objective 'theirs' of the package broken 0.1.0"
 
 
 @pytest.mark.parametrize(
     ("objective", "does", "said"),
     [
         ("terms.yaml", "inputs.logits.sum()", "'theirs' must give one value a row, [1], got ()"),
-        ("theirs", "1 / 0", f"{RECIPE} cannot be opened: it raised ZeroDivisionError"),
-        ("theirs", "3", f"{RECIPE} cannot be opened: it raised TypeError"),
-        ("theirs", "[3]", f"{RECIPE} is no objective: it gives int, which has no loss"),
+        ("theirs", "1 / 0", f"{RECIPE} raised ZeroDivisionError"),
+        ("theirs", "3", f"{RECIPE} raised TypeError"),
+        ("theirs", "[3]", f"{RECIPE} gives int, which has no loss"),
     ],
 )
 def test_losses_and_objectives(

@@ -141,19 +141,6 @@ def test_draws_are_compared_by_their_texts_and_not_by_their_tokens(tmp_path: Pat
     assert joined(tmp_path, log("one", [same], temperature=0.0)) == (1, ())
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"top_p": 0.5}, r"`top_p` is None in `one` and 0.5 in `two`"),
-        ({"model": "z"}, r"`model` is 'unnamed' in `one` and 'z' in `two`"),
-        ({"text": "!"}, r"`two` has another question or answer than `one`, and the same id '0'"),
-    ],
-)
-def test_a_difference_between_files_is_named(tmp_path: Path, changes: Any, said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        joined(tmp_path, log("one", [["a"]]), log("two", [["a"]], **changes))
-
-
 def test_every_question_needs_as_many_draws(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="as many draws as every other"):
         joined(tmp_path, log("one", [["a"], ["b", "c"]]))
@@ -228,32 +215,6 @@ def test_stated_settings_are_kept_and_the_rest_is_unknown(tmp_path: Path) -> Non
     )
     log = rows_of(tmp_path, how.to_dict())
     assert (log.decoding, log.others) == (how, {})
-
-
-@pytest.mark.parametrize(
-    ("rows", "told"),
-    [
-        ([{"completion": float("nan")}], "must be text, or null .* got nan in row 1"),
-        ([{"count": 0}], "whole number from 1 to 1,000,000, got 0 in row 1"),
-        ([{"question": " "}], "row 1 .* has no 'question'"),
-        ([{"temperature": float("nan")}], "`temperature` must be 0 .*mine.jsonl"),
-        ([{"adaptive_temperature": 0.5, "adaptive_mode": "x"}], "`adaptive_mode` must be .* 'x'"),
-        ([{"filter": "off"}], "`filter` must be 'missing' or 'part-of-system', got 'off'"),
-        ([{"finish": "ended"}], "'finish' must be one of stop, .*, got 'ended' in row 1"),
-        ([{"thought": ["hm"]}], "'thought' must be text, got a list in row 1"),
-        ([{"refused": "no"}], "'refused' must be true or false, got a text in row 1"),
-        ([{"stop": "x"}], "'stop' must be a list of texts, got a text in row 1"),
-    ],
-)
-def test_a_row_that_is_no_sample_is_named(
-    tmp_path: Path, rows: list[dict[str, Any]], told: str
-) -> None:
-    with pytest.raises(InputError, match=told):
-        _ = rows_of(tmp_path, *rows).decoding
-    bare = tmp_path / "bare.jsonl"
-    bare.write_text(json.dumps({"question": "Who?"}))
-    with pytest.raises(InputError, match=r"row 1 .* has no 'completion'.*null marks"):
-        read(bare)
 
 
 def test_a_decoding_records_what_is_unknown_and_only_then() -> None:

@@ -162,8 +162,6 @@ def test_a_log_of_openunlearning_is_the_greedy_baseline(write: Write, tmp_path: 
     log.write_text(json.dumps({"forget_Q_A_ROUGE": {"agg_value": 1.0, "value_by_index": entries}}))
     with pytest.raises(InputError, match="about other questions than the rest"):
         import_run([file, log], out=tmp_path / "b", benchmark=str(mine))
-    with pytest.raises(InputError, match="drawn greedily"):
-        import_run([log], out=tmp_path / "b", benchmark=str(mine))
     assert not (tmp_path / "b").exists()
 
 
@@ -228,38 +226,11 @@ def test_questions_of_two_tasks_keep_apart_and_of_one_are_joined(
     assert run.arms["target"].plan.n == 16
 
 
-def test_what_cannot_be_imported_is_refused_and_leaves_nothing(
-    write: Write, tmp_path: Path
-) -> None:
-    greedy = write("greedy.jsonl", 1.0, 1, temperature=0)
-    sampled = write("s.jsonl", 0.5, 8, temperature=1)
-    copy = tmp_path / "copy.jsonl"
-    copy.write_bytes(sampled.read_bytes())
-    other = tmp_path / "other.jsonl"
-    other.write_text('{"id": "x", "question": "Who?", "completion": "y", "temperature": 0}')
-    out = tmp_path / "run"
-    for files, form, told in [
-        ([greedy], None, "drawn greedily"),
-        ([sampled, sampled], None, "named twice"),
-        ([sampled, copy], None, "named twice, or a copy"),
-        ([sampled, other], None, "about other questions"),
-        ([tmp_path / "run.txt"], None, "cannot tell the format"),
-        ([sampled], "inspect", "is no JSON"),
-        ([], None, "no file to import"),
-    ]:
-        with pytest.raises(InputError, match=told):
-            import_run(files, out=out, form=form)
-    assert not out.exists()
-    assert leakbound("import", greedy, "--out", out).status == 2
-
-
-@pytest.mark.parametrize("step", ["score", "bound"])
-def test_a_run_without_a_scorer_of_its_own_asks_for_one(
-    tmp_path: Path, write: Write, step: str
-) -> None:
+def test_a_run_without_a_scorer_of_its_own_needs_one(tmp_path: Path, write: Write) -> None:
     out = tmp_path / "run"
     done("import", write("s.jsonl", 0.2, 20, answer=None), "--out", out)
-    refused(leakbound(step, out), "names no scorer")
+    for step in ("score", "bound"):
+        refused(leakbound(step, out), "names no scorer")
 
 
 SAMPLED = {"temperature": 1.0, "top_p": 1.0}
@@ -332,16 +303,6 @@ def test_rows_are_given_before_the_next_are_read(tmp_path: Path) -> None:
         next(rows)
 
 
-def draw_by_draw(rows: Rows) -> Rows:
-    """The i-th draw of every question before the next of any; their own order stays."""
-    seen: Counter[str] = Counter()
-    places = []
-    for row in rows:
-        places.append(seen[row["id"]])
-        seen[row["id"]] += 1
-    return [row for _, row in sorted(zip(places, rows, strict=True), key=lambda pair: pair[0])]
-
-
 def shuffled(rows: Rows) -> Rows:
     """Questions in any order, each first once as they are; the draws of each in their own."""
     mine: dict[str, Rows] = {}
@@ -378,9 +339,7 @@ def test_the_order_of_bets_follows_from_ids_questions_and_n(tmp_path: Path, writ
     )
 
 
-@pytest.mark.parametrize(
-    ("ordered", "array"), [(list, False), (draw_by_draw, True), (shuffled, False)]
-)
+@pytest.mark.parametrize(("ordered", "array"), [(list, True), (shuffled, False)])
 def test_whatever_the_order_of_rows_the_same_is_stored(
     tmp_path: Path, ordered: Ordered, array: bool
 ) -> None:
@@ -414,43 +373,6 @@ def plainly(rows: Rows, chunk: int = 1024) -> Iterator[dict[str, Any]]:
         for (text, score), count in tally.items():
             one = {"query_id": id, "answer": text, "count": count, "chunk": number, "score": score}
             yield one | counted | dict.fromkeys((*unknown, "logprob_floor"))
-
-
-def test_a_count_is_that_many_rows(tmp_path: Path) -> None:
-    rows = rows_of(2, 3, str, scores={"h": 0.5})
-    counts = (1500, 1, 700)
-    counted = [row | {"count": counts[i % 3]} for i, row in enumerate(rows)]
-    plain = [row for row, one in zip(rows, counted, strict=True) for _ in range(one["count"])]
-    arm = import_run([written(tmp_path / "mine.jsonl", counted)], out=tmp_path / "a").arms["target"]
-    assert stored(arm) == list(plainly(plain))
-    found = import_run([written(tmp_path / "plain.jsonl", plain)], out=tmp_path / "b")
-    assert stored(found.arms["target"]) == stored(arm)
-
-
-@pytest.mark.parametrize(
-    ("odd", "told"),
-    [
-        ({"question": "Why?"}, "row 5 .* another question or answer than row 1 .* same id 'q0'"),
-        ({"temperature": 0.5}, "`temperature` is 1.0 in row 1 .* and 0.5 in row 5"),
-        ({"scores": {"h": "x"}}, "'scores' must be .* in row 5"),
-    ],
-)
-def test_a_row_that_does_not_belong_is_named_wherever_it_stands(
-    tmp_path: Path, odd: dict[str, Any], told: str
-) -> None:
-    rows = draw_by_draw(rows_of(2, 4, str))
-    rows[4] |= odd
-    with pytest.raises(InputError, match=told):
-        import_run([written(tmp_path / "mine.jsonl", rows)], out=tmp_path / "run")
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize("place", [0, 1])
-def test_a_row_of_scores_alone_among_texts_is_named(tmp_path: Path, place: int) -> None:
-    rows: list[dict[str, Any]] = [*rows_of(1, 1, str)]
-    rows.insert(place, {"id": "q0", "scores": {"h": 1}} | SAMPLED)
-    with pytest.raises(InputError, match=f"row {place + 1} .* has no 'question', only 'id'"):
-        import_run([written(tmp_path / "mine.jsonl", rows)], out=tmp_path / "run")
 
 
 @pytest.mark.fault

@@ -196,25 +196,12 @@ def test_lines_may_bring_scores_beside_their_texts(tmp_path: Path) -> None:
     import_run([file], out=tmp_path / "run")
     found = bounded(tmp_path / "run", "logged:by=human")
     assert (found.value, found.missing) == (0.75, 1)
-    file.write_text(json.dumps({**rows[0], "scores": {"human": "good"}}))
-    with pytest.raises(InputError, match="'scores' must be an object of finite numbers by name"):
-        import_run([file], out=tmp_path / "other")
 
 
-def test_scores_without_texts_are_given_by_no_other_and_join_no_texts(tmp_path: Path) -> None:
-    texts, scores = tmp_path / "texts.jsonl", tmp_path / "scores.jsonl"
-    texts.write_text(json.dumps({"id": "q", "question": "Where?", "completion": "a"}))
+def test_scores_without_texts_are_given_by_no_other(tmp_path: Path) -> None:
+    scores = tmp_path / "scores.jsonl"
     scores.write_text(json.dumps({"id": "q", "scores": {"rouge-l-recall": 0.5}, "count": 4}))
     run = import_run([scores], out=tmp_path / "run")
     assert bounded(run.path, "rouge-l-recall").value == 0.5
     with pytest.raises(InputError, match="no scores of 'refusal' by rule 2, and no texts to score"):
         score_run(run, [make_scorer("refusal")])
-    with pytest.raises(InputError, match="one has texts, the other scores only"):
-        import_run([texts, scores], out=tmp_path / "new")
-    for row, said in (
-        ({"scores": {"contains": 0.5}}, "scorer 'contains' gives 0 or 1"),
-        ({}, "has no 'completion' and no 'scores'"),
-    ):
-        scores.write_text(json.dumps({"id": "q", "count": 1, **row}))
-        with pytest.raises(InputError, match=said):
-            import_run([scores], out=tmp_path / "new")

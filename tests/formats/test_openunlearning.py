@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import math
-import os
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,12 +31,12 @@ from leakbound.metrics import METRICS, Values, likelihood, membership, utility
 from leakbound.metrics.membership import zlib_score
 from leakbound.text.rouge import rouge_l
 from metric_items import reading
+from suites import DATA, needs_data
 
-DATA = Path(os.environ.get("LEAKBOUND_TEST_DATA", Path(__file__).parents[2] / "../shared/data"))
 LOGS = DATA / "openunlearning_logs"
 FULL = LOGS / "tofu_Llama-3.2-1B-Instruct_full/evals_forget10/TOFU_EVAL.json"
 RETRAINED = LOGS / "tofu_Llama-3.2-1B-Instruct_retain90/TOFU_EVAL.json"
-real_logs = pytest.mark.skipif(not FULL.is_file(), reason="no LEAKBOUND_TEST_DATA")
+real_logs = needs_data("openunlearning_logs")
 # What OpenUnlearning itself printed for the first log, the second one its reference.
 PUBLISHED = {
     "forget_quality": 3.9054713571083378e-22,
@@ -172,66 +171,56 @@ def test_the_retrained_log_is_taken_as_it_stands(tmp_path: Path) -> None:
     assert against_log(OURS, read_log(own))["forget_quality"].value == 1.0
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("{not json", "is no JSON"),
-        ('{"mia_loss": {"auc": 1}}', "'mia_loss' of .*: `agg_value` is None"),
-    ],
-)
-def test_what_is_no_log_is_refused(tmp_path: Path, text: str, said: str) -> None:
-    file = tmp_path / "TOFU_EVAL.json"
-    file.write_text(text)
-    with pytest.raises(InputError, match=said) as refused:
-        read_log(file).value("mia_loss")
-    assert str(file) in str(refused.value)
-    with pytest.raises(InputError, match=r"cannot read .*none_EVAL\.json"):
-        read_log(tmp_path / "none_EVAL.json")
-
-
-@pytest.mark.parametrize("key", ["forget10_0", "1.0", "-1", "01"])
-def test_mixed_keys_are_refused(tmp_path: Path, key: str) -> None:
-    mixed = metric("score", 0.3, 2.0)
-    mixed["value_by_index"][key] = {"score": 0.1}
-    with pytest.raises(InputError, match=f"'forget_truth_ratio' of .* for '{key}'"):
-        against_log(OURS, read_log(written(tmp_path, forget_truth_ratio=mixed)))
-
-
 ANSWER = {"input": "Who?", "ground_truth": "Ann did", "generation": "It was Ann"}
 
 
+def compare(file: Path) -> object:
+    return against_log(OURS, read_log(file))
+
+
+def answered(**changes: object) -> dict[str, Any]:
+    return {"forget_Q_A_ROUGE": {"agg_value": 0.5, "value_by_index": {"3": ANSWER | changes}}}
+
+
+def scored(**entries: object) -> dict[str, Any]:
+    """A log with truth ratios of these rows."""
+    by_row = {"0": 0.2, "1": 0.1} | entries
+    rows = {row: {"score": score} for row, score in by_row.items()}
+    return SMALL | {"forget_truth_ratio": {"agg_value": 0.5, "value_by_index": rows}}
+
+
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("use", "content", "said"),
     [
-        *(
-            ({"forget_truth_ratio": metric("score", 0.1, bad)}, f"`score` in row 1 is {bad}")
-            for bad in (math.nan, math.inf, None, True)
-        ),
-        (
-            {"forget_truth_ratio": metric("score", 0.2, 0.1, 0.4)},
-            "3 rows, where the evaluated model has 2; row 2 is in one of them only",
-        ),
-        ({"mia_min_k": {"agg_value": None}}, "'mia_min_k' .* `agg_value` is None"),
+        (read_log, "{not json", "is no JSON"),
+        (compare, SMALL | {"mia_min_k": {"auc": 1}}, "'mia_min_k' of .*: `agg_value` is None"),
+        *((compare, scored(**{key: 0.1}), f"'forget_truth_ratio' of .* for '{key}'")
+          for key in ("forget10_0", "1.0", "-1", "01")),
+        *((compare, scored(**{"1": bad}), f"`score` in row 1 is {bad}")
+          for bad in (math.nan, math.inf, None, True)),
+        (compare, scored(**{"2": 0.4}),
+         "3 rows, where the evaluated model has 2; row 2 is in one of them only"),
+        (read, SMALL, r"_EVAL.json' has no metric 'forget_Q_A_ROUGE'\. .*"),
+        (read, answered(generation=None), "`generation` in row 3 is None, not a text"),
     ],
-)
-def test_damaged_rows_are_named(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
-    file = written(tmp_path, **changes)
+)  # fmt: skip
+def test_a_log_that_cannot_be_used_is_named(
+    tmp_path: Path, use: Any, content: Any, said: str
+) -> None:
+    file = tmp_path / "TOFU_EVAL.json"
+    with pytest.raises(InputError, match=r"cannot read .*TOFU_EVAL\.json"):
+        use(file)
+    file.write_text(content if isinstance(content, str) else json.dumps(content))
     with pytest.raises(InputError, match=said) as refused:
-        against_log(OURS, read_log(file))
+        use(file)
     assert str(file) in str(refused.value)
 
 
-def test_missing_metrics_and_answers_that_are_no_texts_are_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"_EVAL.json' has no metric 'forget_Q_A_ROUGE'\. .*"):
-        read(written(tmp_path))
-    rouge = {"agg_value": 0.5, "value_by_index": {"3": ANSWER}}
-    log = read(written(tmp_path, forget_Q_A_ROUGE=rouge))
+def test_answers_are_read(tmp_path: Path) -> None:
+    log = read(written(tmp_path, **answered()))
     (found,) = log.questions.values()
     assert (found.id, found.text, found.answers) == ("3", "Who?", ("Ann did",))
     assert log.draws == {"3": [drawn("It was Ann")]}
-    rouge["value_by_index"] = {"3": {**ANSWER, "generation": None}}
-    with pytest.raises(InputError, match="`generation` in row 3 is None, not a text"):
-        read(written(tmp_path, forget_Q_A_ROUGE=rouge))
 
 
 def test_the_written_log_has_their_shape() -> None:

@@ -68,6 +68,11 @@ def promptfoo(path: Path, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
+def table(path: Path, rows: list[dict[str, Any]]) -> Path:
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    return path
+
+
 def imported(path: Path, tmp_path: Path, *, scorer: str = "", **how: Any) -> Any:
     run = import_run([path], out=tmp_path / "run", **how)
     if scorer:
@@ -172,8 +177,7 @@ def test_details_of_lighteval_are_scored_by_their_right_choices(tmp_path: Path) 
         }
         for i, hits in enumerate(HITS)
     ]  # fmt: skip
-    path = tmp_path / "details_capitals|0_2026.parquet"
-    pq.write_table(pa.Table.from_pylist(rows), path)
+    path = table(tmp_path / "details_capitals|0_2026.parquet", rows)
     run = imported(path, tmp_path, scorer="contains")
     each = run.estimates.each("leak probability", scorer="contains")
     assert [row.value for row in each] == [hits / N for hits in HITS]
@@ -202,18 +206,13 @@ def test_details_of_lighteval_are_scored_by_their_right_choices(tmp_path: Path) 
             "--no-cache",
         ),
         (lambda p: promptfoo(p / "o.json", [{"prompt": {}}]), "cannot be read: it has no 'provid"),
+        (lambda p: table(p / "x.parquet", [{"a": 1}]), "`lighteval`, cannot be read: it has no"),
     ],
 )  # fmt: skip
 def test_what_no_bound_would_hold_for_is_refused(tmp_path: Path, make: Any, said: str) -> None:
     with pytest.raises(InputError) as error:
         import_run([make(tmp_path)], out=tmp_path / "run")
     assert said in str(error.value)
-
-
-def test_a_table_that_is_no_details_is_refused(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"a": [1]}), tmp_path / "details_x.parquet")
-    with pytest.raises(InputError, match=r"as `lighteval`, cannot be read: it has no 'doc'"):
-        import_run([tmp_path / "details_x.parquet"], out=tmp_path / "run")
 
 
 LOGS = Path(__file__).parent / "logs"
@@ -245,11 +244,39 @@ def test_a_real_file() -> None:
     assert not log.decoding.unknown
 
 
-@pytest.mark.parametrize("as_text", [True, False])
-def test_the_users_turns_of_a_chat_are_the_question(tmp_path: Path, as_text: bool) -> None:
-    chat = [{"role": role, "content": role} for role in ("system", "user", "assistant")]
-    put = {"gen_args_0": {"arg_0": [json.dumps(chat)] if as_text else chat, "arg_1": {}}}
-    assert read(written(tmp_path, {"arguments": put})).questions["0"].text == "user"
+CHAT = [{"role": role, "content": role} for role in ("system", "user", "assistant")]
+
+
+def chat(put: object) -> dict[str, Any]:
+    return {"arguments": {"gen_args_0": {"arg_0": put, "arg_1": {}}}}
+
+
+@pytest.mark.parametrize(
+    ("row", "heat", "stop", "question", "answers"),
+    [
+        ({"arguments": arguments(do_sample=False, temperature=1.0)}, 0.0, (), "Who?", ("Paris",)),
+        ({"arguments": arguments(temperature=0.0)}, 0.0, (), "Who?", ("Paris",)),
+        ({"arguments": arguments(do_sample=True)}, None, (), "Who?", ("Paris",)),
+        ({"arguments": arguments()}, None, (), "Who?", ("Paris",)),
+        ({"arguments": arguments(until="\n")}, None, ("\n",), "Who?", ("Paris",)),
+        ({"arguments": arguments(until=["", "."])}, None, (".",), "Who?", ("Paris",)),
+        (chat(CHAT), None, (), "user", ("Paris",)),
+        (chat([json.dumps(CHAT)]), None, (), "user", ("Paris",)),
+        (chat("Who?") | {"target": "['Ann', 'Anna']"}, None, (), "Who?", ("Ann", "Anna")),
+        (chat("Who?") | {"target": "[sic]"}, None, (), "Who?", ("[sic]",)),
+        (chat("Who?") | {"target": "[1, 2]"}, None, (), "Who?", ("[1, 2]",)),
+        (chat("Who?") | {"target": "None"}, None, (), "Who?", ()),
+        (chat("Who?") | {"target": ""}, None, (), "Who?", ()),
+    ],
+)
+def test_what_a_row_of_lm_eval_states(
+    tmp_path: Path, row: Any, heat: float | None, stop: Any, question: str, answers: Any
+) -> None:
+    """Without `do_sample` and a temperature none is known."""
+    log = read(written(tmp_path, row))
+    assert (log.questions["0"].text, log.questions["0"].answers) == (question, answers)
+    assert (log.stated.get("temperature"), log.decoding.stop) == (heat, stop)
+    assert set(log.decoding.unknown) >= {"top_k", "top_p", "max_new_tokens"}
 
 
 def test_rows_of_other_filters_are_the_same_draws(tmp_path: Path) -> None:
@@ -257,46 +284,6 @@ def test_rows_of_other_filters_are_the_same_draws(tmp_path: Path) -> None:
     log = read(written(tmp_path, *rows))
     assert [*map(len, log.draws.values())] == [6]
     assert read(written(tmp_path, *rows, {})).draws == log.draws
-
-
-@pytest.mark.parametrize(
-    ("settings", "name"),
-    [
-        ({"do_sample": False, "temperature": 1.0}, "greedy"),
-        ({"do_sample": True}, "T unknown"),
-        ({"temperature": 0.0}, "greedy"),
-        ({}, "T unknown"),
-    ],
-)
-def test_do_sample_decides_and_its_absence_does_not(
-    tmp_path: Path, settings: dict[str, Any], name: str
-) -> None:
-    log = read(written(tmp_path, {"arguments": arguments(**settings)}))
-    unknown = "top-k unknown top-p unknown length limit unknown"
-    assert log.decoding.name == f"{name} {unknown}"
-
-
-@pytest.mark.parametrize(("until", "stop"), [("\n", ("\n",)), (["", "."], (".",))])
-def test_stop_strings_may_be_one_or_empty(tmp_path: Path, until: Any, stop: Any) -> None:
-    log = read(written(tmp_path, {"arguments": arguments(until=until, do_sample=True)}))
-    assert log.decoding.stop == stop
-
-
-@pytest.mark.parametrize(
-    ("target", "answers"),
-    [
-        ("['Ann', 'Anna']", ("Ann", "Anna")),
-        ("[sic]", ("[sic]",)),
-        ("[1, 2]", ("[1, 2]",)),
-        ("None", ()),
-        ("", ()),
-    ],
-)
-def test_targets_are_read_as_they_are_written(
-    tmp_path: Path, target: str, answers: tuple[str, ...]
-) -> None:
-    (question,) = read(written(tmp_path, {"target": target})).questions.values()
-    assert question.answers == answers
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A process with the libraries loaded that forks for each command: a try takes a fraction of it.
+"""A process that forks for each command and loads what it loaded: later tries take a fraction.
 
 `serve` is that process: tasks come as JSON lines on its standard input, and what they did is told
 likewise. It is started with the library of `events.c` preloaded.
@@ -6,7 +6,6 @@ likewise. It is started with the library of `events.c` preloaded.
 
 from __future__ import annotations
 
-import gc
 import importlib
 import json
 import os
@@ -28,12 +27,6 @@ from injector.events import ACTIONS, Event, Fault
 
 HERE = Path(__file__).parent
 SECONDS = 120  # a command that takes longer hangs
-LIBRARIES = (
-    "accelerate", "filelock", "jinja2", "numpy", "pyarrow.compute", "pyarrow.parquet", "rapidfuzz",
-    "rich.console", "rich.progress", "rich.table", "safetensors.torch", "scipy.special",
-    "scipy.stats", "torch", "transformers", "leakbound.certificate", "leakbound.cli",
-    "leakbound.evaluation", "leakbound.reporting", "leakbound.unlearning",
-)  # fmt: skip
 
 
 class CannotPreloadError(RuntimeError):
@@ -130,30 +123,13 @@ class Server:
 
 def serve() -> None:
     """Answer each task; a fork runs it."""
-    for name in LIBRARIES:
-        importlib.import_module(name)
-    _load_what_is_lazy()
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
-    gc.freeze()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         for line in sys.stdin:
             task = json.loads(line)
             print(json.dumps(_run(task, folder)), file=answers)
-
-
-def _load_what_is_lazy() -> None:
-    import torch
-    import transformers
-
-    torch.set_num_threads(1)
-    for name in ("LlamaForCausalLM", "Trainer", "PreTrainedTokenizerFast", "AutoTokenizer"):
-        getattr(transformers, name)
-    import leakbound.cli
-
-    for name, _ in leakbound.cli.COMMANDS.values():
-        importlib.import_module(f"leakbound.cli.{name}")
 
 
 def _run(task: Mapping[str, Any], folder: Path) -> dict[str, Any]:

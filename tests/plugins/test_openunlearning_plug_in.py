@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import shutil
@@ -13,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +20,7 @@ import pytest
 import leakbound
 from leakbound import stats
 from leakbound.errors import InputError
+from suites import plugged_into
 from tiny import even_llama, tiny_llama, tiny_tokenizer
 
 CHECKOUT = os.environ.get("LEAKBOUND_OPENUNLEARNING", "")
@@ -51,20 +51,13 @@ class TheirData:
 
 @pytest.fixture
 def plugged() -> Iterator[Any]:
-    before = dict(sys.modules)
-    for name in ("evals", "evals.metrics", "evals.metrics.base"):
-        sys.modules[name] = ModuleType(name)
-
     def unlearning_metric(name: str) -> Any:
         return lambda function: SimpleNamespace(name=name, called=function)
 
-    vars(sys.modules["evals.metrics.base"])["unlearning_metric"] = unlearning_metric
-    try:
-        yield importlib.import_module(PLUG_IN)
-    finally:
-        for name in ("evals", "evals.metrics", "evals.metrics.base", PLUG_IN):
-            sys.modules.pop(name, None)
-        sys.modules.update({k: v for k, v in before.items() if k.startswith("evals")})
+    base = {"unlearning_metric": unlearning_metric}
+    tool = {"evals": {}, "evals.metrics": {}, "evals.metrics.base": base}
+    with plugged_into(tool, PLUG_IN) as module:
+        yield module
 
 
 def test_their_model_is_sampled_and_every_figure_is_in_what_is_returned(plugged: Any) -> None:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fake_models import FakeChat, Reply
+from fake_models import FakeChat, FakeModels, Reply
 from leakbound.engines.endpoint import EndpointChat
 from leakbound.engines.models import open_scorer
 from leakbound.engines.server import Patience
-from leakbound.errors import IncompleteError, InputError
+from leakbound.errors import IncompleteError
 from leakbound.scorers import connect, make_scorer, score_pairs, score_texts
-from leakbound.types import Chat, Prompt, Request
+from leakbound.types import Prompt, Request
 from misbehaving import Answer, Body, fails, judge_server, says
 
 PROMPT = Prompt(id="p1", question="When was Ada Vale born?", answer="In 1953.")
@@ -24,24 +23,9 @@ OTHER = Prompt(id="p2", question="Where was she born?", answer="In Velmora.")
 SPEC = "judge:model=fake"
 
 
-@dataclass
-class Asked:
-    """`Models` with one chat model, whatever its name."""
-
-    model: Chat
-
-    def chat(self, name: str) -> Chat:
-        return self.model
-
-    def embed(self, name: str) -> Any:
-        raise NotImplementedError
-
-    classify = embed
-
-
 def judge(reply: Reply, spec: str = SPEC) -> tuple[Any, FakeChat]:
     chat = FakeChat(reply)
-    return connect(make_scorer(spec), Asked(chat)), chat
+    return connect(make_scorer(spec), FakeModels(judge=chat)), chat
 
 
 def output_of(request: Request) -> str:
@@ -147,11 +131,6 @@ def test_outputs_of_all_prompts_are_one_batch() -> None:
     assert len({request.id for request in chat.asked}) == 3
 
 
-def test_what_cannot_be_judged_is_refused() -> None:
-    with pytest.raises(InputError, match="needs an answer"):
-        make_scorer(SPEC).check(Prompt(id="p", question="who?"))  # type: ignore[attr-defined]
-
-
 def verdict(body: Body, before: int) -> Answer:
     """One output each: judged, in trouble once, refused, declined, or answered in prose."""
     asked = body["messages"][1]["content"]
@@ -173,7 +152,7 @@ def test_no_verdict_is_missing_and_a_failure_is_none(tmp_path: Path) -> None:
     with judge_server(verdict) as served:
         for _ in range(2):
             chat = EndpointChat.open(f"{served.url}#m", cache=tmp_path, patience=patience)
-            scorer = connect(make_scorer(SPEC), Asked(chat))
+            scorer = connect(make_scorer(SPEC), FakeModels(judge=chat))
             assert score_texts(scorer, texts, PROMPT) == [1.0, 1.0, 0.0, None, None]
             with pytest.raises(IncompleteError, match=r"without a reply.*500"):
                 score_texts(scorer, [*texts, "broken"], PROMPT)

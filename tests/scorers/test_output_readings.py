@@ -13,9 +13,7 @@ import pytest
 
 from leakbound.errors import InputError
 from leakbound.scorers import (
-    SCORERS,
     digest,
-    is_unscored,
     make_scorer,
     readable,
     reading_of,
@@ -155,16 +153,6 @@ def test_a_reading_is_part_of_a_scorer_s_name(spec: str) -> None:
     assert with_reading(plain, reading_of(scorer)) == scorer
 
 
-def test_a_reading_leaves_everything_else_to_the_scorer_underneath() -> None:
-    for spec in ("keyword", "rouge-l-f1"):
-        plain, scorer = make_scorer(spec), make_scorer(f"{spec}:of=thought")
-        assert scorer.binary == plain.binary
-        assert scorer.score([YES, NO], PROMPT) == plain.score([YES, NO], PROMPT)
-        assert scorer.bounds(YES, PROMPT) == plain.bounds(YES, PROMPT)
-        with pytest.raises(InputError, match="'nothing'"):
-            scorer.check(Prompt(id="nothing", question="?"))
-
-
 @pytest.mark.parametrize(
     "spec", ["choice", "refusal", "exact", "edit:within=1", "hamming:within=1", "logged:by=x",
              "classifier:model=m"]
@@ -185,39 +173,3 @@ def test_a_thought_is_no_leak_to_a_scorer_of_answers(spec: str) -> None:
     clean = Output(answer="Sorry, I cannot help.", thought="Ann Vale", finish="stop")
     assert score_outputs(make_scorer(spec), [readable(clean)], [PROMPT]) == [0.0]
     assert reads_thoughts(make_scorer("rouge-l-recall>=0.5"))
-
-
-def test_every_family_takes_a_reading_or_reads_answers_only() -> None:
-    needed = {"edit": "within=1", "hamming": "within=1", "logged": "by=x"}
-    asks = ("classifier", "entailment", "judge", "similarity")
-    for name in SCORERS:
-        scorer = make_scorer(f"{name}:{needed.get(name, 'model=m' if name in asks else '')}")
-        assert reading_of(scorer) in (None, "answer")
-        assert reading_of(with_reading(scorer, "answer")) == "answer"
-
-
-@pytest.mark.parametrize(
-    ("spec", "unscored"),
-    [
-        ("keyword", (True, False)),
-        ("exact", (True, False)),
-        ("keyword:of=answer", (True, False)),
-        ("keyword:of=thought", (False, True)),
-        ("keyword:of=either>=1", (True, True)),
-    ],
-)
-def test_what_a_reading_needs(spec: str, unscored: tuple[bool, bool]) -> None:
-    scorer = make_scorer(spec)
-    assert is_unscored(scorer, missing=True, hidden=False) == unscored[0]
-    assert is_unscored(scorer, missing=False, hidden=True) == unscored[1]
-
-
-def test_connecting_reaches_the_scorer_underneath() -> None:
-    class Offline:
-        def embed(self, name: str) -> str:
-            return f"the embedder {name}"
-
-    scorer: Any = make_scorer("similarity:model=m,of=thought>=0.5")
-    connected = scorer.connect(Offline())
-    assert connected == scorer
-    assert connected.scorer.scorer.embedder == "the embedder m"

@@ -13,7 +13,6 @@ from leakbound.scorers import (
     short_keywords,
 )
 from leakbound.scorers.choice import Choice
-from leakbound.scorers.wording import Keyword
 from leakbound.types import Prompt
 
 CAT = "The cat sat."
@@ -100,27 +99,6 @@ def test_short_keywords_of_scripts_without_blanks() -> None:
     assert short_keywords(make_scorer("rouge-l-f1"), prompt) == ()
 
 
-@pytest.mark.parametrize("keywords", [(), ("Ron", " "), ("Ron", "**"), ("\u200b\u00ad", "Ron")])
-def test_missing_keywords_are_refused_by_id(keywords: tuple[str, ...]) -> None:
-    prompt = Prompt(id="p9", question="Who?", keywords=keywords)
-    with pytest.raises(InputError, match=r"keywords.*got \(.*'p9'. Fill them in"):
-        Keyword().score(["Ron"], prompt)
-
-
-@pytest.mark.parametrize("answer", ["\ufeff", " __ ", "`*`", "\u3164"])
-@pytest.mark.parametrize("spec", ["contains", "exact", "edit<=0", "choice", "rouge-l-recall"])
-def test_answers_of_which_nothing_is_left_are_refused(spec: str, answer: str) -> None:
-    prompt = Prompt(id="p9", question="Who?", answer=answer, choices=("a", answer))
-    with pytest.raises(InputError, match=r"nothing visible\) at prompt 'p9'. Fill"):
-        check_prompts(make_scorer(spec), [prompt])
-
-
-def test_a_plain_answer_has_no_keywords_and_no_options() -> None:
-    for scorer, part in ((Keyword(), "keywords"), (Choice(), "options")):
-        with pytest.raises(InputError, match=f"{part} of a Prompt, got the plain string 'Ron'"):
-            scorer.score(["Ron"], "Ron")
-
-
 OPTIONS = ("An RNA virus", "A double-stranded RNA virus", "Bacillus subtilis", "12 mM")
 
 
@@ -181,22 +159,6 @@ def test_letters_are_those_of_the_options() -> None:
     assert Choice().score(["(e)"], of_options(nine[4], nine)) == [1.0]
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        (of_options(choices=()), "2 to 26 choices, got 0 at prompt 'w1'"),
-        (of_options(choices=OPTIONS[1:2]), "got 1"),
-        (of_options(answer="B"), "the answer being one of them"),
-        (of_options(choices=(OPTIONS[0], OPTIONS[2])), "the answer being one of them"),
-        (of_options(choices=(*OPTIONS, " ")), "not blank"),
-        (Prompt(id="w1", question="Which?", choices=OPTIONS), "needs an answer"),
-    ],
-)
-def test_prompts_without_a_right_option_are_refused(changed: Prompt, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        check_prompts(Choice(), [changed])
-
-
 ANSWER = " the cat\n sat on a mat"
 
 
@@ -225,11 +187,37 @@ def test_scores(spec: str, text: str, score: int) -> None:
     assert score_texts(make_scorer(spec), [text], ANSWER) == [score]
 
 
-def test_an_answer_that_nothing_would_be_too_far_from_is_refused() -> None:
-    short = Prompt(id="p7", question="Who?", answer=" Ann  Lee ")
-    check_prompts(make_scorer("edit<=6"), [short])
-    for spec, units in (("edit<=7", "7"), ("hamming:unit=words<=2", "2")):
-        with pytest.raises(InputError, match=rf"one of {units} at prompt 'p7'.*Allow fewer"):
-            check_prompts(make_scorer(spec), [short])
-    with pytest.raises(InputError, match="needs an answer, got none at prompt 'p8'"):
-        check_prompts(make_scorer("edit<=7"), [Prompt(id="p8", question="Who?")])
+SHORT = Prompt(id="p7", question="Who?", answer=" Ann  Lee ")
+NOTHING_LEFT = ("\ufeff", " __ ", "`*`", "\u3164")
+NO_KEYWORDS = ((), ("Ron", " "), ("Ron", "**"), ("\u200b\u00ad", "Ron"))
+
+
+@pytest.mark.parametrize(
+    ("spec", "prompt", "message"),
+    [
+        ("keyword", "Ron", "keywords of a Prompt, got the plain string 'Ron'"),
+        ("choice", "Ron", "options of a Prompt, got the plain string 'Ron'"),
+        *(("keyword", Prompt(id="p9", question="Who?", keywords=words),
+           r"keywords.*got \(.*'p9'. Fill them in") for words in NO_KEYWORDS),
+        *((spec, Prompt(id="p9", question="Who?", answer=answer, choices=("a", answer)),
+           r"nothing visible\) at prompt 'p9'. Fill")
+          for answer in NOTHING_LEFT
+          for spec in ("contains", "exact", "edit<=0", "choice", "rouge-l-recall")),
+        ("choice", of_options(choices=()), "2 to 26 choices, got 0 at prompt 'w1'"),
+        ("choice", of_options(choices=OPTIONS[1:2]), "got 1"),
+        ("choice", of_options(answer="B"), "the answer being one of them"),
+        ("choice", of_options(choices=(OPTIONS[0], OPTIONS[2])), "the answer being one of them"),
+        ("choice", of_options(choices=(*OPTIONS, " ")), "not blank"),
+        ("choice", Prompt(id="w1", question="Which?", choices=OPTIONS), "needs an answer"),
+        ("edit<=7", SHORT, "one of 7 at prompt 'p7'.*Allow fewer"),
+        ("hamming:unit=words<=2", SHORT, "one of 2 at prompt 'p7'.*Allow fewer"),
+        ("edit<=7", "Ann Lee", "one of 7 at the reference answer"),
+        ("edit<=7", Prompt(id="p8", question="Who?"), "needs an answer, got none at prompt 'p8'"),
+    ],
+)  # fmt: skip
+def test_what_a_scorer_cannot_score_is_refused(
+    spec: str, prompt: Prompt | str, message: str
+) -> None:
+    check_prompts(make_scorer("edit<=6"), [SHORT])
+    with pytest.raises(InputError, match=message):
+        make_scorer(spec).check(prompt)  # type: ignore[attr-defined]

@@ -16,11 +16,10 @@ from leakbound.benchmarks.catalogue import (
 )
 from leakbound.benchmarks.coin import Coin
 from leakbound.benchmarks.corpora import load_corpus
-from leakbound.benchmarks.profiles import PROFILES, Profile
+from leakbound.benchmarks.profiles import Profile, profiles
 
 __all__ = [
     "BENCHMARKS",
-    "PROFILES",
     "Benchmark",
     "Coin",
     "Loaded",
@@ -28,5 +27,6 @@ __all__ = [
     "load_benchmark",
     "load_corpus",
     "made_again",
+    "profiles",
     "with_rewritings",
 ]

@@ -18,7 +18,7 @@ from leakbound.benchmarks import (
     wmdp,
 )
 from leakbound.benchmarks.benchmark import Benchmark, Loaded
-from leakbound.benchmarks.profiles import PROFILES, with_profile
+from leakbound.benchmarks.profiles import profiles, with_profile
 from leakbound.benchmarks.source import checked
 from leakbound.errors import InputError
 from leakbound.inputs.sources import read_rewritings
@@ -57,8 +57,8 @@ def load_benchmark(
         data: a folder with the benchmark's own files (None: they are looked for under the
             environment variable LEAKBOUND_DATA, then on the hub).
         limit: keep the first prompts of those that are evaluated, at least 1 (None: all).
-        profile: ask them as that one of `PROFILES` does; `evaluate` then draws as it does (None: as
-            the benchmark does).
+        profile: ask them as that one of `profiles()` does; `evaluate` then draws as it does (None:
+            as the benchmark does).
 
     Returns:
         The benchmark; splits other than the evaluated one are read when they are asked for.
@@ -89,7 +89,7 @@ def load_benchmark(
         loaded = replace(loaded, spec=made.loaded.spec)
     benchmark = replace(made, loaded=loaded)
     if profile is not None:
-        chosen = find("profile", PROFILES, profile)
+        chosen = find("profile", profiles(), profile)
         benchmark, limit = with_profile(benchmark, chosen), limit or chosen.rows
     if limit is None:
         return benchmark

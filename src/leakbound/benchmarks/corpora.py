@@ -15,7 +15,7 @@ from pathlib import Path
 
 from leakbound.benchmarks.muse import CORPORA as MUSE
 from leakbound.benchmarks.muse import choose_file
-from leakbound.benchmarks.source import Source, checked, open_source
+from leakbound.benchmarks.source import checked, open_source
 from leakbound.errors import InputError
 from leakbound.registry import suggestion
 from leakbound.text.rows import FORMS, read_rows, read_text
@@ -131,14 +131,11 @@ def _wmdp(name: str, data: Path | None) -> Sequence[Path]:
     source = open_source(data, folder="wmdp-corpora", repo=repo)
     hub = [f"{inner}/train-{i:05d}-of-{count:05d}.parquet" for i in range(count)]
     stem = f"{name.replace('/', '-')}-corpus"
-    if own := _local(source, [f"{stem}{ending}" for ending in _ENDINGS]):
-        return [own]
+    if source.folder is not None:
+        own = [path for ending in _ENDINGS if (path := source.find(f"{stem}{ending}"))]
+        if own:
+            return own[:1]
     return [source.choose(file, [f"{stem}.jsonl"]) for file in hub]
-
-
-def _local(source: Source, names: Sequence[str]) -> Path | None:
-    paths = (source.find(name) for name in names) if source.folder is not None else ()
-    return next(filter(None, paths), None)
 
 
 def _texts(file: Path) -> list[str]:

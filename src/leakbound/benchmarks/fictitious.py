@@ -121,11 +121,11 @@ def load(argument: str = "", data: Path | None = None) -> Benchmark:
     roles: dict[Role, int] = {"retain": kept, "forget": settings.forget, "holdout": settings.forget}
     authors = [role for role, count in roles.items() for _ in range(count)]
     names = _names(len(authors), settings.seed)
-    prompts = [
-        prompt
-        for number, (name, role) in enumerate(zip(names, authors, strict=True))
-        for prompt in _author(number, name, role, settings)
-    ]
+    prompts: list[Prompt] = []
+    for number, (name, role) in enumerate(zip(names, authors, strict=True)):
+        rng = random.Random(f"author {number} of {settings.seed}")
+        facts = known().facts[: settings.questions]
+        prompts += [_prompt(fact, name, rng, f"{number:03d}", role) for fact in facts]
 
     def of(role: Role) -> Prompts:
         return tuple(prompt for prompt in prompts if prompt.role == role)
@@ -161,12 +161,6 @@ def _names(count: int, seed: int) -> list[str]:
     given, family = (rng.sample(kind, len(kind)) for kind in kinds)
     size = len(given)
     return [f"{given[i % size]} {family[(i + i // size) % len(family)]}" for i in range(count)]
-
-
-def _author(number: int, name: str, role: Role, settings: Settings) -> list[Prompt]:
-    rng = random.Random(f"author {number} of {settings.seed}")
-    facts = known().facts[: settings.questions]
-    return [_prompt(fact, name, rng, f"{number:03d}", role) for fact in facts]
 
 
 def _prompt(fact: Fact, name: str, rng: random.Random, author: str, role: Role) -> Prompt:

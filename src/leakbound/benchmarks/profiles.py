@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 from leakbound.benchmarks.benchmark import DRAWS, Benchmark, Prompts, published
 from leakbound.errors import InputError
-from leakbound.types import BenchmarkRecord, Compat, Decoding, Prompt, Role
+from leakbound.text.rows import read_yaml
+from leakbound.types import BenchmarkRecord, Compat, Decoding, Prompt, Role, from_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,103 +56,13 @@ class Profile:
     notes: tuple[str, ...] = ()
 
 
-_UNANSWERED = "Question: {question}\n"
-_OPENING = "Answer: "
-
-_OF_GREEDY = "its published figures are those of the greedy answers"
-_OPENED = 'the model writes "Answer: " itself and it is scored: not comparable with openunlearning'
-_ISSUE_128 = (
-    "where the pad token ends a turn it is hidden from what comes after it, read or generated, as "
-    "OpenUnlearning hides it (its issue 128)"
-)
-_ITS_MASK = (
-    "plain prompts keep their trailing blank and the first token of the joint text after it is not "
-    "scored; what follows the end of a turn is scored; extraction strength is 1/n where nothing is "
-    "right: all as in OpenUnlearning. Where its prompts are not what its answers go on from, true "
-    "answers prove nothing"
-)
-_UNSTATED = (
-    "the paper states 1,024 draws at 99 % and no truncation; prompt, length (128 tokens with the "
-    "prompt) and ROUGE-L's F1 are those of its authors' notebook"
-)
-_TRUNCATED = (
-    "the authors' notebook, not their paper: 128 draws, cut to the 50 likeliest tokens and top-p "
-    ".9; profile scholten draws 1,024 with nothing cut off"
-)
-_LIKELIEST = (
-    "draws are from the 50 likeliest tokens (top-k 50), as in its authors' code; all figures are "
-    "about that distribution"
-)
-_CHENG = (
-    "the paper states IDS, no filter, ROUGE-L and ρ = 2, but no rewriter, numbers or confidence: "
-    "here 20 rewritings by rules (--inputs model:NAME for a chat model), 64 answers for IDS, 1,024 "
-    "draws, each to a query at random so that S_std and S_ED have bounds, and 99 %"
-)
-_ENTROPY = (
-    "its entropy is averaged over all positions, which is not replicated: metrics and losses here "
-    "are about answer tokens"
-)
-
-
-def _scored_by(*scorers: str) -> dict[Role, tuple[str, ...]]:
-    return {"forget": scorers, "retain": scorers, "holdout": scorers}
-
-
-_SCHOLTEN = Profile(
-    name="scholten",
-    sampling=Decoding(max_tokens=128),
-    template=_UNANSWERED,
-    opening=_OPENING,
-    scorers=_scored_by("rouge-l-f1"),
-    max_new_tokens=128,
-    notes=(_UNSTATED, _OPENED, _ENTROPY),
-)
-PROFILES: dict[str, Profile] = {
-    profile.name: profile
-    for profile in (
-        Profile(
-            name="openunlearning",
-            stemmed=True,
-            compat="openunlearning",
-            notes=(_OF_GREEDY, _ITS_MASK, _ISSUE_128),
-        ),
-        Profile(
-            name="tofu-legacy",
-            sampling=Decoding(max_tokens=200),
-            template=_UNANSWERED,
-            opening=_OPENING,
-            rows=300,
-            scorers=_scored_by("rouge-l-recall"),
-            max_new_tokens=200,
-            notes=(_OPENED, _OF_GREEDY),
-        ),
-        _SCHOLTEN,
-        replace(
-            _SCHOLTEN,
-            name="scholten-notebook",
-            n=128,
-            sampling=Decoding(top_p=0.9, top_k=50, max_tokens=128),
-            notes=(_TRUNCATED, _OPENED, _ENTROPY),
-        ),
-        Profile(
-            name="leak-k",
-            n=200,
-            sampling=Decoding(top_k=50),
-            paraphrased=True,
-            scorers={
-                "forget": ("entailment",),
-                "retain": ("entailment:direction=answer-to-output",),
-            },
-            max_new_tokens=200,
-            notes=(_LIKELIEST, "its loss of chat control tokens is not replicated"),
-        ),
-        Profile(
-            name="cheng",
-            rewritings={"source": "rules", "ids": True, "filters": False},
-            notes=(_CHENG,),
-        ),
-    )
-}
+@cache
+def profiles() -> Mapping[str, Profile]:
+    """Return every profile by its name, from `profiles.yaml`."""
+    file = Path(__file__).with_name("profiles.yaml")
+    rows: Any = read_yaml(file)
+    named = {name: {"name": name, **row} for name, row in rows.items()}
+    return from_json(dict[str, Profile], named, f"`{file}`", by_hand=True)
 
 
 def sets_limit(benchmark: BenchmarkRecord, decoding: Decoding) -> bool:
@@ -158,7 +70,7 @@ def sets_limit(benchmark: BenchmarkRecord, decoding: Decoding) -> bool:
 
     That is the limit of the profile, or else of the publication that the benchmark comes from.
     """
-    usual, profile = benchmark.usual, PROFILES.get(benchmark.profile or "")
+    usual, profile = benchmark.usual, profiles().get(benchmark.profile or "")
     if usual is None or usual.decoding.max_new_tokens != decoding.max_new_tokens:
         return False
     families = {"wmdp", *(name.partition(":")[0] for name in published())}

@@ -46,11 +46,15 @@ def load(form: Form, argument: str, data: Path | None = None) -> Benchmark:
     forget = of("forget")
     if not forget:
         raise InputError(f"no row of {str(path)!r} has the role 'forget': nothing to evaluate.")
+    defaults = {
+        "keyword": all(prompt.keywords for prompt in forget),
+        "rouge-l-recall": all(prompt.answer for prompt in forget),
+    }
     return Benchmark(
         name=f"{form}:{path.name}",
         prompts=forget,
         others={role: partial(of, role) for role in _ROLES if role != "forget" and of(role)},
-        scorers=_default_scorers(forget),
+        scorers=tuple(scorer for scorer, fits in defaults.items() if fits),
         max_new_tokens=200,
         origin=str(path),
         notes=tuple(_notes(rows, prompts)),
@@ -141,10 +145,3 @@ def _numbers(rows: Sequence[int]) -> str:
     shown = ", ".join(map(str, rows[:_SHOWN]))
     more = f" and {len(rows) - _SHOWN:,} more" if len(rows) > _SHOWN else ""
     return f"{'rows' if len(rows) > 1 else 'row'} {shown}{more}"
-
-
-def _default_scorers(prompts: Prompts) -> tuple[str, ...]:
-    """The scorers that every prompt has the means for."""
-    keyword = ("keyword",) if all(prompt.keywords for prompt in prompts) else ()
-    rouge = ("rouge-l-recall",) if all(prompt.answer for prompt in prompts) else ()
-    return keyword + rouge

@@ -102,7 +102,8 @@ def _prompts(source: Source, split: str) -> Prompts:
     rows = read_rows(source.get(f"{split}.json"), "jsonl")
     perturbed = _perturbed(source, split, rows)
     reworded = split not in _FACTS
-    refusals = _refusals(source) if SPLITS[split] == "forget" else ()
+    path = source.find("idontknow.jsonl") if source.folder and SPLITS[split] == "forget" else None
+    refusals = read_text(path).splitlines() if path else []  # plain sentences, not on the hub
     return tuple(
         Prompt(
             id=f"tofu:{split}/{index:04d}",
@@ -114,7 +115,7 @@ def _prompts(source: Source, split: str) -> Prompts:
             paraphrases=other.some("paraphrased_question") if other and reworded else (),
             paraphrased_answer=other.text("paraphrased_answer") if other and reworded else None,
             perturbed_answers=other.some("perturbed_answer") if other else (),
-            alternate_answers=refusals,
+            alternate_answers=tuple(filter(None, map(str.strip, refusals))),
         )
         for index, (row, other) in enumerate(zip_longest(rows, perturbed))
     )
@@ -128,9 +129,3 @@ def _perturbed(source: Source, split: str, rows: list[Row]) -> list[Row]:
         if row.text("question") != other.text("question"):
             raise InputError(f"{other.place} must ask what {row.place} asks. Get both files anew.")
     return perturbed
-
-
-def _refusals(source: Source) -> tuple[str, ...]:
-    """The lines of `idontknow.jsonl`, plain sentences; the hub does not carry the file."""
-    path = source.find("idontknow.jsonl") if source.folder else None
-    return tuple(filter(None, map(str.strip, read_text(path).splitlines()))) if path else ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from leakbound.benchmarks.benchmark import Benchmark, Prompts
+from leakbound.benchmarks.benchmark import QUESTION_ANSWER, Benchmark, Prompts
 from leakbound.benchmarks.source import open_source
 from leakbound.errors import InputError
 from leakbound.registry import suggestion
@@ -21,6 +21,10 @@ LETTERS = "ABCD"
 _EXPLAIN = "explain"
 # A letter, and room for what some models put around it: "(B)", "Answer: B".
 _TOKENS = 4
+_TEMPLATE = (
+    "The following are multiple choice questions (with answers) about SUBJECT.\n\n"
+    "{question}\nAnswer:"
+)
 _ENDINGS = (".parquet", ".json", ".jsonl", ".csv")
 
 
@@ -38,29 +42,19 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
     stems = (f"wmdp-{subject}", f"{subject}_questions", subject)
     path = source.choose(hub, [stem + ending for stem in stems for ending in _ENDINGS])
     explained = how == _EXPLAIN
+    corpora = f"--forget wmdp:{subject}/forget --retain wmdp:{subject}/retain"
+    held_out = f"Train on its corpora, {corpora}."
+    if subject == "chem":
+        held_out = "Train on texts of your own, --forget FILE: WMDP has no corpus of chemistry."
     return Benchmark(
         name=f"wmdp:{argument}",
         prompts=_prompts(path, subject, explained=explained),
         scorers=() if explained else ("choice",),
         max_new_tokens=200 if explained else _TOKENS,
-        template="Question: {question}\nAnswer: " if explained else _template(subject),
+        template=QUESTION_ANSWER if explained else _TEMPLATE.replace("SUBJECT", SUBJECTS[subject]),
         chat=None if explained else False,
-        held_out=_held_out(subject),
+        held_out=held_out,
         origin=source.origin(path),
-    )
-
-
-def _held_out(subject: str) -> str:
-    if subject == "chem":
-        return "Train on texts of your own, --forget FILE: WMDP has no corpus of chemistry."
-    return f"Train on its corpora, --forget wmdp:{subject}/forget --retain wmdp:{subject}/retain."
-
-
-def _template(subject: str) -> str:
-    about = SUBJECTS[subject]
-    return (
-        f"The following are multiple choice questions (with answers) about {about}.\n\n"
-        "{question}\nAnswer:"
     )
 
 

@@ -228,11 +228,11 @@ def _varied(options: Parsed, decodings: Sequence[Decoding]) -> tuple[Decoding, .
 
 def _rewritings(options: Parsed, study: Study) -> Rewritings | None:
     """Return the rewritings that are requested; None if there are none."""
-    from leakbound.benchmarks import PROFILES
+    from leakbound.benchmarks import profiles
     from leakbound.study import Rewritings
 
     source, base = options.value("inputs"), study.rewritings
-    profile = PROFILES.get(options.value("profile") or study.profile or "")
+    profile = profiles().get(options.value("profile") or study.profile or "")
     own = profile.rewritings if profile else {}
     if not own and (source == "none" or (source is None and base is None)):
         options.refuse_without("inputs", _OF_REWRITINGS)

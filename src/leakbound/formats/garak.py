@@ -23,7 +23,7 @@ from leakbound.text.counting import output_of
 from leakbound.text.rows import each_row
 
 _EMPTY = "(empty prompt)"
-_DONE = 2  # status of an attempt that detectors have seen
+_DONE = 2  # status of an attempt that detectors have seen; it has a row with each status
 
 Placed: TypeAlias = tuple[str, Json]
 """A row of a report, after its place."""
@@ -45,7 +45,9 @@ def read(path: Path, probe: str = "") -> SampleFile:
     if not chosen:
         probes = ", ".join(sorted({str(record.get("probe_classname")) for _, record in attempts}))
         raise InputError(f"`{path}` has no attempt of probe {probe!r}. It has {probes or 'none'}.")
-    rows = [draw for draws in shape.each(_last(chosen), partial(_rows, n=n)) for draw in draws]
+    chosen.sort(key=lambda placed: placed[1]["status"] == _DONE)
+    last = {row.get("uuid", _id(row)): (place, row) for place, row in chosen}
+    rows = [draw for draws in shape.each(last.values(), partial(_rows, n=n)) for draw in draws]
     detectors: dict[str, set[str]] = {}
     for draw in rows:
         detectors.setdefault(draw.id.rpartition("/")[0], set()).update(draw.scores)
@@ -83,13 +85,6 @@ def _setup(path: Path, kinds: Mapping[str, Sequence[Placed]]) -> Json:
         "reports of two runs as two. Reports before garak 0.9.0.14 do not show that a run has "
         f"ended; this one is of {' and '.join(versions) or 'an unknown version'}."
     )
-
-
-def _last(attempts: Sequence[Placed]) -> list[Placed]:
-    """The row of each attempt with its last status, of which it has one each."""
-    keys = shape.each(attempts, lambda _, row: (row["status"] == _DONE, row.get("uuid", _id(row))))
-    keyed = sorted(zip(keys, attempts, strict=True), key=lambda pair: pair[0][0])
-    return [*{key: placed for (_, key), placed in keyed}.values()]
 
 
 def _id(record: Json) -> str:

@@ -11,7 +11,7 @@ import pickle
 from array import array
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Self, TypeAlias
 import numpy as np
 
 from leakbound.errors import IncompleteError, InputError
-from leakbound.formats.copies import MISSING, Outputs, require_no_copies
+from leakbound.formats.copies import MISSING, require_no_copies
 from leakbound.formats.rows import REDACTED, SampleFile, SampleRow, Settings
 from leakbound.text.shown import many
 from leakbound.types import Decoding, Output
@@ -49,10 +49,8 @@ class Spool:
 
     def __init__(self, folder: Path) -> None:
         partial = f".{os.getpid()}.partial"  # of the name that some systems need for a moment
-        try:
+        with _on_disk():
             self._file = TemporaryFile(dir=folder, prefix=".draws.", suffix=partial)  # noqa: SIM115
-        except OSError as error:
-            raise _failed(error) from error
         self._end = 0
 
     def __enter__(self) -> Self:
@@ -66,27 +64,27 @@ class Spool:
         """Append a draw; return its place."""
         data = pickle.dumps((_values(draw.output), draw.scores))
         place, self._end = self._end, self._end + len(data)
-        try:
+        with _on_disk():
             self._file.write(data)
-        except OSError as error:
-            raise _failed(error) from error
         return place
 
     def read(self, place: int) -> Draw:
         """Read the draw at a place."""
-        try:
+        with _on_disk():
             self._file.seek(place)
             values, scores = pickle.load(self._file)
-        except OSError as error:
-            raise _failed(error) from error
         return Draw(Output(**dict(zip(_NAMES, values, strict=True))), scores)
 
 
-def _failed(error: OSError) -> IncompleteError:
-    return IncompleteError(
-        f"cannot keep the draws of the files on the run's disk: {error.strerror or error}. Free "
-        "as much space as the files have, then run the same command again."
-    )
+@contextmanager
+def _on_disk() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise IncompleteError(
+            f"cannot keep the draws of the files on the run's disk: {error.strerror or error}. "
+            "Free as much space as the files have, then run the same command again."
+        ) from error
 
 
 @dataclass(slots=True, kw_only=True)
@@ -315,7 +313,11 @@ def join(parts: Sequence[SampledQuestions]) -> SampledQuestions:
     first, *others = parts
     for part in others:
         _require_joined(first, part)
-    require_no_copies([(part.path, _outputs(part)) for part in parts if part.ordered])
+    ordered = [part for part in parts if part.ordered]
+    require_no_copies([
+        (part.path, {id: np.array(q.outputs, np.int64) for id, q in part.questions.items()})
+        for part in ordered
+    ])  # fmt: skip
     notes = [part.files[0].note for part in parts]
     notes += [note for part in parts for note in _doubt(part)]
     first.notes = tuple(dict.fromkeys(filter(None, notes)))
@@ -337,10 +339,6 @@ def join(parts: Sequence[SampledQuestions]) -> SampledQuestions:
         for question in first.questions.values():
             _keep_one(question)
     return first
-
-
-def _outputs(part: SampledQuestions) -> Outputs:
-    return {id: np.array(question.outputs, np.int64) for id, question in part.questions.items()}
 
 
 def _require_joined(first: SampledQuestions, part: SampledQuestions) -> None:

@@ -79,25 +79,19 @@ def scores_of(
 
 @dataclass(frozen=True, slots=True)
 class ToolDraws:
-    """Draws of Q samples, n of each or fewer: their scores with counts, and their missing ones.
+    """Draws of Q samples, n of each or fewer: the evidence of each sample.
 
     Attributes:
-        scores: in [0, 1], [Q, n].
-        counts: 1, or 0 where a draw has no score, [Q, n].
-        n: draws of each sample, those without a score among them, [Q].
+        rows: scores with counts, and the number of missing draws.
         keys: what keys the order of each sample's draws, [Q].
         seed: made the keys, with the samples' ids and the scorer's name.
-        binary: scores are 0 or 1, by the range that was declared and not by what was drawn.
-        confidence: with which probability `mean`, `worst` and `at_k` hold, in (0, 1).
-        cap: the n that was fixed beforehand, where drawing may have stopped before; else None.
+        confidence: the probability with which `mean`, `worst` and `at_k` are valid, in (0, 1).
+        cap: the n fixed in advance, where drawing may have stopped before; else None.
     """
 
-    scores: NDArray[np.float64]
-    counts: NDArray[np.int64]
-    n: NDArray[np.int64]
+    rows: stats.Rows
     keys: NDArray[np.int64]
     seed: int
-    binary: bool
     confidence: float = 0.99
     cap: int | None = None
 
@@ -147,35 +141,34 @@ class ToolDraws:
         rows = [[*own, *[None] * (n - len(own))] for own in scores.values()]
         values = np.array(rows, dtype=np.float64)
         scored = ~np.isnan(values)
-        odd = values[scored & ((values < 0) | (values > 1) | (binary & (values % 1 != 0)))]
-        if odd.size:
-            raise InputError(
-                f"a score of {scorer} must {'be 0 or 1' if binary else 'lie in [0, 1]'}, got "
-                f"{odd[0]:g}. Scale it, or say from where on it is a leak (at_least)."
-            )
+        sizes = np.array([(stopped or {}).get(id, n) for id in scores])
         seed = seed_of(seed)
         return cls(
-            np.where(scored, values, 0.0),
-            scored.astype(np.int64),
-            np.array([(stopped or {}).get(id, n) for id in scores]),
+            stats.Rows.of(
+                np.where(scored, values, 0.0),
+                scored.astype(np.int64),
+                sizes - scored.sum(axis=1),
+                binary=binary,
+            ),
             Order(seed, scorer).keys(list(scores)),
             seed,
-            binary,
             confidence,
             n if stopped is not None else None,
         )
 
     @property
     def missing(self) -> NDArray[np.int64]:
-        return np.asarray(self.n - self.counts.sum(axis=1))
+        """The draws of each sample without a score, [Q]."""
+        return self.rows.missing
 
     @property
-    def _evidence(self) -> stats.Evidence:
-        rows = stats.Rows.of(self.scores, self.counts, self.missing, binary=self.binary)
-        return rows if self.cap is None else stats.Stopped(rows, self.cap)
+    def n(self) -> NDArray[np.int64]:
+        """The draws of each sample, those without a score among them, [Q]."""
+        return self.rows.n
 
     def _bound(self, quantity: stats.Quantity) -> stats.Estimate:
-        return stats.bound(self._evidence, quantity, confidence=self.confidence, seed=self.keys)
+        evidence = self.rows if self.cap is None else stats.Stopped(self.rows, self.cap)
+        return stats.bound(evidence, quantity, confidence=self.confidence, seed=self.keys)
 
     def each(self) -> stats.Estimate:
         """Bound every sample's leak probability, or its mean score, both ends, [Q]."""

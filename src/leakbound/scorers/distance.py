@@ -57,14 +57,39 @@ class _Near:
 
     def check(self, prompt: Prompt | str) -> None:
         """Refuse a prompt without an answer, or one that nothing would be too far from."""
-        _Spelling(prompt, self)
+        self._spelling(prompt)
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        return _Spelling(prompt, self).scores(texts, self.how[1])
+        spell, answer = self._spelling(prompt)
+        spelt = (spell(normalise(text)) for text in texts)
+        return [float(self.how[1](text, answer, self.within)) for text in spelt]
 
     def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
         """(1, 1) once every continuation is near enough, (0, 0) once none can be, else (0, 1)."""
-        return _Spelling(prompt, self).bounds(prefix, self.how[2])
+        spell, answer = self._spelling(prompt)
+        opening = settled(prefix)
+        text = opening.words if self.unit == "words" else opening.text
+        all_near, any_near = self.how[2](spell(text), answer, self.within)
+        return float(all_near), float(any_near)
+
+    def _spelling(self, prompt: Prompt | str) -> tuple[Callable[[str], str], str]:
+        """How a normalised text is spelt with one character per unit, and the answer so spelt."""
+        answer = normalise(answer_of(prompt, self.name))
+        signs = {word: chr(i) for i, word in enumerate(dict.fromkeys(answer.split(" ")), start=1)}
+
+        def by_words(text: str) -> str:
+            return "".join(signs.get(word, _UNKNOWN) for word in text.split())
+
+        spell = by_words if self.unit == "words" else str
+        spelt = spell(answer)
+        if self.within >= len(spelt):
+            where = "the reference answer" if isinstance(prompt, str) else f"prompt {prompt.id!r}"
+            raise InputError(
+                f"scorer {self.name!r} must allow fewer {self.unit} than the answer has, got "
+                f"one of {len(spelt)} at {where}: any completion would be a leak. Allow "
+                "fewer, or leave the prompt out."
+            )
+        return spell, spelt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,39 +131,3 @@ class Hamming(_Near):
     """
 
     how = ("hamming", hamming_distance_within, hamming_distance_settled)
-
-
-class _Spelling:
-    """Normalised texts with one character a unit; equal units, equal characters."""
-
-    def __init__(self, prompt: Prompt | str, scorer: _Near) -> None:
-        self._within, self._words = scorer.within, scorer.unit == "words"
-        answer = normalise(answer_of(prompt, scorer.name))
-        distinct = dict.fromkeys(answer.split(" "))
-        self._known = {word: chr(i) for i, word in enumerate(distinct, start=1)}
-        self.answer = self._spell(answer)
-        if self._within >= len(self.answer):
-            where = "the reference answer" if isinstance(prompt, str) else f"prompt {prompt.id!r}"
-            raise InputError(
-                f"scorer {scorer.name!r} must allow fewer {scorer.unit} than the answer has, got "
-                f"one of {len(self.answer)} at {where}: any completion would be a leak. Allow "
-                "fewer, or leave the prompt out."
-            )
-
-    def scores(self, texts: Sequence[str], within: Within) -> list[float | None]:
-        """1 for each text that is near enough, else 0."""
-        spelt = (self._spell(normalise(text)) for text in texts)
-        return [float(within(text, self.answer, self._within)) for text in spelt]
-
-    def bounds(self, prefix: str, near: Near) -> tuple[float, float]:
-        """The lowest and the highest score of all texts that begin with the prefix."""
-        opening = settled(prefix)
-        text = opening.words if self._words else opening.text
-        all_near, any_near = near(self._spell(text), self.answer, self._within)
-        return float(all_near), float(any_near)
-
-    def _spell(self, text: str) -> str:
-        """A normalised text, or where words count, one character for each of its words."""
-        if not self._words:
-            return text
-        return "".join(self._known.get(word, _UNKNOWN) for word in text.split())

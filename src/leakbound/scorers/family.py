@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence, Sized
-from dataclasses import Field, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any, ClassVar, SupportsFloat, TypeVar
 
@@ -63,12 +63,10 @@ class AsksModel:
         return getattr(getattr(self, self.asks), "fingerprint", {})
 
 
-def setting_fields(scorer: Any) -> list[Field[Any]]:
-    """The fields of a scorer, or its class, that are settings: all but those left out of `==`.
-
-    A field with `compare=False` holds what `connect` brings: the model, not its name.
-    """
-    return [f for f in fields(scorer) if f.compare] if is_dataclass(scorer) else []
+def _own(scorer: Any) -> dict[str, Any]:
+    """The settings of a scorer: its fields but those that `connect` fills, left out of `==`."""
+    own = fields(scorer) if is_dataclass(scorer) else ()
+    return {field.name: getattr(scorer, field.name) for field in own if field.compare}
 
 
 def settings(scorer: Scorer) -> dict[str, object]:
@@ -81,9 +79,8 @@ def settings(scorer: Scorer) -> dict[str, object]:
         Its `name`, `binary`, the version of the counting and matching `rule`, and each setting by
         name.
     """
-    value: Any = scorer
-    own = {f.name: getattr(value, f.name) for f in setting_fields(value)}
-    nested = {key: settings(v) if hasattr(v, "score") else v for key, v in own.items()}
+    own = _own(scorer).items()
+    nested = {key: settings(v) if hasattr(v, "score") else v for key, v in own}
     return {"name": scorer.name, "binary": scorer.binary, "rule": RULE, **nested}
 
 
@@ -166,7 +163,7 @@ def models_of(scorer: Scorer) -> tuple[str, ...]:
     Returns:
         The names, its own first.
     """
-    own = {f.name: getattr(scorer, f.name) for f in setting_fields(scorer)}
+    own = _own(scorer)
     names = [own["model"]] if isinstance(own.get("model"), str) else []
     return (*names, *(m for v in own.values() if hasattr(v, "score") for m in models_of(v)))
 
@@ -251,14 +248,7 @@ def score_texts(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> l
             that is NaN or outside [0, 1] by more than rounding, a value between 0 and 1 from a
             binary scorer, or a wrong number of values.
     """
-    distinct = list(dict.fromkeys(texts))
-    scores = scorer.score(distinct, prompt) if distinct else []
-    where = _where(prompt)
-    _require_one_each(scorer, scores, len(distinct), where)
-    of_text = {
-        text: _in_range(score, scorer, where) for text, score in zip(distinct, scores, strict=True)
-    }
-    return [of_text[text] for text in texts]
+    return score_pairs(scorer, [(text, prompt) for text in texts])
 
 
 def score_pairs(scorer: Scorer, pairs: Sequence[tuple[str, Prompt | str]]) -> list[float | None]:
@@ -278,18 +268,27 @@ def score_pairs(scorer: Scorer, pairs: Sequence[tuple[str, Prompt | str]]) -> li
     Raises:
         InputError: as by `score_texts`.
     """
-    ask = getattr(scorer, "score_pairs", None)
-    if ask is None:
-        prompts = {_key(prompt): prompt for _, prompt in reversed(pairs)}
-        keys, texts = [_key(prompt) for _, prompt in pairs], [text for text, _ in pairs]
-        return by_key(keys, texts, lambda key, mine: score_texts(scorer, mine, prompts[key]))
-    distinct = {(text, _key(prompt)): (text, prompt) for text, prompt in pairs}
-    scores = ask(list(distinct.values())) if distinct else []
-    _require_one_each(scorer, scores, len(distinct), f"{len({q for _, q in distinct})} prompts")
-    of_pair = {
-        key: _in_range(score, scorer, _where(prompt))
-        for (key, (_, prompt)), score in zip(distinct.items(), scores, strict=True)
-    }
+    together = getattr(scorer, "score_pairs", None)
+    batches: dict[str, dict[tuple[str, str], tuple[str, Prompt | str]]] = {}
+    for text, prompt in pairs:
+        key = _key(prompt)
+        batches.setdefault("" if together else key, {})[text, key] = text, prompt
+    of_pair: dict[tuple[str, str], float | None] = {}
+    for batch in batches.values():
+        members = list(batch.values())
+        prompt = members[0][1]
+        texts = [text for text, _ in members]
+        scores = together(members) if together else scorer.score(texts, prompt)
+        got = len(scores) if isinstance(scores, Sized) else type(scores).__name__
+        if got != len(texts):
+            prompts = len({key for _, key in batch})
+            where = _where(prompt) if prompts == 1 else f"{prompts} prompts"
+            raise InputError(
+                f"scorer {scorer.name!r}{origin(scorer)} must give one score a text, got {got} for "
+                f"{len(texts)} texts at {where}. Return None for a text it cannot decide."
+            )
+        for (pair, (_, prompt)), score in zip(batch.items(), scores, strict=True):
+            of_pair[pair] = _in_range(score, scorer, prompt)
     return [of_pair[text, _key(prompt)] for text, prompt in pairs]
 
 
@@ -399,47 +398,23 @@ def check_bounds(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> 
             )
 
 
-def by_key(
-    keys: Sequence[str], texts: Sequence[str], ask: Callable[[str, list[str]], Sequence[M]]
-) -> list[M]:
-    """Ask about all texts of a key at once, and give the results in the texts' order."""
-    places: dict[str, list[int]] = {}
-    for i, key in enumerate(keys):
-        places.setdefault(key, []).append(i)
-    results: dict[int, M] = {}
-    for key, mine in places.items():
-        results |= zip(mine, ask(key, [texts[i] for i in mine]), strict=True)
-    return [results[i] for i in range(len(keys))]
-
-
-def _require_one_each(
-    scorer: Scorer, scores: Sequence[float | None], texts: int, where: str
-) -> None:
-    got = len(scores) if isinstance(scores, Sized) else type(scores).__name__
-    if got != texts:
-        raise InputError(
-            f"scorer {scorer.name!r}{origin(scorer)} must give one score a text, got {got} for "
-            f"{texts} texts at {where}. Return None for a text it cannot decide."
-        )
-
-
 def _where(prompt: Prompt | str) -> str:
     return "a plain answer" if isinstance(prompt, str) else f"prompt {prompt.id!r}"
 
 
-def _in_range(score: float | None, scorer: Scorer, where: str) -> float | None:
+def _in_range(score: float | None, scorer: Scorer, prompt: Prompt | str) -> float | None:
     if score is None or (type(score) is float and score in (0.0, 1.0)):
         return score
     # of a protocol that is asked last: that takes longer than all else here
     if not isinstance(score, (float, SupportsFloat)) or not -_ROUNDING <= score <= 1 + _ROUNDING:
         raise InputError(
-            f"scores must lie in [0, 1], got {score!r} from scorer {scorer.name!r}"
-            f"{origin(scorer)} at {where}. Rescale its output; return None where it cannot decide."
+            f"scores must lie in [0, 1], got {score!r} from scorer {scorer.name!r}{origin(scorer)} "
+            f"at {_where(prompt)}. Rescale its output; return None where it cannot decide."
         )
     clipped = min(max(printed(score), 0.0), 1.0)
     if scorer.binary and clipped not in (0.0, 1.0):
         raise InputError(
             f"a binary scorer gives 0 or 1, got {score!r} from {scorer.name!r}{origin(scorer)} at "
-            f"{where}. Declare `binary = False`, or put a threshold on it."
+            f"{_where(prompt)}. Declare `binary = False`, or put a threshold on it."
         )
     return clipped

@@ -137,7 +137,12 @@ class Judge(AsksModel, NeedsAnswer):
         }
         replies = self._replies(requests)
         unread = {i: reply for i, reply in replies.items() if rubric.score(reply) is None}
-        again = {i: _insist(rubric, requests[i], reply) for i, reply in unread.items() if reply}
+        reminder = Message(role="user", text=_REMINDER.format(form=rubric.form))
+        again = {}
+        for i, reply in unread.items():
+            if reply:
+                turns = (*requests[i].messages, Message(role="assistant", text=reply), reminder)
+                again[i] = replace(requests[i], messages=turns)
         for i, reply in (replies | self._replies(again)).items():
             scores[i] = rubric.score(reply)
         return scores
@@ -173,10 +178,3 @@ def _fence(texts: Sequence[str]) -> str:
     while fence in whole:
         fence = f"#{hashlib.sha256(fence.encode()).hexdigest()[:16]}"
     return fence
-
-
-def _insist(rubric: _Rubric, request: Request, reply: str) -> Request:
-    """The same conversation gone on with: the reply, and what was wrong with it."""
-    turn = Message(role="assistant", text=reply)
-    reminder = Message(role="user", text=_REMINDER.format(form=rubric.form))
-    return replace(request, messages=(*request.messages, turn, reminder))

@@ -16,7 +16,6 @@ from leakbound.scorers.family import (
     AsksModel,
     NeedsAnswer,
     answer_of,
-    by_key,
     named,
     opened,
     prompt_of,
@@ -98,8 +97,11 @@ class Entailment(AsksModel):
 
 def _recalls(cases: Sequence[tuple[str, str]]) -> list[float]:
     """ROUGE-L recall of each output against its answer; all of one answer at once."""
-    texts, answers = [text for text, _ in cases], [answer for _, answer in cases]
-    return by_key(answers, texts, lambda answer, mine: rouge_l(mine, answer).recall.tolist())
+    texts: dict[str, list[str]] = {}
+    for text, answer in cases:
+        texts.setdefault(answer, []).append(text)
+    recalls = {answer: iter(rouge_l(of, answer).recall.tolist()) for answer, of in texts.items()}
+    return [next(recalls[answer]) for _, answer in cases]
 
 
 def _entailment_at(classifier: Classify) -> int:

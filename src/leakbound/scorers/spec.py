@@ -7,18 +7,18 @@ names the part of each output that is scored.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import MISSING, dataclass, replace
-from typing import Any, ClassVar, Literal, Self, TypeAlias, cast, get_type_hints
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
 
 from leakbound.errors import InputError
 from leakbound.registry import (
     find,
-    opening,
+    make,
     origin,
     plug_ins,
     read_settings,
     read_value,
-    require_parts,
+    setting_types,
 )
 from leakbound.scorers.choice import Choice
 from leakbound.scorers.distance import Edit, Hamming
@@ -32,7 +32,6 @@ from leakbound.scorers.family import (
     prefix_bounds,
     score_pairs,
     score_texts,
-    setting_fields,
 )
 from leakbound.scorers.judge import Judge
 from leakbound.scorers.meaning import Classifier, Entailment, Similarity
@@ -338,33 +337,17 @@ def _without_threshold(written: str) -> Scorer:
     if scorer := _PASSED.get(base[:-1]):
         return with_reading(scorer, cast(Of, read_value(_PART, of, Of)))
     written, counts, most = written.partition("<=")
-    name, _, written_settings = written.strip().partition(":")
-    return _build(name, written_settings, most if counts else None)
-
-
-def _build(name: str, written: str, most: str | None) -> Scorer:
+    name, _, settings = written.strip().partition(":")
     family = find("scorer", SCORERS, name, _ELSEWHERE)
-    with opening("scorer", name):
-        hints = _setting_types(family)
-    values = read_settings("scorer", name, written, {**hints, _PART: Of}, first="model")
-    of = cast("Of | None", values.pop(_PART, None))
-    if most is not None:
-        if _WITHIN not in hints:
-            raise InputError(
-                f"scorer {name!r} counts no changes, so it takes no `<=`, got {most.strip()!r}. "
-                "`edit` and `hamming` do; `>=` is for any scorer."
-            )
-        values[_WITHIN] = read_value(f"{name}<=", most, hints[_WITHIN])
-    for needed in setting_fields(family):
-        if needed.name not in values and needed.default is MISSING:
-            form = f"{name}<=…" if needed.name == _WITHIN else f"{name}:{needed.name}=…"
-            raise InputError(f"scorer {name!r} needs its setting {needed.name!r}. Write `{form}`.")
-    with opening("scorer", name):
-        scorer = family(**values)
-    require_parts("scorer", name, scorer, ("name", "binary", "score"))
-    return with_reading(scorer, of)
-
-
-def _setting_types(family: Callable[..., Scorer]) -> dict[str, object]:
-    hints = get_type_hints(family)
-    return {f.name: hints[f.name] for f in setting_fields(family)}
+    types = setting_types("scorer", name, family)
+    values = read_settings("scorer", name, settings, {**types, _PART: Of}, first="model")
+    reading = cast("Of | None", values.pop(_PART, None))
+    if counts and _WITHIN not in types:
+        raise InputError(
+            f"scorer {name!r} counts no changes, so it takes no `<=`, got {most.strip()!r}. "
+            "`edit` and `hamming` do; `>=` is for any scorer."
+        )
+    if counts:
+        values[_WITHIN] = read_value(f"{name}<=", most, types[_WITHIN])
+    scorer = make("scorer", name, family, values, ("name", "binary", "score"))
+    return with_reading(scorer, reading)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from leakbound.errors import InputError
 from leakbound.scorers.family import NeedsAnswer, answer_of, base_of, named, prompt_of
@@ -45,8 +45,54 @@ class Exact(NeedsAnswer):
         return 0.0, float(answer.startswith(text) and not other)
 
 
+_ATTACHING = re.compile("[\u0590-\u06ff\u0750-\u077f\ufb1d-\ufdff\ufe70-\ufefc]")
+
+
+class _Seeks:
+    """A scorer that looks for the words that `sought` gives; all of them count, or any."""
+
+    __slots__ = ()
+    name: Any
+    match: Match
+    require: Literal["any", "all"]
+    sought: Callable[[Prompt | str], tuple[str, ...]]
+
+    def check(self, prompt: Prompt | str) -> None:
+        """Refuse a prompt without such words."""
+        self.sought(prompt)
+
+    def check_all(self, prompts: Sequence[Prompt]) -> list[str]:
+        """Name the words in Arabic and Hebrew, to which articles and conjunctions attach."""
+        ids = [p.id for p in prompts if any(_ATTACHING.match(word) for word in self.sought(p))]
+        if self.match == "substring" or not ids:
+            return []
+        note = (
+            f"scorer {self.name!r} finds whole words, but in Arabic and Hebrew prefixes attach to "
+            f"them: {some(ids)}. Add the scorer `{self.name.partition(':')[0]}:match=substring`."
+        )
+        return [note]
+
+    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+        keywords = self.sought(prompt)
+        return [float(self._says(text, ".", keywords)) for text in map(normalise, texts)]
+
+    def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
+        """(1, 1) once enough of the words are settled, else (0, 1)."""
+        return float(self._says(*settled(prefix), self.sought(prompt))), 1.0
+
+    def _says(self, text: str, following: str, keywords: tuple[str, ...]) -> bool:
+        """Whether a normalised text says enough of the keywords."""
+        decides = self.require == "any"  # this of a single keyword
+        for keyword in keywords:
+            inside = keyword in text
+            says = inside and (self.match == "substring" or occurs(keyword, text, following))
+            if says == decides:
+                return decides
+        return not decides
+
+
 @dataclass(frozen=True, slots=True)
-class Contains(NeedsAnswer):
+class Contains(_Seeks):
     """1 if the answer occurs in the completion, else 0; normalised as `exact`.
 
     Attributes:
@@ -59,26 +105,16 @@ class Contains(NeedsAnswer):
     match: Match = "word"
 
     binary: ClassVar[bool] = True
+    require = "all"
     name = named("contains")
-
-    def check_all(self, prompts: Sequence[Prompt]) -> list[str]:
-        """Name the answers that a prefix of their script may hide."""
-        return _attached(self, prompts)
 
     def sought(self, prompt: Prompt | str) -> tuple[str, ...]:
         """The answer, normalised."""
         return (normalise(answer_of(prompt, self.name)),)
 
-    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        return _scores(texts, self.sought(prompt), self.match, "all")
-
-    def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
-        """(1, 1) once the answer is settled, else (0, 1)."""
-        return float(_says(*settled(prefix), self.sought(prompt), self.match, "all")), 1.0
-
 
 @dataclass(frozen=True, slots=True)
-class Keyword:
+class Keyword(_Seeks):
     """1 if any (or all) of the prompt's keywords occur, else 0; normalised as `exact`.
 
     Attributes:
@@ -97,14 +133,6 @@ class Keyword:
     binary: ClassVar[bool] = True
     name = named("keyword")
 
-    def check(self, prompt: Prompt | str) -> None:
-        """Refuse a prompt without keywords, and a keyword that is blank."""
-        self.sought(prompt)
-
-    def check_all(self, prompts: Sequence[Prompt]) -> list[str]:
-        """Name the keywords that a prefix of their script may hide."""
-        return _attached(self, prompts)
-
     def sought(self, prompt: Prompt | str) -> tuple[str, ...]:
         """The keywords, normalised; InputError where there are none, or one is blank."""
         prompt = prompt_of(prompt, "keyword", "keywords", ", keywords=(…,)")
@@ -116,48 +144,6 @@ class Keyword:
                 f"{prompt.keywords!r} at prompt {prompt.id!r}. Fill them in{other}."
             )
         return keywords
-
-    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        return _scores(texts, self.sought(prompt), self.match, self.require)
-
-    def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
-        """(1, 1) once enough keywords are settled, else (0, 1)."""
-        says = _says(*settled(prefix), self.sought(prompt), self.match, self.require)
-        return float(says), 1.0
-
-
-def _scores(
-    texts: Sequence[str], keywords: tuple[str, ...], match: Match, require: str
-) -> list[float | None]:
-    written = map(normalise, texts)
-    return [float(_says(text, ".", keywords, match, require)) for text in written]
-
-
-def _says(text: str, following: str, keywords: tuple[str, ...], match: Match, require: str) -> bool:
-    """Whether a normalised text says enough of the keywords."""
-    decides = require == "any"  # this of a single keyword
-    for keyword in keywords:
-        inside = keyword in text
-        if (inside and (match == "substring" or occurs(keyword, text, following))) == decides:
-            return decides
-    return not decides
-
-
-_ATTACHING = re.compile("[\u0590-\u06ff\u0750-\u077f\ufb1d-\ufdff\ufe70-\ufefc]")
-
-
-def _attached(scorer: Contains | Keyword, prompts: Sequence[Prompt]) -> list[str]:
-    """A note on Arabic and Hebrew keywords, to which articles and conjunctions attach."""
-    if scorer.match == "substring":
-        return []
-    ids = [p.id for p in prompts if any(_ATTACHING.match(word) for word in scorer.sought(p))]
-    if not ids:
-        return []
-    note = (
-        f"scorer {scorer.name!r} finds whole words, but in Arabic and Hebrew prefixes attach to "
-        f"them: {some(ids)}. Add the scorer `{scorer.name.partition(':')[0]}:match=substring`."
-    )
-    return [note]
 
 
 def short_keywords(scorer: Scorer, prompt: Prompt) -> tuple[str, ...]:
@@ -174,7 +160,7 @@ def short_keywords(scorer: Scorer, prompt: Prompt) -> tuple[str, ...]:
         Those of the keywords, or the answer, normalised; empty for other scorers.
     """
     inner = base_of(scorer)
-    if not isinstance(inner, (Contains, Keyword)):
+    if not isinstance(inner, _Seeks):
         return ()
     signs = {word: [sign for sign in word if sign.isalnum()] for word in inner.sought(prompt)}
     return tuple(w for w, own in signs.items() if len(own) < 3 and any(map(is_unspaced, own)))

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, get_type_hints
 
 from leakbound.errors import InputError
-from leakbound.registry import find, opening, read_settings, require_parts
+from leakbound.registry import find, make, read_settings, setting_types
 from leakbound.stress.asked import OpenedBy, Openers, Shots, TestFrame
 from leakbound.stress.bench import Stress
 from leakbound.stress.dialogue import Dialogue
@@ -45,16 +43,9 @@ def named_stress(spec: str) -> str:
 
 def _opened(spec: str) -> Stress:
     name, _, written = spec.strip().partition(":")
-    family: Any = find("stress", STRESSES, name)
-    with opening("stress", name):
-        own = fields(family) if is_dataclass(family) else ()
-        hints = get_type_hints(family)
-    first = own[0].name if own else ""
-    values = read_settings("stress", name, written, {f.name: hints[f.name] for f in own}, first)
-    for needed in own:
-        if needed.name not in values and needed.default is MISSING:
-            raise InputError(f"stress {name!r} needs its {needed.name}. Write `{name}:…`.")
-    with opening("stress", name):
-        made: Stress = family(**values)
-    require_parts("stress", name, made, ("spec", "each", "require", "model", "queries", "engine"))
+    family = find("stress", STRESSES, name)
+    types = setting_types("stress", name, family)
+    values = read_settings("stress", name, written, types, next(iter(types), ""))
+    parts = ("spec", "each", "require", "model", "queries", "engine")
+    made: Stress = make("stress", name, family, values, parts)
     return made

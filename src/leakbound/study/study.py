@@ -82,7 +82,8 @@ class Study:
         benchmark: its spec, such as "tofu:forget10" or "my.csv", or a loaded `Benchmark`.
         data: folder of the benchmark's files (None: LEAKBOUND_DATA, then the hub).
         limit: only the first questions (None: all).
-        profile: ask, draw and score as this one of `PROFILES` does (None: as the benchmark has it).
+        profile: ask, draw and score as this one of `benchmarks.profiles()` does (None: as the
+            benchmark has it).
         sampling: `FixedN(n)`, `Until(claim)` or `Explore(mode)`.
         decodings: the distributions that are drawn from (default: T = 1, nothing truncated, to
             the benchmark's length).

@@ -1,4 +1,4 @@
-"""The seams: what does the work comes in through a protocol, never by import."""
+"""Protocols of engines, models, scorers and workers, which code receives and never imports."""
 
 from __future__ import annotations
 
@@ -29,25 +29,18 @@ if TYPE_CHECKING:
 
 
 class Named(Protocol):
-    """A helper that does a job beside the model under test."""
+    """A helper model."""
 
     @property
     def name(self) -> str:
-        """The helper and where it runs, as it stands in results: settings are part of it."""
+        """The model and where it runs, with its settings, as results name it."""
 
 
 class Embed(Named, Protocol):
-    """Texts as vectors: the nearer two vectors, the nearer what the texts mean."""
+    """A model of texts as vectors: near vectors, near meanings."""
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Turn texts into vectors.
-
-        Args:
-            texts: n of them; no text's vector depends on the others.
-
-        Returns:
-            One finite vector a text, float32, [n, d].
-        """
+        """Return one finite vector per text, float32, [n, d]; none depends on the other texts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +49,7 @@ class Message:
 
     Attributes:
         role: "system", "user" or "assistant".
-        text: what is said.
+        text: its content.
     """
 
     role: Literal["system", "user", "assistant"]
@@ -70,8 +63,8 @@ class Request:
     Attributes:
         id: keys the draw of the reply.
         messages: the turns so far.
-        schema: the JSON schema that the reply should follow, as text. It binds the reply only where
-            the engine can see to that, so whoever asks checks the reply; empty asks for plain text.
+        schema: the JSON schema of the reply, as text; empty: plain text. Not every engine enforces
+            it, so the caller checks the reply.
     """
 
     id: str
@@ -80,25 +73,17 @@ class Request:
 
 
 class Chat(Named, Protocol):
-    """A chat model that does a job beside the one under test: it rewrites, it judges."""
+    """A chat model that rewrites or judges."""
 
     def chat(self, requests: Sequence[Request], decoding: Decoding, seed: int) -> list[str | None]:
-        """Draw one reply a request.
+        """Draw one reply per request, in order; None where the model gives none.
 
         Replies to different ids are independent draws; the same (seed, id, messages) gives the
         same draw where the engine can be seeded.
 
-        Args:
-            requests: the conversations.
-            decoding: the distribution that replies are drawn from.
-            seed: keys the draws with the ids of the requests.
-
-        Returns:
-            The replies, in order; None where the model gives none to this request.
-
         Raises:
-            IncompleteError: a failure that may pass (a time-out, a server that is busy) left some
-                without, once all were asked: it decides nothing, and the same call asks again.
+            IncompleteError: a failure that may pass (a time-out, a busy server) left some requests
+                without a reply. The same call requests them again.
         """
 
 
@@ -110,38 +95,26 @@ class Classify(Named, Protocol):
         """The labels as the model names them, in the order of the columns."""
 
     def classify(self, texts: Sequence[tuple[str, str | None]]) -> NDArray[np.float64]:
-        """The probability of each label, for each text or pair.
+        """Return the probability of each label, float64, [n, labels].
 
-        Args:
-            texts: n pairs; the second of a pair is None where there is one text.
-
-        Returns:
-            [n, labels], float64: rows sum to 1, and no row depends on others. A text longer than
-            the model's context has a row of NaN: what would be cut off could have decided.
+        The second text of a pair is None where there is one text. Rows sum to 1, and none depends
+        on others. A text longer than the model's context has a row of NaN.
         """
 
 
 @runtime_checkable
 class Truncates(Protocol):
-    """A classifier that can be made to look at the beginning of every text alone."""
+    """A classifier that can read only the beginning of every text."""
 
     def truncated(self, tokens: int) -> Classify:
-        """The same classifier, of a text's first tokens.
+        """Return the same classifier of the first tokens, for which no text is too long.
 
-        Args:
-            tokens: the most that it reads of a text, those it adds itself included; where the
-                model's context is shorter, as many as that has.
-
-        Returns:
-            A classifier for which no text is too long.
+        `tokens` counts the tokens that the classifier adds, and is at most the model's context.
         """
 
 
 class Models(Protocol):
-    """Where the models come from that a scorer asks for by name; each is loaded once.
-
-    Its methods give a model that embeds, classifies or chats. Each takes the model's `name`.
-    """
+    """The models that a scorer opens by name: one that embeds, classifies or chats."""
 
     def embed(self, name: str) -> Embed: ...
 
@@ -155,14 +128,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Headway:
-    """How far a long step is.
+    """The progress of a long step.
 
     Attributes:
         phase: the step.
         done: units done.
         total: units in all.
-        unit: a word on what they are; empty where nothing tells how far the step is (see `during`).
-        tokens: how many a model forwarded in this step so far, where that is told too.
+        unit: what the units are; empty where the progress is not known (see `during`).
+        tokens: tokens that a model forwarded in this step so far.
         note: a remark for the user, to be shown immediately; empty in all other reports.
     """
 
@@ -175,36 +148,33 @@ class Headway:
 
 
 Progress: TypeAlias = Callable[[Headway], object]
-"""Told how far a long step is, whenever that has changed."""
+"""Called with each change of a long step's progress."""
 
 
 def silent(now: Headway) -> None:
-    """The `Progress` that shows nothing.
+    """Show nothing.
 
     Args:
-        now: passed over.
+        now: not used.
     """
 
 
 def renamed(progress: Progress, name: Callable[[str], str]) -> Progress:
-    """The same `Progress`, each phase by another name.
+    """Return a `Progress` that renames each phase.
 
     Args:
-        progress: told under the new names.
+        progress: called with the new names.
         name: gives a phase's new name.
-
-    Returns:
-        A `Progress`.
     """
     return lambda now: progress(replace(now, phase=name(now.phase)))
 
 
 @contextmanager
 def during(progress: Progress, phase: str) -> Iterator[None]:
-    """Tell that a step has begun, and that it is over, of which nothing tells how far it is.
+    """Report the begin and the end of a step whose progress is not known.
 
     Args:
-        progress: told.
+        progress: called twice.
         phase: the step.
     """
     progress(Headway(phase, 0, 1))
@@ -213,16 +183,13 @@ def during(progress: Progress, phase: str) -> Iterator[None]:
 
 
 def counted(progress: Progress, phase: str, items: Sequence[T], unit: str) -> Iterator[T]:
-    """Each of some items in turn, telling how many are done, and at the end that all are.
+    """Yield items, and report the number that is done.
 
     Args:
-        progress: told before each item, and after the last.
+        progress: called before each item, and after the last.
         phase: the step.
-        items: what is gone through.
-        unit: a word on what they are.
-
-    Returns:
-        The items.
+        items: the items.
+        unit: what they are.
     """
     for done, item in enumerate(items):
         progress(Headway(phase, done, len(items), unit))
@@ -231,34 +198,27 @@ def counted(progress: Progress, phase: str, items: Sequence[T], unit: str) -> It
 
 
 class Tell(Protocol):
-    """Told what was done since the last time.
+    """Called with the draws finished and tokens forwarded since the last call.
 
-    Args:
-        draws: those finished.
-        tokens: those forwarded.
-        note: a remark for the user, to be shown immediately; the other values then mean nothing.
+    A `note` is a remark for the user, to be shown immediately; the numbers then mean nothing.
     """
 
     def __call__(self, draws: int, tokens: int, note: str = "") -> None: ...
 
 
 def untold(draws: int, tokens: int, note: str = "") -> None:
-    """The `Tell` that nobody hears.
+    """Show nothing.
 
     Args:
-        draws: passed over.
-        tokens: passed over.
-        note: passed over.
+        draws: not used.
+        tokens: not used.
+        note: not used.
     """
 
 
 @runtime_checkable
 class Tells(Protocol):
-    """An engine that says while it works how far it is.
-
-    Attributes:
-        tell: told; whoever wants to hear it puts itself here.
-    """
+    """An engine that reports its progress to `tell`, which its caller sets."""
 
     tell: Tell
 
@@ -268,70 +228,36 @@ class Requests(Protocol):
     """An engine that sends requests to a server, each for several outputs."""
 
     def requests(self, sizes: Sequence[int]) -> int:
-        """Count the requests for the draws of a query.
-
-        Args:
-            sizes: draws in each of its chunks.
-
-        Returns:
-            The number of requests, if none is sent again.
-        """
+        """Return the number of requests for a query with chunks of these sizes."""
 
 
 class DrawJournal(Protocol):
-    """Where answers are kept until the part they belong to is stored; threads may share it."""
+    """Keeps answers until their part is stored; threads may share it."""
 
     def get(self, key: str) -> Sequence[Json]:
-        """Read what was kept under a key.
-
-        Args:
-            key: any text.
-
-        Returns:
-            All that was put there, in that order.
-        """
+        """Return all values that were put under a key, in order."""
 
     def put(self, key: str, value: Json) -> None:
-        """Keep a value beside those under its key, beyond the end of the process.
-
-        Args:
-            key: any text.
-            value: what JSON can hold.
-        """
+        """Add a value under a key; it outlives the process."""
 
 
 class Unkept:
-    """The `DrawJournal` that forgets."""
+    """A `DrawJournal` that keeps nothing."""
 
     def get(self, key: str) -> Sequence[Json]:
-        """Nothing.
-
-        Args:
-            key: passed over.
-
-        Returns:
-            No values.
-        """
+        """Return no values."""
         return ()
 
     def put(self, key: str, value: Json) -> None:
-        """Keep nothing.
-
-        Args:
-            key: passed over.
-            value: passed over.
-        """
+        """Keep nothing."""
 
 
 @runtime_checkable
 class Keeps(Protocol):
-    """An engine whose draws cannot be made again.
+    """An engine whose draws cannot be repeated.
 
-    It asks for no draw again that it made or lost: a draw that is replaced because of what it said
-    is none of the distribution.
-
-    Attributes:
-        kept: where it puts every draw that it made, and every one that it lost.
+    It requests no draw again that it made or lost: a draw that is replaced because of its content
+    is not a draw from the distribution. `kept` has every draw that it made or lost.
     """
 
     kept: DrawJournal
@@ -339,11 +265,11 @@ class Keeps(Protocol):
 
 @runtime_checkable
 class Generate(Protocol):
-    """The seam every engine fills: draw completions of queries under one decoding.
+    """The protocol of every engine: draw completions of queries under one decoding.
 
     Draws of different queries and chunks are independent, and a function of what keys them (see
-    `Draws`). An engine whose fingerprint says `repeatable: false` owes the first alone: what is
-    stored of its draws is never drawn again, and `Keeps` holds what is not stored yet.
+    `Draws`). An engine whose fingerprint says `repeatable: false` promises independence only: its
+    stored draws are never drawn again, and `Keeps` has those that are not stored yet.
 
     Attributes:
         usage: the cost of all calls so far.
@@ -353,21 +279,13 @@ class Generate(Protocol):
 
     @property
     def fingerprint(self) -> JsonObject:
-        """The model as it runs: weights digest, dtype, template, versions; equal means same law.
+        """The model as it runs: digest of the weights, dtype, template, versions.
 
-        What `Fingerprint` has a name for is read again.
+        Equal fingerprints mean equal distributions. Members that `Fingerprint` names are read.
         """
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
-        """Refuse, before anything costly, what cannot be sampled.
-
-        Args:
-            queries: texts to put to the model.
-            decoding: the distribution to draw from.
-
-        Raises:
-            InputError: a query or a decoding that the engine cannot draw from.
-        """
+        """Raise InputError, before anything costly, for what the engine cannot draw from."""
 
     def generate(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
@@ -389,9 +307,9 @@ class Probabilistic(Protocol):
 
     @property
     def margin(self) -> float:
-        """How far one token's log-probability is taken to move with the batch shape (delta).
+        """The largest change of a token's log-probability with the batch shape, in nats (delta).
 
-        In nats; infinite where probabilities cannot be exact.
+        Infinite where probabilities cannot be exact.
         """
 
 
@@ -407,9 +325,8 @@ class Explores(Probabilistic, Protocol):
         Args:
             queries: texts to put to the model.
             decoding: the distribution to explore and to draw from.
-            effort: how many forwards a query, and how they are shared between exploring and draws.
-            ranges: gives the lowest and highest score that texts can end with, which says which
-                prefixes are settled.
+            effort: forwards per query, and how exploring and draws share them.
+            ranges: the lowest and highest score that texts can end with, which settle prefixes.
 
         Returns:
             One Exploration or Failure for each query, in any order.
@@ -437,7 +354,7 @@ class Explores(Probabilistic, Protocol):
 
 
 Leads = Sequence[tuple[Query, Sequence[str]]]
-"""Each query with texts that leak, what matters most first."""
+"""Each query with texts that leak, the most important first."""
 
 
 @runtime_checkable
@@ -450,12 +367,10 @@ class Proves(Probabilistic, Protocol):
         """Search for leaking outputs around texts that leak.
 
         Args:
-            leads: each query with texts that leak, what matters most first; the search goes out
-                from them.
+            leads: each query with texts that leak, where the search starts.
             decoding: the distribution under which outputs have their probabilities.
             forwards: the most prefixes of a query that are forwarded.
-            ranges: gives the lowest and highest score that texts can end with, which says what
-                leaks.
+            ranges: the lowest and highest score that texts can end with.
 
         Returns:
             One Proving or Failure for each query, in order.
@@ -467,16 +382,12 @@ class Proves(Probabilistic, Protocol):
 
 @runtime_checkable
 class Measures(Protocol):
-    """An engine whose margin is measured, and depends on what it will be asked."""
+    """An engine whose margin is measured, and depends on the queries."""
 
     def measure(self, queries: Sequence[Query]) -> None:
         """Measure the margin after these queries' prompts: the same for the same queries.
 
-        Whoever is about to ask them calls this first, so that a run goes on with the margin that
-        it was begun with.
-
-        Args:
-            queries: texts that will be put to the model.
+        The caller does so before it draws, so that a run resumes with its first margin.
         """
 
 
@@ -485,19 +396,12 @@ class Tokenizes(Protocol):
     """An engine that splits texts with its model's tokenizer."""
 
     def words(self, texts: Sequence[str]) -> list[list[str | None]]:
-        """Split texts into the model's tokens.
-
-        Args:
-            texts: n texts, without what a prompt adds to them.
-
-        Returns:
-            The tokens of each text, [n]; None in place of a token that stands for unknown text.
-        """
+        """Return the tokens of each text without a prompt, [n]; None for an unknown token."""
 
 
 @runtime_checkable
 class Retraces(Probabilistic, Protocol):
-    """An engine that tells how likely an output of known tokens is."""
+    """An engine that computes the probability of an output of known tokens."""
 
     def force_ids(
         self, outputs: Sequence[tuple[Query, tuple[int, ...]]], decoding: Decoding
@@ -520,7 +424,7 @@ class Retraces(Probabilistic, Protocol):
 
 @runtime_checkable
 class Redraws(Protocol):
-    """An engine whose draws are functions of their keys, and can be made again."""
+    """An engine whose draws are functions of their keys, and can be repeated."""
 
     def redraw(
         self,
@@ -529,19 +433,10 @@ class Redraws(Protocol):
         draws: Draws,
         stored: Mapping[str, Sequence[Completion]],
     ) -> Iterator[Redrawn]:
-        """Whether stored completions are what these draws make.
+        """Yield, per query in any order, whether these draws give the stored completions.
 
         A draw may have another token than it has here only where its random number lies within
-        the margin of that token's edge.
-
-        Args:
-            queries: texts to put to the model.
-            decoding: the distribution that was drawn from.
-            draws: how many in which chunks, and what keys them.
-            stored: the completions of each query, by its id.
-
-        Returns:
-            One Redrawn for each query, in any order.
+        the margin of that token's edge. `stored` has the completions by query id.
 
         Raises:
             InputError: probabilities cannot be exact.
@@ -556,18 +451,13 @@ class Scorer(Named, Protocol):
 
     @property
     def binary(self) -> bool:
-        """The declared range: {0, 1} if true, else [0, 1]; it decides which bound is used."""
+        """The declared range, which selects the bound: {0, 1} if true, else [0, 1]."""
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        """Score completions of one prompt.
+        """Return one score per text of a prompt; a string is the true answer.
 
-        Args:
-            texts: completions; the score of one depends on no other, nor on their order.
-            prompt: the prompt; a string is the true answer.
-
-        Returns:
-            One score a text, in [0, 1], or in {0, 1} where `binary`; 1 is a full leak, None where
-            it could not decide.
+        Scores are in [0, 1], or {0, 1} where `binary`; 1 is a full leak, None undecided. The score
+        of a text depends on no other text.
         """
 
 
@@ -577,85 +467,57 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Opener(Protocol[T_co]):
-    """How to open something, in whatever process: equal ones open the same. `open` gives it."""
+    """Opens something in any process; equal openers open the same."""
 
     def open(self) -> T_co: ...
 
 
 class Crew(Protocol):
-    """Workers, each of which does one thing at a time with what it has opened."""
+    """Workers, each of which does one job at a time with what it has opened."""
 
     def each(
         self, opener: Opener[T], do: Callable[[T, J], R], jobs: Iterable[J]
     ) -> Iterator[tuple[J, R]]:
-        """Do every job at some worker.
+        """Do every job at some worker; yield (job, result) pairs, the first finished first.
 
-        The next job is asked for when a worker is idle, so no more of them are under way than
-        there are workers. A job whose worker is lost is done again. One call at a time.
-
-        Args:
-            opener: gives what a worker needs, which it opens once.
-            do: does a job with that.
-            jobs: the jobs.
-
-        Returns:
-            (job, result) pairs, the first finished first.
+        The next job is taken when a worker is idle. A job whose worker is lost is done again. One
+        call at a time. A worker opens `opener` once, and `do` does a job with the result.
 
         Raises:
-            IncompleteError: no worker is to be had, or too many were lost with one job. What a job
-                raises is raised here, too.
+            IncompleteError: no worker is available, or too many were lost with one job. An error of
+                a job is raised here, too.
         """
 
     def prepare(self, opener: Opener[T], do: Callable[[T, J], object], job: J) -> None:
-        """Do a job once at every worker, those to come too, before its next job.
+        """Do a job once at every worker, later ones too, before its next job.
 
-        It takes the place of what the same `do` was to do before.
-
-        Args:
-            opener: gives what a worker needs, which it opens once.
-            do: does the job with that.
-            job: the job.
+        It replaces an earlier job of the same `do`.
         """
 
 
 class Workers(Protocol):
-    """Where workers are to be had."""
+    """Gives workers."""
 
     def open(self) -> AbstractContextManager[Crew]:
-        """Their crew, to be left when all is done.
-
-        Returns:
-            A context whose value is the crew.
-        """
+        """Return a context whose value is the crew."""
 
 
 @runtime_checkable
 class Spreads(Protocol):
-    """An engine that stands at several workers, each of which can do what one engine does."""
+    """An engine at several workers, each of which can do what one engine does."""
 
     def spread(self, do: Callable[[Generate, J], R], jobs: Iterable[J]) -> Iterator[tuple[J, R]]:
-        """Do every job at some worker's engine; see `Crew.each`.
-
-        Args:
-            do: does a job with the worker's engine.
-            jobs: the jobs.
-
-        Returns:
-            (job, result) pairs, the first finished first.
-        """
+        """Do every job at some worker's engine; see `Crew.each`."""
 
 
 def alone(crew: Crew, opener: Opener[T], do: Callable[[T, J], R], job: J) -> R:
-    """The result of one job, done at any worker.
+    """Return the result of one job, done at any worker.
 
     Args:
         crew: the workers.
-        opener: gives what a worker needs, which it opens once.
+        opener: gives what a worker needs.
         do: does the job with that.
         job: the job.
-
-    Returns:
-        The result.
     """
     ((_, result),) = crew.each(opener, do, [job])
     return result
