@@ -203,7 +203,7 @@ def test_prompts_are_read_together_while_their_rows_are_expected_to_fit(n: int, 
 def test_roots_with_starts_have_trees_of_their_own() -> None:
     model, prompt = table(), ROOTS[0].token_ids
     (handle,), logits = model.prefill([prompt])
-    law = certain_law(logits, Decoding(), np.zeros(1), np.ones(1, np.int64), 0.0)
+    law = certain_law(logits, Decoding(), (np.zeros(1), np.ones(1, np.int64)), 0.0)
     first = np.flatnonzero(law.logprob[0] > -math.inf)
     sums = law.taken(np.zeros_like(first), first).T.tolist()
     pairs = zip(first.tolist(), sums, strict=True)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from leakbound.sampling import Forest, TableModel, force
 from leakbound.sampling.outputs import FORCED, Sampler
+from leakbound.sampling.search import SearchTree
+from leakbound.sampling.stems import Leaf
 from leakbound.types import (
     Decoding,
     Draws,
@@ -31,7 +34,6 @@ from sampling_tables import (
     Ids,
     enumerate_law,
     mass_of,
-    perturbed,
     probabilities,
     stops_12,
     table,
@@ -39,6 +41,18 @@ from sampling_tables import (
 )
 
 DECODING = Decoding(max_new_tokens=3, temperature=0.9, top_p=0.95)
+
+
+def forced(
+    keys: Sequence[tuple[int, Ids]],
+    decoding: Decoding = DECODING,
+    model: TableModel | None = None,
+    **settings: Any,
+) -> list[Leaf | None]:
+    model = table() if model is None else model
+    found = force(SearchTree(model, decoding, **{"margin": 0.0, **settings}), ROOTS, keys)
+    assert model.held == 0
+    return found
 
 
 def sampler(model: TableModel | None = None, **settings: object) -> Sampler:
@@ -174,12 +188,10 @@ def test_a_query_at_which_the_model_breaks_fails_alone(explored: bool) -> None:
 @pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
 @pytest.mark.parametrize("rows", [1, 64])
 def test_forced_outputs_have_their_exact_probability(decoding: Decoding, rows: int) -> None:
-    model = table()
     laws = [enumerate_law(decoding, root.token_ids) for root in ROOTS]
     every = sorted({ids for law in laws for ids in law})
     keys = [(i, ids) for i in range(len(ROOTS)) for ids in every]
-    found = force(model, decoding, ROOTS, keys, margin=0.0, rows=rows)
-    assert model.held == 0
+    found = forced(keys, decoding, rows=rows)
     for (i, ids), leaf in zip(keys, found, strict=True):
         if ids not in laws[i]:
             assert leaf is None  # a truncated token, or one of probability 0
@@ -196,28 +208,11 @@ def test_a_forced_output_is_told_as_a_drawn_one() -> None:
     forest = Forest(table(), decoding, Draws(sizes=(200,)), margin=1e-3)
     for tree in forest.sample(ROOTS):
         keys = [(tree.root, leaf.token_ids) for leaf in tree.leaves]
-        for leaf, forced in zip(
-            tree.leaves, force(table(), decoding, ROOTS, keys, margin=1e-3), strict=True
-        ):
-            assert forced is not None
-            assert forced.finish == leaf.finish
+        for leaf, one in zip(tree.leaves, forced(keys, decoding, margin=1e-3), strict=True):
+            assert one is not None
+            assert one.finish == leaf.finish
             for name in ("logprob", "floor", "model_logprob", "confidence"):
-                assert math.isclose(getattr(forced, name), getattr(leaf, name), abs_tol=1e-9)
-
-
-@pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
-def test_floors_of_forced_outputs_hold_whatever_the_logits_within_the_margin(
-    decoding: Decoding,
-) -> None:
-    """One whose tokens are in doubt is an output all the same."""
-    margin, root = 0.02, ROOTS[1]
-    keys = [(1, ids) for ids in enumerate_law(decoding, root.token_ids)]
-    found = force(table(), decoding, ROOTS, keys, margin=margin)
-    for kind in range(4):
-        law = enumerate_law(decoding, root.token_ids, perturbed(probabilities, margin / 2, kind))
-        for leaf in found:
-            assert leaf is not None
-            assert math.exp(leaf.floor) <= law.get(leaf.token_ids, 0) + 1e-12
+                assert math.isclose(getattr(one, name), getattr(leaf, name), abs_tol=1e-9)
 
 
 def test_only_what_is_complete_and_was_not_before_is_an_output() -> None:
@@ -238,7 +233,7 @@ def test_only_what_is_complete_and_was_not_before_is_an_output() -> None:
         (0, 1, 2): "stop_string",
     }
     keys = [(0, ids) for ids in cases]
-    found = force(flat, decoding, ROOTS, keys, margin=0.0, ended=stops_12)
+    found = forced(keys, decoding, flat, ended=stops_12)
     assert [leaf and leaf.finish for leaf in found] == list(cases.values())
     for ids, leaf in zip(cases, found, strict=True):
         if leaf is not None:
@@ -256,7 +251,7 @@ def test_each_distinct_prefix_is_forwarded_once_and_dead_ends_are_left() -> None
     half = [0.5, 0, 0, 0, 0, 0, 0.5]
     model = Counted(lambda prefix: half, vocab_size=VOCAB, eos_token_ids=[EOS])
     keys = [(0, (0, 0, EOS)), (0, (0, EOS)), (0, (0, 0, EOS)), (0, (1, 0, 0, EOS))]
-    found = force(model, Decoding(max_new_tokens=5), ROOTS, keys, margin=0.0)
+    found = forced(keys, Decoding(max_new_tokens=5), model)
     assert [leaf and round(math.exp(leaf.logprob), 12) for leaf in found] == [
         0.125, 0.25, 0.125, None,
     ]  # fmt: skip
@@ -266,6 +261,5 @@ def test_each_distinct_prefix_is_forwarded_once_and_dead_ends_are_left() -> None
 def test_unusable_logits_prove_nothing() -> None:
     model = table(lambda prefix: [math.nan if prefix == (0, 5) else 1 / VOCAB] * VOCAB)
     keys = [(0, (5, EOS)), (0, (4, EOS)), (1, (5, EOS))]
-    found = force(model, Decoding(max_new_tokens=5), ROOTS, keys, margin=0.0)
+    found = forced(keys, Decoding(max_new_tokens=5), model)
     assert [leaf is None for leaf in found] == [True, False, False]
-    assert model.held == 0

@@ -128,8 +128,6 @@ NUMBER = 20
 
 _ROUNDING = 1e-6  # of float32 vectors
 
-_Verdicts = list[tuple[str, Reason | None]]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removed:
@@ -180,13 +178,19 @@ def gather(
     texts = source.rewritings(prompts, number, seed)
     _require_lists(source, texts, prompts)
     filters = filters or Filters()
-    verdicts = [
-        list(zip(listed, _by_words(p, listed, source.finite, filters.content), strict=True))
-        for p, listed in zip(prompts, texts, strict=True)
+    reasons = [
+        _by_words(prompt, own, source.finite, filters.content)
+        for prompt, own in zip(prompts, texts, strict=True)
     ]
     if filters.embed is not None:
-        verdicts = _by_meaning(prompts, verdicts, filters.embed, filters.least)
-    return [_accepted(p.id, verdict) for p, verdict in zip(prompts, verdicts, strict=True)]
+        _by_meaning(prompts, texts, reasons, filters.embed, filters.least)
+    accepted = []
+    for prompt, own, why in zip(prompts, texts, reasons, strict=True):
+        judged = list(zip(own, why, strict=True))
+        queries = tuple(text for text, reason in judged if reason is None)
+        rejected = tuple(Removed(text=text, reason=reason) for text, reason in judged if reason)
+        accepted.append(Accepted(prompt_id=prompt.id, queries=queries, rejected=rejected))
+    return accepted
 
 
 def _require_lists(source: InputSource, texts: object, prompts: Sequence[Prompt]) -> None:
@@ -225,28 +229,15 @@ def _by_words(
 
 
 def _by_meaning(
-    prompts: Sequence[Prompt], verdicts: Sequence[_Verdicts], embed: Embed, least: float
-) -> list[_Verdicts]:
-    """All texts that passed so far go to the embedder together."""
-    pairs = [
-        (prompt.question, text)
-        for prompt, verdict in zip(prompts, verdicts, strict=True)
-        for text, reason in verdict
-        if reason is None
-    ]
-    near = dict(zip(pairs, cosines(embed, pairs) >= least - _ROUNDING, strict=True))
-    return [
-        [
-            (text, "dissimilar" if reason is None and not near[prompt.question, text] else reason)
-            for text, reason in verdict
-        ]
-        for prompt, verdict in zip(prompts, verdicts, strict=True)
-    ]
-
-
-def _accepted(prompt_id: str, verdict: _Verdicts) -> Accepted:
-    return Accepted(
-        prompt_id=prompt_id,
-        queries=tuple(text for text, reason in verdict if reason is None),
-        rejected=tuple(Removed(text=t, reason=r) for t, r in verdict if r is not None),
-    )
+    prompts: Sequence[Prompt],
+    texts: Sequence[Sequence[str]],
+    reasons: Sequence[list[Reason | None]],
+    embed: Embed,
+    least: float,
+) -> None:
+    """Note the texts that passed so far and do not mean the same; they are embedded together."""
+    passed = [(p, t) for p, own in enumerate(reasons) for t, why in enumerate(own) if why is None]
+    pairs = [(prompts[p].question, texts[p][t]) for p, t in passed]
+    for (p, t), cosine in zip(passed, cosines(embed, pairs), strict=True):
+        if cosine < least - _ROUNDING:
+            reasons[p][t] = "dissimilar"
