@@ -121,13 +121,6 @@ def test_more_chunks_leave_the_old_ones_untouched() -> None:
         assert of(long[i], 2) != of(long[i], 1)
 
 
-def test_seed_and_purpose_change_the_draws() -> None:
-    decoding = Decoding(max_new_tokens=4)
-    base = grow(decoding, Draws(sizes=(50,)))
-    assert grow(decoding, Draws(sizes=(50,), seed=1)) != base
-    assert grow(decoding, Draws(sizes=(50,), purpose="pilot")) != base
-
-
 def test_one_forward_per_distinct_prefix() -> None:
     decoding, draws = Decoding(max_new_tokens=4), Draws(sizes=(500,))
     forest = Forest(table(), decoding, draws)

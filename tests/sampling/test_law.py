@@ -194,15 +194,6 @@ def test_a_draw_has_the_floor_of_its_token(decoding: Decoding) -> None:
         assert np.array_equal(plain.tokens, picks.tokens)
 
 
-def test_tokens_of_many_rows_are_taken_at_once() -> None:
-    logits = torch.randn(4, 6, generator=torch.Generator().manual_seed(0))
-    law = certain_law(logits, Decoding(top_k=4), (np.zeros(4), np.ones(4, np.int64)), 1e-3)
-    rows, tokens = np.array([0, 0, 2, 3, 3, 3]), np.array([0, 5, 3, 2, 1, 4])
-    for row, token, taken in zip(rows, tokens, law.taken(rows, tokens).T, strict=True):
-        columns = (law.logprob, law.floor, law.model_logprob)
-        assert taken.tolist() == [*(float(x[row, token]) for x in columns), law.p_max[row]]
-
-
 def picked(
     logits: torch.Tensor,
     decoding: Decoding,

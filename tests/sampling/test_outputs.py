@@ -1,14 +1,22 @@
-"""What the sampler tells of queries, in texts, and forced sequences, against exact enumeration."""
+"""Draws, masses and forced outputs of queries, in texts, against exact enumeration.
+
+With stop strings, and with a budget of tokens for the thought and for the answer.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from leakbound.errors import InputError
 from leakbound.sampling import Forest, TableModel, force
+from leakbound.sampling.model import Ending
 from leakbound.sampling.outputs import FORCED, Sampler
 from leakbound.sampling.search import SearchTree
 from leakbound.sampling.stems import Leaf
@@ -40,12 +48,67 @@ from sampling_tables import (
     unknown,
 )
 
-DECODING = Decoding(max_new_tokens=3, temperature=0.9, top_p=0.95)
+State = tuple[bool, int, int]
+BEGIN, END = 5, 4
+PLAIN = Decoding(max_new_tokens=3, temperature=0.9, top_p=0.95)
+THINKS = Decoding(max_new_tokens=2, max_thinking_tokens=3)
+HOW = [PLAIN, THINKS, replace(THINKS, temperature=0.6, top_k=4), replace(THINKS, stop=("12",))]
+
+
+class Thoughts(Digits):
+    """A 5 begins a thought and a 4 ends it, by force once the thought has two tokens.
+
+    As a budget its states are: inside a thought, tokens of the thought, tokens of the answer.
+    """
+
+    def start(self, prompt: Sequence[int]) -> State:
+        return (False, 0, 0)
+
+    def follow(self, state: State, token: int) -> State:
+        inside, thought, answer = state
+        if answer or not (inside or token == BEGIN):
+            return (False, thought, answer + 1)
+        return (token != END, thought + 1, 0)
+
+    def forced(self, state: State) -> int | None:
+        return END if state[0] and state[1] == 2 else None
+
+    def spent(self, ids: Ids) -> bool:
+        return self.state_of(ids)[2] == 2
+
+    def budget(self, decoding: Decoding, prompts: Sequence[Ids]) -> Thoughts:
+        assert decoding.max_thinking_tokens == 3
+        assert {*prompts} <= {*PROMPTS.values()}
+        return self
+
+    def state_of(self, ids: Ids) -> State:
+        state = self.start(())
+        for token in ids:
+            state = self.follow(state, token)
+        return state
+
+
+SPELLS = Thoughts()
+
+
+def law_of(decoding: Decoding, query_id: str) -> dict[Ids, float]:
+    """The probability of every output, by recursion over the law that has the forced tokens."""
+    thinks = decoding.max_thinking_tokens is not None
+
+    def ended(ids: Ids) -> bool:
+        return (thinks and SPELLS.spent(ids)) or SPELLS.stopped(decoding.stop)(ids)
+
+    def following(prefix: Ids) -> Sequence[float]:
+        forced = SPELLS.forced(SPELLS.state_of(prefix[1:])) if thinks else None
+        return probabilities(prefix) if forced is None else np.eye(VOCAB)[forced].tolist()
+
+    longest = replace(decoding, max_new_tokens=decoding.longest, max_thinking_tokens=None)
+    return enumerate_law(longest, PROMPTS[query_id], following, ended)
 
 
 def forced(
     keys: Sequence[tuple[int, Ids]],
-    decoding: Decoding = DECODING,
+    decoding: Decoding,
     model: TableModel | None = None,
     **settings: Any,
 ) -> list[Leaf | None]:
@@ -55,34 +118,80 @@ def forced(
     return found
 
 
-def sampler(model: TableModel | None = None, **settings: object) -> Sampler:
+def sampler(model: TableModel | None = None, **settings: Any) -> Sampler:
     model = table() if model is None else model
-    return Sampler(model, Digits(), lambda q: PROMPTS[q.id], Usage(), **settings)  # type: ignore[arg-type]
+    return Sampler(model, SPELLS, lambda query: PROMPTS[query.id], Usage(), **settings)
 
 
-def test_draws_are_told_by_chunk_with_the_probability_of_their_law() -> None:
-    made = sampler(margin=1e-4)
-    draws = Draws(sizes=(50, 30), first_chunk=4)
-    found = {one.query.id: one for one in made.generate(QUERIES, DECODING, draws)}
-    assert set(found) == set(PROMPTS)
-    for query_id, sample in found.items():
+@pytest.mark.parametrize("decoding", HOW, ids=lambda how: f"{how.name} {how.longest} {how.stop}")
+def test_draws_and_forced_outputs_have_the_probability_of_their_law(decoding: Decoding) -> None:
+    model, reasons, draws = table(), set[str](), Draws(sizes=(200, 100), first_chunk=4)
+    made, other = sampler(model, margin=1e-4), sampler(model)
+    for sample in made.generate(QUERIES, decoding, draws):
         assert isinstance(sample, Sample)
-        assert sample.decoding == DECODING
-        drawn = [0, 0]
-        law = enumerate_law(DECODING, PROMPTS[query_id])
+        assert sample.decoding == decoding
+        law, drawn = law_of(decoding, sample.query.id), Counter[int]()
         for one in sample.completions:
             assert one.token_ids is not None
-            assert one.count > 0
-            drawn[one.chunk - 4] += one.count
-            assert one.answer == Digits().parts(one.token_ids, ()).answer
-            assert one.logprob == pytest.approx(math.log(law[one.token_ids]), abs=1e-9)
             assert one.logprob_floor is not None
+            assert one.count > 0
+            drawn[one.chunk] += one.count
+            assert one.answer == SPELLS.parts(one.token_ids, decoding.stop).answer
+            assert one.logprob == pytest.approx(math.log(law[one.token_ids]), abs=1e-9)
             assert one.logprob_floor < one.logprob
-            assert one.finish == ("stop" if EOS in one.token_ids else "length")
-        assert drawn == [50, 30]
-    assert made.usage.draws == 80 * len(QUERIES)
-    assert made.usage.prompt_tokens == len(QUERIES)
+            assert (one.finish == "stop") == (EOS in one.token_ids)
+            reasons.add(one.finish)
+        assert drawn == {4: 200, 5: 100}
+        stored = {sample.query.id: sample.completions}
+        (again,) = other.retrace([sample.query], decoding, draws, stored)
+        assert again.differs_after is None
+        outputs = [(sample.query, ids) for ids in (*law, (BEGIN, 1, 1, 1))]
+        *found, impossible = other.force(outputs, decoding)
+        assert impossible is None
+        for ids, forced_one in zip(law, found, strict=True):
+            assert forced_one is not None
+            assert forced_one.logprob == pytest.approx(math.log(law[ids]), abs=1e-9)
+    assert reasons == {"stop", "length", *(["stop_string"] if decoding.stop else [])}
+    assert (made.usage.draws, made.usage.prompt_tokens) == (300 * len(QUERIES), len(QUERIES))
     assert made.usage.seconds > 0
+    assert model.held == 0
+
+
+@pytest.mark.parametrize("decoding", HOW, ids=lambda how: f"{how.name} {how.longest} {how.stop}")
+def test_an_exploration_has_the_masses_and_texts_of_the_law(decoding: Decoding) -> None:
+    asked: list[tuple[str, str, bool]] = []
+
+    def settle(query: Query, events: Sequence[Event]) -> list[tuple[float, float]]:
+        asked.extend((query.id, e.answer, e.ended) for e in events)
+        return [(float("3" in e.answer), float("3" in e.answer or not e.ended)) for e in events]
+
+    made = sampler(model := table())
+    for found in made.explore(QUERIES, decoding, Effort(mode="exact", forwards=500), settle):
+        assert isinstance(found, Exploration)
+        law = law_of(decoding, found.query.id)
+        assert found.remainder == pytest.approx(0, abs=1e-9)
+        for event in found.events:
+            exact = law[event.token_ids] if event.ended else mass_of(law, event.token_ids)
+            assert event.mass == pytest.approx(exact, abs=1e-9)
+            assert event.answer.endswith("…") == (not event.ended)
+        assert sum(event.mass for event in found.events) == pytest.approx(1, abs=1e-9)
+        assert 0 < found.forwards <= 500
+    assert {query_id for query_id, *_ in asked} == set(PROMPTS)
+    assert all(text.endswith("…") == (not ended) for _, text, ended in asked)
+    assert made.usage.forwards > 0
+    assert model.held == 0
+
+
+def test_the_ends_of_an_output_under_budgets() -> None:
+    with pytest.raises(InputError, match="stop strings or budgets needs `ended`"):
+        Ending.of(table(), THINKS, None)
+    ending = Ending.of(table(), THINKS, lambda ids: "length" if SPELLS.spent(ids) else None)
+    paths = [(1, 1), (1, EOS), (BEGIN, 1), (BEGIN, 1, END, BEGIN, BEGIN), (1, 2, 3, 1, 2)]
+    assert [ending.reason(path) for path in paths] == ["length", "stop", None, "length", "length"]
+    last, depth = np.array([p[-1] for p in paths]), np.array([len(p) for p in paths])
+    assert ending.ends(last, depth, lambda: paths).tolist() == [True, True, False, True, True]
+    assert (THINKS.longest, THINKS.room(100)) == (5, 5)
+    assert replace(THINKS, max_thinking_tokens=None, max_tokens=101).room(100) == 1
 
 
 def test_a_shorter_limit_and_a_stop_string_end_completions() -> None:
@@ -97,31 +206,6 @@ def test_a_shorter_limit_and_a_stop_string_end_completions() -> None:
             assert (one.finish == "stop_string") == (1 in one.token_ids)
 
 
-def test_an_exploration_tells_masses_texts_and_what_is_left() -> None:
-    asked: list[tuple[str, str, bool]] = []
-
-    def settle(query: Query, events: Sequence[Event]) -> list[tuple[float, float]]:
-        asked.extend((query.id, e.answer, e.ended) for e in events)
-        return [(float("3" in e.answer),) * 2 if e.ended or "3" in e.answer else (0.0, 1.0)
-                for e in events]  # fmt: skip
-
-    effort = Effort(mode="exact", forwards=200)
-    made = sampler()
-    for found in made.explore(QUERIES, DECODING, effort, settle):
-        assert isinstance(found, Exploration)
-        law = enumerate_law(DECODING, PROMPTS[found.query.id])
-        assert found.remainder == pytest.approx(0, abs=1e-9)
-        for event in found.events:
-            exact = law[event.token_ids] if event.ended else mass_of(law, event.token_ids)
-            assert event.mass == pytest.approx(exact, abs=1e-9)
-            assert event.answer.endswith("…") == (not event.ended)
-        assert sum(event.mass for event in found.events) == pytest.approx(1, abs=1e-9)
-        assert 0 < found.forwards <= 200
-    assert {query_id for query_id, *_ in asked} == set(PROMPTS)
-    assert made.usage.forwards > 0
-    assert all(text.endswith("…") == (not ended) for _, text, ended in asked)
-
-
 def test_open_prefixes_that_are_too_light_are_not_told_of() -> None:
     def open_ended(query: Query, events: Sequence[Event]) -> list[tuple[float, float]]:
         return [(0.0, 0.0) if event.ended else (0.0, 1.0) for event in events]
@@ -129,7 +213,7 @@ def test_open_prefixes_that_are_too_light_are_not_told_of() -> None:
     effort = Effort(mode="exact", forwards=3)
 
     def masses(lightest: float) -> list[float]:
-        found = sampler(lightest=lightest).explore(QUERIES, DECODING, effort, open_ended)
+        found = sampler(lightest=lightest).explore(QUERIES, PLAIN, effort, open_ended)
         return sorted(
             event.mass
             for one in found
@@ -144,10 +228,10 @@ def test_open_prefixes_that_are_too_light_are_not_told_of() -> None:
 
 
 def test_a_forced_output_has_no_draws_and_an_impossible_one_is_none() -> None:
-    law = enumerate_law(DECODING, PROMPTS["q2"])
+    law = enumerate_law(PLAIN, PROMPTS["q2"])
     likeliest = max(law, key=lambda ids: law[ids])
     asked = [(QUERIES[2], likeliest), (QUERIES[0], None), (QUERIES[2], (EOS, EOS))]
-    one, *others = sampler().force(asked, DECODING)
+    one, *others = sampler().force(asked, PLAIN)
     assert others == [None, None]
     assert one is not None
     assert (one.count, one.chunk, one.token_ids) == (0, FORCED, likeliest)
@@ -156,11 +240,11 @@ def test_a_forced_output_has_no_draws_and_an_impossible_one_is_none() -> None:
 
 
 def test_the_beginning_of_outputs_has_the_probability_of_all_of_them() -> None:
-    law = enumerate_law(DECODING, PROMPTS["q2"])
+    law = enumerate_law(PLAIN, PROMPTS["q2"])
     begun = max(law, key=lambda ids: (len(ids), law[ids]))[:1]
     made = sampler()
-    assert made.force([(QUERIES[2], begun)], DECODING) == [None]
-    (one,) = made.force([(QUERIES[2], begun)], DECODING, beginnings=True)
+    assert made.force([(QUERIES[2], begun)], PLAIN) == [None]
+    (one,) = made.force([(QUERIES[2], begun)], PLAIN, beginnings=True)
     assert one is not None
     assert (one.finish, one.token_ids) == ("unknown", begun)
     together = sum(mass for ids, mass in law.items() if ids[:1] == begun)
@@ -175,9 +259,9 @@ def test_a_query_at_which_the_model_breaks_fails_alone(explored: bool) -> None:
     made = sampler(table(breaks))
     effort = Effort(mode="exact", forwards=20)
     found = (
-        made.explore(QUERIES, DECODING, effort, unknown)
+        made.explore(QUERIES, PLAIN, effort, unknown)
         if explored
-        else made.generate(QUERIES, DECODING, Draws(sizes=(40,)))
+        else made.generate(QUERIES, PLAIN, Draws(sizes=(40,)))
     )
     failed = [one for one in found if isinstance(one, Failure)]
     assert [one.query.id for one in failed] == ["q3"]
