@@ -40,6 +40,11 @@ from sampling_tables import (
 from suites import require_fit
 
 PLAIN = Decoding(max_new_tokens=4)
+STOPPED = replace(PLAIN, stop=("12",))
+
+
+def ends_of(decoding: Decoding) -> Callable[[Ids], bool]:
+    return says_12 if decoding.stop else lambda ids: False
 
 
 def explore(
@@ -71,16 +76,18 @@ def few_children(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(explore_module, "CHILDREN", 2)
 
 
-@pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
+@pytest.mark.parametrize("decoding", [*DECODINGS, STOPPED], ids=lambda d: f"{d.name} {d.stop}")
 @pytest.mark.parametrize(("mode", "forwards"), [("exact", 12), ("exact", 500), ("hybrid", 40)])
 def test_masses_are_exact_and_add_up(decoding: Decoding, mode: str, forwards: int) -> None:
+    reasons = set()
     for each in explore(mode, forwards, decoding, settle=keyword):
-        law = enumerate_law(decoding, ROOTS[each.root].token_ids)
+        law = enumerate_law(decoding, ROOTS[each.root].token_ids, ended=ends_of(decoding))
         for node in each.nodes:
             assert math.isclose(math.exp(node.logprob), mass_of(law, node.token_ids), abs_tol=1e-12)
             assert node.floor == node.logprob
             assert node.ended == (node.token_ids in law)
-            assert (node.finish is not None) == node.ended
+            assert (node.finish == "stop_string") == ends_of(decoding)(node.token_ids)
+            reasons.add(node.finish)
             assert (node.low, node.high) == keyword(0, [(node.token_ids, node.ended)])[0]
         paths = [node.token_ids for node in each.nodes]
         inside = [a for a in paths for b in paths if a != b and a[: len(b)] == b]
@@ -90,6 +97,7 @@ def test_masses_are_exact_and_add_up(decoding: Decoding, mode: str, forwards: in
         assert math.isclose(total, 1, abs_tol=1e-12)  # no token is so rare that a lump has it
         assert (each.remainder > 0) == bool(each.leaves)
         assert each.explored <= forwards
+    assert reasons >= {"stop", *(["stop_string"] if decoding.stop else [])}
 
 
 @pytest.mark.usefixtures("few_children")
@@ -281,18 +289,6 @@ def test_settled_prefixes_are_events_beside_draws_too() -> None:
             assert not events & {leaf.token_ids[: d + 1] for d in range(len(leaf.token_ids))}
 
 
-def test_stop_strings_end_outputs() -> None:
-    decoding, reasons = Decoding(max_new_tokens=4, stop=("12",)), set()
-    for each in explore("exact", 10_000, decoding):
-        law = enumerate_law(decoding, ROOTS[each.root].token_ids, ended=stops_12)
-        assert {n.token_ids for n in each.nodes} == set(law)
-        for node in each.nodes:
-            assert math.isclose(math.exp(node.logprob), law[node.token_ids], abs_tol=1e-12)
-            assert (node.finish == "stop_string") == says_12(node.token_ids)
-            reasons.add(node.finish)
-    assert reasons == {"stop", "stop_string", "length"}
-
-
 def test_what_is_found_of_a_root_depends_on_no_other() -> None:
     together = explore("hybrid", 40, seed=1)
     for i, root in enumerate(ROOTS):
@@ -333,16 +329,15 @@ def test_pilots_choices_and_draws_share_no_random_numbers(monkeypatch: pytest.Mo
     assert {"remainder", "remainder:lump", "remainder:pilot"} <= purposes
 
 
-@pytest.mark.parametrize("stop", [(), ("12",)], ids=["no stop string", "a stop string"])
+@pytest.mark.parametrize("decoding", [PLAIN, STOPPED], ids=["no stop string", "a stop string"])
 @pytest.mark.parametrize("depth", [0, 2])
 def test_broken_logits_fail_their_root_alone_and_name_the_prefix(
-    stop: tuple[str, ...], depth: int
+    decoding: Decoding, depth: int
 ) -> None:
     def broken(prefix: Ids) -> Sequence[float]:
         broke = prefix[:1] == (2,) and len(prefix) == 1 + depth
         return [math.nan] * VOCAB if broke else probabilities(prefix)
 
-    decoding = replace(PLAIN, stop=stop)
     for mode in ("exact", "hybrid"):
         found = explore(mode, 30, decoding, model=table(broken))
         assert found[2].broken_at is not None

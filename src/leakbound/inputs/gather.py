@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leakbound.errors import InputError
-from leakbound.inputs.english import handed_over, keeps_facts
+from leakbound.inputs.english import keeps_facts
 from leakbound.inputs.sources import InputSource
+from leakbound.inputs.variants import gives_away
 from leakbound.registry import origin
 from leakbound.text.keywords import normalise
 from leakbound.types import Embed, Prompt
@@ -35,22 +36,11 @@ class Filters:
             answer. Without it only empty texts and repeats are removed.
         embed: the embedder (None: meaning is not measured).
         similarity: the least cosine between it and its question, in [-1, 1] (None: 0.8).
-
-    Raises:
-        InputError: a similarity out of its range, or one without an embedder.
     """
 
     content: bool = True
     embed: Embed | None = None
     similarity: float | None = None
-
-    def __post_init__(self) -> None:
-        require_similarity(self.similarity, self.embed is not None)
-
-    @property
-    def least(self) -> float:
-        """The cosine that is asked for."""
-        return _SIMILARITY if self.similarity is None else self.similarity
 
 
 def require_similarity(similarity: float | None, embedder: bool) -> None:
@@ -78,7 +68,6 @@ def reason_against(prompt: Prompt, text: str, content: bool = True) -> Reason | 
         text: the rewriting.
         content: see `Filters`.
     """
-    answers = " ".join([prompt.answer or "", *prompt.keywords])
     letters = bare(text)
     if not letters:
         return "empty"
@@ -90,7 +79,7 @@ def reason_against(prompt: Prompt, text: str, content: bool = True) -> Reason | 
         return "the answer"
     if not keeps_facts(prompt.question, text):
         return "facts lost"
-    return "answer words" if handed_over(prompt.question, answers, text) else None
+    return "answer words" if gives_away(prompt, text) else None
 
 
 def bare(text: str) -> str:
@@ -183,7 +172,8 @@ def gather(
         for prompt, own in zip(prompts, texts, strict=True)
     ]
     if filters.embed is not None:
-        _by_meaning(prompts, texts, reasons, filters.embed, filters.least)
+        least = _SIMILARITY if filters.similarity is None else filters.similarity
+        _by_meaning(prompts, texts, reasons, filters.embed, least)
     accepted = []
     for prompt, own, why in zip(prompts, texts, reasons, strict=True):
         judged = list(zip(own, why, strict=True))
