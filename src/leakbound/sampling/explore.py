@@ -173,7 +173,7 @@ class Exploring(BestFirstSearch):
             self._open.push(prefix, self._worth(prefix))
 
     def tree(self, leaves: tuple[Leaf, ...]) -> Tree:
-        """What is known of the root.
+        """Return the outputs that are known so far.
 
         Args:
             leaves: those that were drawn from the remainder.
@@ -182,13 +182,13 @@ class Exploring(BestFirstSearch):
             The tree; without draws its open prefixes are nodes, too.
         """
         forwards = self.forwards + self.piloted + forwarded(self, leaves)
-        known = Tree(self.number, explored=self.forwards, forwards=forwards)
+        tree = Tree(self.number, explored=self.forwards, forwards=forwards)
         if self.broken_at is not None:
-            return replace(known, broken_at=self.broken_at)
+            return replace(tree, broken_at=self.broken_at)
         if leaves:
             remainder = certain_mass(self)
-            return replace(known, leaves=leaves, nodes=tuple(self.nodes), remainder=remainder)
-        return replace(known, nodes=(*self.nodes, *(prefix.node for prefix in self.open)))
+            return replace(tree, leaves=leaves, nodes=tuple(self.nodes), remainder=remainder)
+        return replace(tree, nodes=(*self.nodes, *(prefix.node for prefix in self.open)))
 
     def _worth(self, prefix: Candidate) -> float:
         """Its share of the width of the bounds, as far as exploring it could help."""

@@ -119,7 +119,7 @@ class Frontier:
 
     @property
     def confidence(self) -> Confidence:
-        """Of each row."""
+        """The confidence of each row."""
         return self.sums[:, 3], self.depth + 1
 
     def stems(self, paths: Paths) -> list[Stem]:
