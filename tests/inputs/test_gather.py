@@ -11,7 +11,15 @@ import pytest
 
 from fake_models import FakeEmbed
 from leakbound.errors import IncompleteError, InputError
-from leakbound.inputs import CRITERIA, Filters, choose, evidence, gather, select
+from leakbound.inputs import (
+    CRITERIA,
+    Filters,
+    choose,
+    evidence,
+    gather,
+    require_similarity,
+    select,
+)
 from leakbound.inputs.sources import BenchmarkInputs
 from leakbound.types import Completion, Decoding, Prompt, Query, Sample
 
@@ -102,6 +110,19 @@ def test_similarity_is_a_cosine_and_its_limit_is_inclusive() -> None:
     assert embed.asked == [[QUESTION, near, edge, far]]
     (strict,) = gather(Listed(), [prompt(*texts)], filters=Filters(embed=embed, similarity=0.9))
     assert strict.queries == (near, near)
+
+
+@pytest.mark.parametrize(
+    ("similarity", "embedder", "says"),
+    [(0.5, False, "0.5 needs an embedder, got none"), (1.5, True, r"in \[-1, 1\], got 1.5")],
+)
+def test_a_similarity_that_cannot_be_is_refused(
+    similarity: float, embedder: bool, says: str
+) -> None:
+    with pytest.raises(InputError, match=says):
+        require_similarity(similarity, embedder)
+    require_similarity(-1, True)
+    require_similarity(None, False)
 
 
 def test_vectors_that_are_none_are_refused_and_for_no_text_none_is_asked() -> None:
