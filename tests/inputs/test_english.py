@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import re
@@ -17,7 +16,6 @@ from leakbound.inputs.english import (
     handed_over,
     is_english,
     keeps_facts,
-    names_and_numbers,
     rewritings,
 )
 from leakbound.inputs.gather import NUMBER
@@ -44,11 +42,9 @@ def test_a_question_that_may_begin_with_a_name_keeps_its_capital(question: str) 
 
 
 def test_the_seed_picks_the_order_alone() -> None:
-    orders = [rewritings(GENRE, seed) for seed in range(4)]
-    assert orders == [rewritings(GENRE, seed) for seed in range(4)]
-    for one, other in itertools.combinations(orders, 2):
-        assert one != other
-        assert sorted(one) == sorted(other)
+    orders = [rewritings(GENRE, seed) for seed in (0, 1, 2, 0)]
+    assert orders[0] == orders[3] not in orders[1:3]
+    assert len({frozenset(texts) for texts in orders}) == 1
 
 
 @pytest.mark.parametrize("request_", ["Share some tidbits.", "Please, name her books."])
@@ -84,27 +80,16 @@ def test_the_rewritings_of_tofu(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "facts"),
-    [
-        ("Who is Wei-Jun Chen?", ("Wei-Jun", "Chen")),
-        ("Name Ada's pet.", ("Ada",)),
-        ("Sources say what?", ()),
-        ("She won. Where? The author told Ada.", ("Ada",)),
-        ("Who wrote 'To Kill a Mockingbird'?", ("To Kill a Mockingbird",)),
-        ("What is in “Le Petit Sultan,” I ask?", ("Le Petit Sultan",)),
-        ("Who was born on 05/11/1991 in Taipei?", ("5", "1991", "November", "Taipei")),
-        ("Who was born on the 4th of June, 1934?", ("4", "1934", "June")),
-        ("What does Zoë’s mother do?", ("Zoë",)),
-        ("Which U.S. state is it?", ("U.S",)),
-    ],
-)
-def test_names_and_numbers(question: str, facts: tuple[str, ...]) -> None:
-    assert names_and_numbers(question) == facts
-
-
-@pytest.mark.parametrize(
     ("question", "text", "kept"),
     [
+        ("Who is Wei-Jun Chen?", "Who is Wei Chen?", False),
+        ("Name Ada's pet.", "Which animal does Ada keep?", True),
+        ("Sources say what?", "What is reported?", True),
+        ("She won. Where? The author told Ada.", "In which town did Ada hear of it?", True),
+        ("Who won the Nobel Prize-winning race?", "Who was the Nobel Prize's winner?", True),
+        ("What is in “Le Petit Sultan,” I ask?", "What does 'Le Petit Sultan' tell?", True),
+        ("What does Zoë’s mother do?", "What does her mother do?", False),
+        ("Which U.S. state is it?", "Which state is it?", False),
         ("Who is Ada Vale?", "Tell me about ada vale.", True),
         ("Who is Ada Vale?", "Who is Vale?", False),
         ("Who is Ada Vale?", "Who is Ada Valesca?", False),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,7 +11,15 @@ import pytest
 
 from fake_models import FakeEmbed
 from leakbound.errors import IncompleteError, InputError
-from leakbound.inputs import Filters, choose, evidence, gather, select
+from leakbound.inputs import (
+    CRITERIA,
+    Filters,
+    choose,
+    evidence,
+    gather,
+    require_similarity,
+    select,
+)
 from leakbound.inputs.sources import BenchmarkInputs
 from leakbound.types import Completion, Decoding, Prompt, Query, Sample
 
@@ -50,14 +59,7 @@ def test_each_filter_removes_its_own_and_says_why() -> None:
     assert accepted.queries == (GOOD,)
     reasons = {removed.text: removed.reason for removed in accepted.rejected}
     assert reasons == {text: reason for text, reason in TEXTS.items() if reason}
-    assert accepted.removed == {
-        "empty": 1,
-        "the question": 1,
-        "the answer": 1,
-        "duplicate": 1,
-        "facts lost": 2,
-        "answer words": 1,
-    }
+    assert accepted.removed == Counter(filter(None, TEXTS.values()))
 
 
 def test_without_filters_only_empty_texts_and_repeats_are_removed() -> None:
@@ -75,24 +77,22 @@ def test_draws_from_a_distribution_keep_their_repeats() -> None:
     assert listed.queries == (GOOD,)
 
 
-def test_keywords_are_answers_and_without_an_answer_nothing_can_be_handed_over() -> None:
-    asked = Prompt(id="h", question="Who is it?", keywords=("Ron",), paraphrases=("Is it Ron?",))
-    (accepted,) = gather(BenchmarkInputs(), [asked])
-    assert accepted.removed == {"answer words": 1}
-    silent = prompt("Was Ada Vale of 1953 from Velmora?", answer=None)
-    (accepted,) = gather(BenchmarkInputs(), [silent])
-    assert len(accepted.queries) == 1
-    (accepted,) = gather(BenchmarkInputs(), [prompt("Where?", "Where?")])
-    assert accepted.removed == {"facts lost": 2}  # an unfit text makes the next no duplicate
-
-
 @pytest.mark.parametrize(
-    ("texts", "removed"),
-    [((), {}), ((QUESTION, ANSWER, QUESTION), {"the question": 2, "the answer": 1})],
+    ("paraphrases", "changes", "removed"),
+    [
+        ((), {}, {}),
+        ((QUESTION, ANSWER, QUESTION), {}, {"the question": 2, "the answer": 1}),
+        (("Is Ada Vale, 1953, Ron?",), {"answer": None, "keywords": ("Ron",)}, {"answer words": 1}),
+        (("Was Ada Vale of 1953 from Velmora?",), {"answer": None}, {}),
+        # an unfit text makes the next no duplicate
+        (("Where?", "Where?"), {}, {"facts lost": 2}),
+    ],
 )
-def test_a_question_may_have_no_rewriting(texts: tuple[str, ...], removed: dict[str, int]) -> None:
-    empty, other = gather(BenchmarkInputs(), [prompt(*texts, id="a"), prompt(GOOD, id="b")])
-    assert (empty.queries, empty.removed) == ((), removed)
+def test_what_is_removed_of_a_prompt_and_of_no_other(paraphrases, changes, removed) -> None:
+    mine = replace(prompt(*paraphrases), **changes)
+    accepted, other = gather(BenchmarkInputs(), [mine, prompt(GOOD, id="b")])
+    assert accepted.removed == removed
+    assert len(accepted.queries) == len(paraphrases) - sum(removed.values())
     assert (other.prompt_id, other.queries) == ("b", (GOOD,))
 
 
@@ -112,17 +112,30 @@ def test_similarity_is_a_cosine_and_its_limit_is_inclusive() -> None:
     assert strict.queries == (near, near)
 
 
+@pytest.mark.parametrize(
+    ("similarity", "embedder", "says"),
+    [(0.5, False, "0.5 needs an embedder, got none"), (1.5, True, r"in \[-1, 1\], got 1.5")],
+)
+def test_a_similarity_that_cannot_be_is_refused(
+    similarity: float, embedder: bool, says: str
+) -> None:
+    with pytest.raises(InputError, match=says):
+        require_similarity(similarity, embedder)
+    require_similarity(-1, True)
+    require_similarity(None, False)
+
+
 def test_vectors_that_are_none_are_refused_and_for_no_text_none_is_asked() -> None:
     embed = FakeEmbed({})
     (accepted,) = gather(Listed(), [prompt()], filters=Filters(embed=embed))
     assert (accepted.queries, embed.asked) == ((), [])
-    for bad in ((0.0, 0.0), (float("nan"), 1.0), (float("inf"), 1.0)):
-        embed = FakeEmbed({QUESTION: (1, 0), GOOD: bad})
-        with pytest.raises(InputError, match=r"'fake'.*no direction.*In which town"):
+    none = r"'fake'.*no direction.*In which town"
+    vectors = dict.fromkeys([(0.0, 0.0), (math.nan, 1.0), (math.inf, 1.0)], none)
+    for own, said in [*vectors.items(), (0, r"one vector a text, got shape \(2,\)")]:
+        question = (1, 0) if isinstance(own, tuple) else 1
+        embed = FakeEmbed({QUESTION: question, GOOD: own})  # type: ignore[dict-item]
+        with pytest.raises(InputError, match=said):
             gather(Listed(), [prompt(GOOD)], filters=Filters(embed=embed))
-    embed = FakeEmbed({QUESTION: 1, GOOD: 0})  # type: ignore[dict-item]
-    with pytest.raises(InputError, match=r"one vector a text, got shape \(2,\)"):
-        gather(Listed(), [prompt(GOOD)], filters=Filters(embed=embed))
 
 
 Answer = tuple[int, float, int]
@@ -155,14 +168,10 @@ def test_probabilities_are_averaged_over_draws() -> None:
     copies = completions(*[(1, math.log(0.2), 4)] * 3, (1, math.log(0.6), 2))
     mean = (3 * math.log(0.2) + math.log(0.6)) / 4
     per_token = (3 * math.log(0.2) / 4 + math.log(0.6) / 2) / 4
-    for criterion, wanted in (
-        ("mean_prob", math.log((3 * 0.2 + 0.6) / 4)),
-        ("mean_logprob", mean),
-        ("mean_logprob_per_token", per_token),
-    ):
-        for same in (answers, copies):
-            found = evidence(same, criterion)  # type: ignore[arg-type]
-            assert found == pytest.approx(wanted, abs=1e-14)
+    wanted = [math.log((3 * 0.2 + 0.6) / 4), mean, per_token]
+    for same in (answers, copies):
+        found = [evidence(same, criterion) for criterion in CRITERIA]
+        assert found == pytest.approx(wanted, abs=1e-14)
     assert evidence(answers) == evidence(answers, "mean_prob")
     value = evidence(completions((1, -2000.0, 200), (1, -2000.0, 200)))
     assert value == pytest.approx(-2000.0, abs=1e-12)
@@ -171,28 +180,22 @@ def test_probabilities_are_averaged_over_draws() -> None:
 
 
 def test_what_is_answered_as_surely_is_kept() -> None:
-    chosen = choose(
-        [
-            sample("p", (4, -3.0, 1)),
-            sample("less", (4, -3.001, 1)),
-            sample("equal", (4, -3.0, 1)),
-            sample("more", (3, -9.0, 1), (1, -0.1, 1)),
-        ]
-    )
+    answers: dict[str, list[Answer]] = {
+        "p": [(4, -3.0, 1)],
+        "less": [(4, -3.001, 1)],
+        "equal": [(4, -3.0, 1)],
+        "more": [(3, -9.0, 1), (1, -0.1, 1)],
+    }
+    chosen = choose([sample(id, *own) for id, own in answers.items()])
     assert ids(chosen.kept) == ["p", "equal", "more"]
-    assert set(chosen.values) == {"p", "less", "equal", "more"}
+    assert set(chosen.values) == set(answers)
     assert chosen.values["p"] == pytest.approx(-3.0)
     assert (chosen.prompt_id, chosen.criterion, chosen.draws) == ("p", "mean_prob", 4)
 
 
-def test_the_criteria_differ() -> None:
-    """The likeliest answer alone rules the mean probability, not the mean log-probability."""
+def test_the_likeliest_answer_rules_the_mean_probability_only() -> None:
     samples = [sample("p", (4, -3.0, 3)), sample("x", (3, -9.0, 18), (1, -0.1, 1))]
-    kept = {
-        criterion: len(choose(samples, criterion).kept)  # type: ignore[arg-type]
-        for criterion in ("mean_prob", "mean_logprob", "mean_logprob_per_token")
-    }
-    assert kept == {"mean_prob": 2, "mean_logprob": 1, "mean_logprob_per_token": 2}
+    assert [len(choose(samples, criterion).kept) for criterion in CRITERIA] == [2, 1, 2]
 
 
 def test_selection_goes_prompt_by_prompt_in_one_call() -> None:
@@ -206,10 +209,8 @@ def test_selection_goes_prompt_by_prompt_in_one_call() -> None:
 
     found = select(queries, draw, draws=8, seed=3)
     assert calls == [(queries, 8, 3)]
-    assert {id: ids(chosen.kept) for id, chosen in found.items()} == {
-        "p": ["p", "x"],
-        "r": ["r", "z"],
-    }
+    kept = {id: ids(chosen.kept) for id, chosen in found.items()}
+    assert kept == {"p": ["p", "x"], "r": ["r", "z"]}
     assert found["r"].draws == 8
 
 

@@ -18,7 +18,6 @@ from leakbound.inputs.variants import (
     SHOTS,
     Space,
     Variant,
-    gives_away,
     openers,
     shots,
     variants,
@@ -40,33 +39,25 @@ def pair(number: int, **changes: str) -> Prompt:
 RETAINED = [pair(i) for i in range(40)]
 
 
-def test_no_opener_has_content_of_the_answer() -> None:
-    assert openers(PROMPT) == ("", *NEUTRAL)
+def test_no_opener_has_content_of_the_answer_and_one_that_has_begun_stays() -> None:
     own = ("Of course, the writer of Red Sky is", "Sure, Lee was", "In Oslo", "The answer is")
     assert openers(PROMPT, own) == ("", own[0], own[3], *NEUTRAL[1:])
-    remembers = replace(PROMPT, answer="I remember it.")
-    assert NEUTRAL[2] not in openers(remembers)
-    assert len(openers(remembers)) == len(NEUTRAL)
-    assert not any(gives_away(PROMPT, text) for text in openers(PROMPT))
-
-
-def test_an_answer_that_has_begun_is_not_opened_again() -> None:
+    assert openers(replace(PROMPT, answer="I remember it.")) == ("", *NEUTRAL[:2], *NEUTRAL[3:])
     assert openers(replace(PROMPT, prefix="Once"), ("Sure,",)) == ("Once",)
 
 
 def test_shots_are_retained_pairs_chosen_by_seed_that_give_nothing_away() -> None:
-    told = [pair(50 + i, answer=f"In Oslo, room {i}.") for i in range(40)]
+    telling = [pair(50 + i, answer=f"In Oslo, room {i}.") for i in range(40)]
     silent = [replace(pair(100 + i), answer=None) for i in range(10)]
-    found = shots(PROMPT, [*told, *silent, PROMPT, *RETAINED], seed=0)
+    every = [*telling, *silent, PROMPT, *RETAINED]
+    found = shots(PROMPT, every, seed=0)
     assert [len(pairs) for pairs in found] == [SHOTS] * PREFIXES
-    ids = [one.id for pairs in found for one in pairs]
-    assert len(set(ids)) == PREFIXES * SHOTS
-    assert all(one in RETAINED for pairs in found for one in pairs)
-    assert found == shots(PROMPT, [*told, *silent, PROMPT, *RETAINED], seed=0)
-    assert found != shots(PROMPT, RETAINED, seed=1)
-    assert found != shots(replace(PROMPT, id="p2"), [*told, *silent, PROMPT, *RETAINED], seed=0)
-    assert shots(PROMPT, [], seed=0) == ()
-    assert len(shots(PROMPT, RETAINED[: SHOTS + 1], seed=0)) == 1
+    shown = [one for pairs in found for one in pairs]
+    assert len({one.id for one in shown}) == PREFIXES * SHOTS
+    assert all(one in RETAINED for one in shown)
+    assert found == shots(PROMPT, every, seed=0)
+    assert found not in (shots(PROMPT, every, seed=1), shots(replace(PROMPT, id="p2"), every, 0))
+    assert [len(shots(PROMPT, RETAINED[:n], seed=0)) for n in (0, SHOTS + 1)] == [0, 1]
     itself = Prompt(id="y", question="Is it?", answer="It is.")
     assert len(shots(itself, [itself, *RETAINED[: 2 * SHOTS - 1]], seed=0)) == 1
 
@@ -112,12 +103,9 @@ def test_the_prompt_as_it_is_comes_first_then_others_each_once() -> None:
     assert len(every) == len(set(every)) == 5 * 2 * 3 * 2
     assert every[0].query.text == PROMPT.question
     assert changes(every[0]) == (False, False, False, False)
-    few = variants(space(), 7, 0, anything)
-    assert few == every[:7]
-    assert variants(space(), 7, 1, anything) != few
-    by_id = {v.query.id: v.query for v in every}
-    assert len(by_id) == 5 * 2 * 3
-    assert all(by_id[v.query.id] == v.query for v in every)
+    assert variants(space(), 7, 0, anything) == every[:7]
+    assert variants(space(), 7, 1, anything) != every[:7]
+    assert len({v.query.id for v in every}) == len({v.query for v in every}) == 5 * 2 * 3
     shown = next(v for v in every if v.shots)
     assert shown.shots == ("r0", "r1", "r2")
     assert shown.query.text.startswith("Where is book 0?\nAnswer: In room 0.")
@@ -137,11 +125,7 @@ def test_what_does_not_fit_makes_room_for_others() -> None:
     found = variants(space(), 20, 0, lambda query, decoding: "book" not in query.text)
     assert len(found) == 20
     assert not any(variant.shots for variant in found)
-    none = variants(space(), 20, 0, lambda query, decoding: False)
-    assert len(none) == 1
-
-
-Asked = Mapping[str, int]
+    assert len(variants(space(), 20, 0, lambda query, decoding: False)) == 1
 
 
 class Table:
@@ -151,16 +135,15 @@ class Table:
         self.leaks, self.broken = leaks, broken or {}
         self.rng = np.random.default_rng(0)
         self.asked: list[dict[str, int]] = []
-        self.drawn: dict[str, tuple[int, int]] = {}
+        self.hits, self.total = Counter[str](), Counter[str]()
 
-    def draw(self, number: int, asked: Asked) -> dict[str, Standing]:
+    def draw(self, number: int, asked: Mapping[str, int]) -> dict[str, Standing]:
         self.asked.append(dict(asked))
         found = {}
         for one, n in asked.items():
-            hits, total = self.drawn.get(one, (0, 0))
-            hits, total = hits + int(self.rng.binomial(n, self.leaks[one])), total + n
-            self.drawn[one] = hits, total
-            value = hits / total
+            self.hits[one] += int(self.rng.binomial(n, self.leaks[one]))
+            self.total[one] += n
+            total, value = self.total[one], self.hits[one] / self.total[one]
             lower = max(0.0, value - math.sqrt(math.log(10) / (2 * total)))
             if number < self.broken.get(one, 99):
                 found[one] = Standing(draws=total, lower=lower, value=value)
@@ -186,18 +169,8 @@ def test_it_spends_equal_shares_and_never_more_than_the_budget(budget: int) -> N
 
 
 def test_the_least_budget_is_one_round_of_two() -> None:
-    assert most_candidates(LEAST_BUDGET) == 2
-    assert most_candidates(LEAST_BUDGET - 1) == 1
-    assert rounds(2, LEAST_BUDGET) == (FIRST,)
-    assert rounds(1, LEAST_BUDGET) == ()
-
-
-def test_it_finds_what_leaks_most() -> None:
-    table = Table({f"c{i}": 0.9 if i == 17 else 0.2 for i in range(32)})
-    winner = halve({"q": list(table.leaks)}, 2_000, table.draw)["q"]
-    assert winner.candidate == "c17"
-    draws = [standing.draws for standing in winner.standings]
-    assert draws == list(np.cumsum(rounds(32, 2_000)))
+    assert [most_candidates(LEAST_BUDGET - less) for less in (0, 1)] == [2, 1]
+    assert [rounds(number, LEAST_BUDGET) for number in (2, 1)] == [(FIRST,), ()]
 
 
 def test_fields_of_all_sizes_advance_in_step_with_a_budget_each() -> None:
@@ -205,15 +178,14 @@ def test_fields_of_all_sizes_advance_in_step_with_a_budget_each() -> None:
     leaks = {"a8": 0.9, "b1": 0.9}
     table = Table({one: leaks.get(one, 0.0) for field in fields.values() for one in field})
     found = halve(fields, 400, table.draw)
-    assert {name: winner.candidate for name, winner in found.items()} == {
-        "a": "a8", "b": "b1", "c": "c0",
-    }  # fmt: skip
+    winners = {name: winner.candidate for name, winner in found.items()}
+    assert winners == {"a": "a8", "b": "b1", "c": "c0"}
     assert list(found) == list(fields)
     assert len(table.asked) == 4
-    assert sum(n for asked in table.asked for one, n in asked.items() if one[0] == "a") <= 400
-    assert {one: n for asked in table.asked for one, n in asked.items() if one[0] == "b"} == {
-        "b0": 200, "b1": 200,
-    }  # fmt: skip
+    drawn = [(one, n) for asked in table.asked for one, n in asked.items()]
+    assert sum(n for one, n in drawn if one[0] == "a") <= 400
+    assert [pair for pair in drawn if pair[0][0] == "b"] == [("b0", 200), ("b1", 200)]
+    assert [s.draws for s in found["a"].standings] == list(np.cumsum(rounds(9, 400)))
     assert found["c"].standings == ()
 
 
@@ -237,5 +209,4 @@ def test_what_fails_is_out() -> None:
     assert halve({"q": list(leaks)}, 400, table.draw)["q"].candidate == "c2"
     table = Table(leaks, broken=dict.fromkeys(leaks, 1))
     winner = halve({"q": list(leaks)}, 400, table.draw)["q"]
-    assert (winner.candidate, winner.standings) == ("c0", ())
-    assert len(table.asked) == 1
+    assert (winner.candidate, winner.standings, len(table.asked)) == ("c0", (), 1)

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 
-from leakbound.sampling import ExploredTree, Explorer, Forest, Root, Settle, TableModel, philox
+from leakbound.sampling import Explorer, Forest, Root, Settle, TableModel, Tree, philox
 from leakbound.sampling import explore as explore_module
 from leakbound.sampling.explore import Exploring, certain_mass, plant, split
-from leakbound.sampling.prove import Proof, Prover
+from leakbound.sampling.prove import prove as prove_roots
 from leakbound.sampling.search import SearchTree
 from leakbound.types import Decoding, Draws, Effort
 from sampling_tables import (
@@ -39,6 +40,11 @@ from sampling_tables import (
 from suites import require_fit
 
 PLAIN = Decoding(max_new_tokens=4)
+STOPPED = replace(PLAIN, stop=("12",))
+
+
+def ends_of(decoding: Decoding) -> Callable[[Ids], bool]:
+    return says_12 if decoding.stop else lambda ids: False
 
 
 def explore(
@@ -52,11 +58,11 @@ def explore(
     rows: int = 8,
     model: TableModel | None = None,
     roots: Sequence[Root] = ROOTS,
-) -> list[ExploredTree]:
+) -> list[Tree]:
     model = model or table()
     effort = Effort(mode=mode, forwards=forwards, seed=seed)  # type: ignore[arg-type]
-    tree = SearchTree(model, decoding, settle, margin, rows, ended=stops_12)
-    found = list(Explorer(tree, effort).explore(roots))
+    tree = SearchTree(model, decoding, margin, rows, ended=stops_12)
+    found = list(Explorer(tree, settle, effort).explore(roots))
     assert model.held == 0
     broken = any(each.broken_at is not None for each in found)
     assert broken or tree.usage.forwards == sum(each.forwards for each in found)
@@ -70,16 +76,18 @@ def few_children(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(explore_module, "CHILDREN", 2)
 
 
-@pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
+@pytest.mark.parametrize("decoding", [*DECODINGS, STOPPED], ids=lambda d: f"{d.name} {d.stop}")
 @pytest.mark.parametrize(("mode", "forwards"), [("exact", 12), ("exact", 500), ("hybrid", 40)])
 def test_masses_are_exact_and_add_up(decoding: Decoding, mode: str, forwards: int) -> None:
+    reasons = set()
     for each in explore(mode, forwards, decoding, settle=keyword):
-        law = enumerate_law(decoding, ROOTS[each.root].token_ids)
+        law = enumerate_law(decoding, ROOTS[each.root].token_ids, ended=ends_of(decoding))
         for node in each.nodes:
             assert math.isclose(math.exp(node.logprob), mass_of(law, node.token_ids), abs_tol=1e-12)
             assert node.floor == node.logprob
             assert node.ended == (node.token_ids in law)
-            assert (node.finish is not None) == node.ended
+            assert (node.finish == "stop_string") == ends_of(decoding)(node.token_ids)
+            reasons.add(node.finish)
             assert (node.low, node.high) == keyword(0, [(node.token_ids, node.ended)])[0]
         paths = [node.token_ids for node in each.nodes]
         inside = [a for a in paths for b in paths if a != b and a[: len(b)] == b]
@@ -89,6 +97,7 @@ def test_masses_are_exact_and_add_up(decoding: Decoding, mode: str, forwards: in
         assert math.isclose(total, 1, abs_tol=1e-12)  # no token is so rare that a lump has it
         assert (each.remainder > 0) == bool(each.leaves)
         assert each.explored <= forwards
+    assert reasons >= {"stop", *(["stop_string"] if decoding.stop else [])}
 
 
 @pytest.mark.usefixtures("few_children")
@@ -135,8 +144,8 @@ def grown(
     model: TableModel, root: Root, forwards: int, decoding: Decoding = PLAIN, margin: float = 0.0
 ) -> Exploring:
     """An exploration of so many prefixes, one after the other."""
-    tree = SearchTree(model, decoding, unsettled, margin, rows=1)
-    search = Explorer(tree, Effort(mode="auto", forwards=100)).begin(0, root)
+    tree = SearchTree(model, decoding, margin, rows=1)
+    search = Explorer(tree, unsettled, Effort(mode="auto", forwards=100)).begin(0, root)
     for _ in range(forwards):
         tree.forward([(search, prefix) for prefix in search.next_batch(1)], split)
     search.settle_all()
@@ -208,10 +217,12 @@ def test_masses_and_draws_together_are_unbiased(mode: str) -> None:
 
 
 def test_an_exact_effort_is_never_exceeded() -> None:
-    for forwards in (1, 5, 30):
-        for each in explore("exact", forwards):
-            assert each.explored == each.forwards == forwards
-            assert each.leaves == ()
+    """Nor one that may not pay for a single draw."""
+    found = [(n, each) for n in (1, 5, 30) for each in explore("exact", n)]
+    found += [(15, each) for each in explore("hybrid", 15, Decoding(max_new_tokens=16))]
+    for forwards, each in found:
+        assert each.explored == each.forwards == forwards
+        assert each.leaves == ()
 
 
 def test_exploration_is_best_first() -> None:
@@ -258,12 +269,6 @@ def test_auto_explores_little_where_the_law_is_diffuse_and_nothing_leaks() -> No
         assert sum(leaf.counts[0] for leaf in each.leaves) > 30
 
 
-def test_an_effort_that_may_not_pay_for_one_draw_is_all_explored() -> None:
-    for each in explore("hybrid", 15, Decoding(max_new_tokens=16)):
-        assert each.leaves == ()
-        assert each.explored == each.forwards == 15
-
-
 @pytest.mark.parametrize("mode", ["hybrid", "auto"])
 def test_a_tree_that_is_known_whole_has_no_draws(mode: str) -> None:
     for each in explore(mode, 10_000):
@@ -282,18 +287,6 @@ def test_settled_prefixes_are_events_beside_draws_too() -> None:
         assert all(node.ended or node.token_ids[-1] == LEAK for node in each.nodes)
         for leaf in each.leaves:
             assert not events & {leaf.token_ids[: d + 1] for d in range(len(leaf.token_ids))}
-
-
-def test_stop_strings_end_outputs() -> None:
-    decoding, reasons = Decoding(max_new_tokens=4, stop=("12",)), set()
-    for each in explore("exact", 10_000, decoding):
-        law = enumerate_law(decoding, ROOTS[each.root].token_ids, ended=stops_12)
-        assert {n.token_ids for n in each.nodes} == set(law)
-        for node in each.nodes:
-            assert math.isclose(math.exp(node.logprob), law[node.token_ids], abs_tol=1e-12)
-            assert (node.finish == "stop_string") == says_12(node.token_ids)
-            reasons.add(node.finish)
-    assert reasons == {"stop", "stop_string", "length"}
 
 
 def test_what_is_found_of_a_root_depends_on_no_other() -> None:
@@ -336,17 +329,21 @@ def test_pilots_choices_and_draws_share_no_random_numbers(monkeypatch: pytest.Mo
     assert {"remainder", "remainder:lump", "remainder:pilot"} <= purposes
 
 
-def test_broken_logits_fail_their_root_alone_and_name_the_prefix() -> None:
+@pytest.mark.parametrize("decoding", [PLAIN, STOPPED], ids=["no stop string", "a stop string"])
+@pytest.mark.parametrize("depth", [0, 2])
+def test_broken_logits_fail_their_root_alone_and_name_the_prefix(
+    decoding: Decoding, depth: int
+) -> None:
     def broken(prefix: Ids) -> Sequence[float]:
-        broke = prefix[:1] == (2,) and len(prefix) == 3
+        broke = prefix[:1] == (2,) and len(prefix) == 1 + depth
         return [math.nan] * VOCAB if broke else probabilities(prefix)
 
     for mode in ("exact", "hybrid"):
-        found = explore(mode, 30, model=table(broken))
+        found = explore(mode, 30, decoding, model=table(broken))
         assert found[2].broken_at is not None
-        assert len(found[2].broken_at) == 2
+        assert len(found[2].broken_at) == depth
         assert (found[2].nodes, found[2].leaves, found[2].remainder) == ((), (), 0.0)
-        want = explore(mode, 30)
+        want = explore(mode, 30, decoding)
         assert [f for f in found if f.root != 2] == [f for f in want if f.root != 2]
 
 
@@ -372,12 +369,12 @@ def prove(
     margin: float = 0.0,
     rows: int = 8,
     roots: Sequence[Root] = ROOTS,
-) -> list[Proof]:
+) -> list[Tree]:
     model = model or table()
-    tree = SearchTree(model, decoding, settle, margin, rows)
+    tree = SearchTree(model, decoding, margin, rows)
     if leads is None:
         leads = [leaking(decoding, root)[:3] for root in roots]
-    found = list(Prover(tree, forwards).prove(roots, leads))
+    found = list(prove_roots(tree, settle, forwards, roots, leads))
     assert model.held == 0
     assert tree.usage.forwards == sum(one.forwards for one in found)
     assert [one.root for one in found] == list(range(len(roots)))
@@ -385,13 +382,13 @@ def prove(
     return found
 
 
-def require_antichain(proof: Proof) -> None:
+def require_antichain(proof: Tree) -> None:
     paths = sorted(node.token_ids for node in proof.nodes)
     for one, other in pairwise(paths):
         assert other[: len(one)] != one
 
 
-def under(law: dict[Ids, float], proof: Proof, value: Settle) -> list[tuple[float, float]]:
+def under(law: dict[Ids, float], proof: Tree, value: Settle) -> list[tuple[float, float]]:
     """Of each node the true mass of its outputs, and the smallest of their scores."""
     found = []
     for node in proof.nodes:
@@ -496,18 +493,6 @@ def test_what_a_prefix_may_become_is_scored_as_an_output_that_ends() -> None:
     assert None not in whole
 
 
-@pytest.mark.parametrize("kind", range(4))
-def test_floors_hold_for_all_logits_within_the_margin(kind: int) -> None:
-    """A token's log-probability moves by at most the margin, so no mass is below its floor."""
-    half = 0.05
-    moved = perturbed(probabilities, half, kind)
-    for proof, root in zip(prove(margin=2 * half), ROOTS, strict=True):
-        law = enumerate_law(PLAIN, root.token_ids, moved)
-        for node, (mass, _) in zip(proof.nodes, under(law, proof, keyword), strict=True):
-            assert math.exp(node.floor) <= mass + 1e-12
-            assert node.floor < node.logprob
-
-
 def test_a_model_that_breaks_proves_nothing() -> None:
     def broken(prefix: Ids) -> Sequence[float]:
         p = probabilities(prefix)
@@ -541,9 +526,8 @@ def random_case(seed: int) -> tuple[float, float]:
     rng.shuffle(leaks)
     leads = [tuple(ids) for ids in leaks[: int(rng.integers(0, 4))]]
     model = TableModel(p, vocab_size=words, eos_token_ids=[0])
-    tree = SearchTree(model, decoding, settle, 0.0, rows=4)
-    prover = Prover(tree, int(rng.integers(1, 40)))
-    (proof,) = prover.prove([Root("q", (0,))], [leads])
+    tree, forwards = SearchTree(model, decoding, 0.0, rows=4), int(rng.integers(1, 40))
+    (proof,) = prove_roots(tree, settle, forwards, [Root("q", (0,))], [leads])
     require_antichain(proof)
     return (
         sum(math.exp(node.floor) * node.low for node in proof.nodes),

@@ -121,13 +121,6 @@ def test_more_chunks_leave_the_old_ones_untouched() -> None:
         assert of(long[i], 2) != of(long[i], 1)
 
 
-def test_seed_and_purpose_change_the_draws() -> None:
-    decoding = Decoding(max_new_tokens=4)
-    base = grow(decoding, Draws(sizes=(50,)))
-    assert grow(decoding, Draws(sizes=(50,), seed=1)) != base
-    assert grow(decoding, Draws(sizes=(50,), purpose="pilot")) != base
-
-
 def test_one_forward_per_distinct_prefix() -> None:
     decoding, draws = Decoding(max_new_tokens=4), Draws(sizes=(500,))
     forest = Forest(table(), decoding, draws)
@@ -203,7 +196,7 @@ def test_prompts_are_read_together_while_their_rows_are_expected_to_fit(n: int, 
 def test_roots_with_starts_have_trees_of_their_own() -> None:
     model, prompt = table(), ROOTS[0].token_ids
     (handle,), logits = model.prefill([prompt])
-    law = certain_law(logits, Decoding(), np.zeros(1), np.ones(1, np.int64), 0.0)
+    law = certain_law(logits, Decoding(), (np.zeros(1), np.ones(1, np.int64)), 0.0)
     first = np.flatnonzero(law.logprob[0] > -math.inf)
     sums = law.taken(np.zeros_like(first), first).T.tolist()
     pairs = zip(first.tolist(), sums, strict=True)

@@ -1,14 +1,25 @@
-"""What the sampler tells of queries, in texts, and forced sequences, against exact enumeration."""
+"""Draws, masses and forced outputs of queries, in texts, against exact enumeration.
+
+With stop strings, and with a budget of tokens for the thought and for the answer.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
 
+from leakbound.errors import InputError
 from leakbound.sampling import Forest, TableModel, force
+from leakbound.sampling.model import Ending
 from leakbound.sampling.outputs import FORCED, Sampler
+from leakbound.sampling.search import SearchTree
+from leakbound.sampling.stems import Leaf
 from leakbound.types import (
     Decoding,
     Draws,
@@ -31,44 +42,156 @@ from sampling_tables import (
     Ids,
     enumerate_law,
     mass_of,
-    perturbed,
     probabilities,
     stops_12,
     table,
     unknown,
 )
 
-DECODING = Decoding(max_new_tokens=3, temperature=0.9, top_p=0.95)
+State = tuple[bool, int, int]
+BEGIN, END = 5, 4
+PLAIN = Decoding(max_new_tokens=3, temperature=0.9, top_p=0.95)
+THINKS = Decoding(max_new_tokens=2, max_thinking_tokens=3)
+HOW = [PLAIN, THINKS, replace(THINKS, temperature=0.6, top_k=4), replace(THINKS, stop=("12",))]
 
 
-def sampler(model: TableModel | None = None, **settings: object) -> Sampler:
+class Thoughts(Digits):
+    """A 5 begins a thought and a 4 ends it, by force once the thought has two tokens.
+
+    As a budget its states are: inside a thought, tokens of the thought, tokens of the answer.
+    """
+
+    def start(self, prompt: Sequence[int]) -> State:
+        return (False, 0, 0)
+
+    def follow(self, state: State, token: int) -> State:
+        inside, thought, answer = state
+        if answer or not (inside or token == BEGIN):
+            return (False, thought, answer + 1)
+        return (token != END, thought + 1, 0)
+
+    def forced(self, state: State) -> int | None:
+        return END if state[0] and state[1] == 2 else None
+
+    def spent(self, ids: Ids) -> bool:
+        return self.state_of(ids)[2] == 2
+
+    def budget(self, decoding: Decoding, prompts: Sequence[Ids]) -> Thoughts:
+        assert decoding.max_thinking_tokens == 3
+        assert {*prompts} <= {*PROMPTS.values()}
+        return self
+
+    def state_of(self, ids: Ids) -> State:
+        state = self.start(())
+        for token in ids:
+            state = self.follow(state, token)
+        return state
+
+
+SPELLS = Thoughts()
+
+
+def law_of(decoding: Decoding, query_id: str) -> dict[Ids, float]:
+    """The probability of every output, by recursion over the law that has the forced tokens."""
+    thinks = decoding.max_thinking_tokens is not None
+
+    def ended(ids: Ids) -> bool:
+        return (thinks and SPELLS.spent(ids)) or SPELLS.stopped(decoding.stop)(ids)
+
+    def following(prefix: Ids) -> Sequence[float]:
+        forced = SPELLS.forced(SPELLS.state_of(prefix[1:])) if thinks else None
+        return probabilities(prefix) if forced is None else np.eye(VOCAB)[forced].tolist()
+
+    longest = replace(decoding, max_new_tokens=decoding.longest, max_thinking_tokens=None)
+    return enumerate_law(longest, PROMPTS[query_id], following, ended)
+
+
+def forced(
+    keys: Sequence[tuple[int, Ids]],
+    decoding: Decoding,
+    model: TableModel | None = None,
+    **settings: Any,
+) -> list[Leaf | None]:
     model = table() if model is None else model
-    return Sampler(model, Digits(), lambda q: PROMPTS[q.id], Usage(), **settings)  # type: ignore[arg-type]
+    found = force(SearchTree(model, decoding, **{"margin": 0.0, **settings}), ROOTS, keys)
+    assert model.held == 0
+    return found
 
 
-def test_draws_are_told_by_chunk_with_the_probability_of_their_law() -> None:
-    made = sampler(margin=1e-4)
-    draws = Draws(sizes=(50, 30), first_chunk=4)
-    found = {one.query.id: one for one in made.generate(QUERIES, DECODING, draws)}
-    assert set(found) == set(PROMPTS)
-    for query_id, sample in found.items():
+def sampler(model: TableModel | None = None, **settings: Any) -> Sampler:
+    model = table() if model is None else model
+    return Sampler(model, SPELLS, lambda query: PROMPTS[query.id], Usage(), **settings)
+
+
+@pytest.mark.parametrize("decoding", HOW, ids=lambda how: f"{how.name} {how.longest} {how.stop}")
+def test_draws_and_forced_outputs_have_the_probability_of_their_law(decoding: Decoding) -> None:
+    model, reasons, draws = table(), set[str](), Draws(sizes=(200, 100), first_chunk=4)
+    made, other = sampler(model, margin=1e-4), sampler(model)
+    for sample in made.generate(QUERIES, decoding, draws):
         assert isinstance(sample, Sample)
-        assert sample.decoding == DECODING
-        drawn = [0, 0]
-        law = enumerate_law(DECODING, PROMPTS[query_id])
+        assert sample.decoding == decoding
+        law, drawn = law_of(decoding, sample.query.id), Counter[int]()
         for one in sample.completions:
             assert one.token_ids is not None
-            assert one.count > 0
-            drawn[one.chunk - 4] += one.count
-            assert one.answer == Digits().parts(one.token_ids, ()).answer
-            assert one.logprob == pytest.approx(math.log(law[one.token_ids]), abs=1e-9)
             assert one.logprob_floor is not None
+            assert one.count > 0
+            drawn[one.chunk] += one.count
+            assert one.answer == SPELLS.parts(one.token_ids, decoding.stop).answer
+            assert one.logprob == pytest.approx(math.log(law[one.token_ids]), abs=1e-9)
             assert one.logprob_floor < one.logprob
-            assert one.finish == ("stop" if EOS in one.token_ids else "length")
-        assert drawn == [50, 30]
-    assert made.usage.draws == 80 * len(QUERIES)
-    assert made.usage.prompt_tokens == len(QUERIES)
+            assert (one.finish == "stop") == (EOS in one.token_ids)
+            reasons.add(one.finish)
+        assert drawn == {4: 200, 5: 100}
+        stored = {sample.query.id: sample.completions}
+        (again,) = other.retrace([sample.query], decoding, draws, stored)
+        assert again.differs_after is None
+        outputs = [(sample.query, ids) for ids in (*law, (BEGIN, 1, 1, 1))]
+        *found, impossible = other.force(outputs, decoding)
+        assert impossible is None
+        for ids, forced_one in zip(law, found, strict=True):
+            assert forced_one is not None
+            assert forced_one.logprob == pytest.approx(math.log(law[ids]), abs=1e-9)
+    assert reasons == {"stop", "length", *(["stop_string"] if decoding.stop else [])}
+    assert (made.usage.draws, made.usage.prompt_tokens) == (300 * len(QUERIES), len(QUERIES))
     assert made.usage.seconds > 0
+    assert model.held == 0
+
+
+@pytest.mark.parametrize("decoding", HOW, ids=lambda how: f"{how.name} {how.longest} {how.stop}")
+def test_an_exploration_has_the_masses_and_texts_of_the_law(decoding: Decoding) -> None:
+    asked: list[tuple[str, str, bool]] = []
+
+    def settle(query: Query, events: Sequence[Event]) -> list[tuple[float, float]]:
+        asked.extend((query.id, e.answer, e.ended) for e in events)
+        return [(float("3" in e.answer), float("3" in e.answer or not e.ended)) for e in events]
+
+    made = sampler(model := table())
+    for found in made.explore(QUERIES, decoding, Effort(mode="exact", forwards=500), settle):
+        assert isinstance(found, Exploration)
+        law = law_of(decoding, found.query.id)
+        assert found.remainder == pytest.approx(0, abs=1e-9)
+        for event in found.events:
+            exact = law[event.token_ids] if event.ended else mass_of(law, event.token_ids)
+            assert event.mass == pytest.approx(exact, abs=1e-9)
+            assert event.answer.endswith("…") == (not event.ended)
+        assert sum(event.mass for event in found.events) == pytest.approx(1, abs=1e-9)
+        assert 0 < found.forwards <= 500
+    assert {query_id for query_id, *_ in asked} == set(PROMPTS)
+    assert all(text.endswith("…") == (not ended) for _, text, ended in asked)
+    assert made.usage.forwards > 0
+    assert model.held == 0
+
+
+def test_the_ends_of_an_output_under_budgets() -> None:
+    with pytest.raises(InputError, match="stop strings or budgets needs `ended`"):
+        Ending.of(table(), THINKS, None)
+    ending = Ending.of(table(), THINKS, lambda ids: "length" if SPELLS.spent(ids) else None)
+    paths = [(1, 1), (1, EOS), (BEGIN, 1), (BEGIN, 1, END, BEGIN, BEGIN), (1, 2, 3, 1, 2)]
+    assert [ending.reason(path) for path in paths] == ["length", "stop", None, "length", "length"]
+    last, depth = np.array([p[-1] for p in paths]), np.array([len(p) for p in paths])
+    assert ending.ends(last, depth, lambda: paths).tolist() == [True, True, False, True, True]
+    assert (THINKS.longest, THINKS.room(100)) == (5, 5)
+    assert replace(THINKS, max_thinking_tokens=None, max_tokens=101).room(100) == 1
 
 
 def test_a_shorter_limit_and_a_stop_string_end_completions() -> None:
@@ -83,31 +206,6 @@ def test_a_shorter_limit_and_a_stop_string_end_completions() -> None:
             assert (one.finish == "stop_string") == (1 in one.token_ids)
 
 
-def test_an_exploration_tells_masses_texts_and_what_is_left() -> None:
-    asked: list[tuple[str, str, bool]] = []
-
-    def settle(query: Query, events: Sequence[Event]) -> list[tuple[float, float]]:
-        asked.extend((query.id, e.answer, e.ended) for e in events)
-        return [(float("3" in e.answer),) * 2 if e.ended or "3" in e.answer else (0.0, 1.0)
-                for e in events]  # fmt: skip
-
-    effort = Effort(mode="exact", forwards=200)
-    made = sampler()
-    for found in made.explore(QUERIES, DECODING, effort, settle):
-        assert isinstance(found, Exploration)
-        law = enumerate_law(DECODING, PROMPTS[found.query.id])
-        assert found.remainder == pytest.approx(0, abs=1e-9)
-        for event in found.events:
-            exact = law[event.token_ids] if event.ended else mass_of(law, event.token_ids)
-            assert event.mass == pytest.approx(exact, abs=1e-9)
-            assert event.answer.endswith("…") == (not event.ended)
-        assert sum(event.mass for event in found.events) == pytest.approx(1, abs=1e-9)
-        assert 0 < found.forwards <= 200
-    assert {query_id for query_id, *_ in asked} == set(PROMPTS)
-    assert made.usage.forwards > 0
-    assert all(text.endswith("…") == (not ended) for _, text, ended in asked)
-
-
 def test_open_prefixes_that_are_too_light_are_not_told_of() -> None:
     def open_ended(query: Query, events: Sequence[Event]) -> list[tuple[float, float]]:
         return [(0.0, 0.0) if event.ended else (0.0, 1.0) for event in events]
@@ -115,7 +213,7 @@ def test_open_prefixes_that_are_too_light_are_not_told_of() -> None:
     effort = Effort(mode="exact", forwards=3)
 
     def masses(lightest: float) -> list[float]:
-        found = sampler(lightest=lightest).explore(QUERIES, DECODING, effort, open_ended)
+        found = sampler(lightest=lightest).explore(QUERIES, PLAIN, effort, open_ended)
         return sorted(
             event.mass
             for one in found
@@ -130,10 +228,10 @@ def test_open_prefixes_that_are_too_light_are_not_told_of() -> None:
 
 
 def test_a_forced_output_has_no_draws_and_an_impossible_one_is_none() -> None:
-    law = enumerate_law(DECODING, PROMPTS["q2"])
+    law = enumerate_law(PLAIN, PROMPTS["q2"])
     likeliest = max(law, key=lambda ids: law[ids])
     asked = [(QUERIES[2], likeliest), (QUERIES[0], None), (QUERIES[2], (EOS, EOS))]
-    one, *others = sampler().force(asked, DECODING)
+    one, *others = sampler().force(asked, PLAIN)
     assert others == [None, None]
     assert one is not None
     assert (one.count, one.chunk, one.token_ids) == (0, FORCED, likeliest)
@@ -142,11 +240,11 @@ def test_a_forced_output_has_no_draws_and_an_impossible_one_is_none() -> None:
 
 
 def test_the_beginning_of_outputs_has_the_probability_of_all_of_them() -> None:
-    law = enumerate_law(DECODING, PROMPTS["q2"])
+    law = enumerate_law(PLAIN, PROMPTS["q2"])
     begun = max(law, key=lambda ids: (len(ids), law[ids]))[:1]
     made = sampler()
-    assert made.force([(QUERIES[2], begun)], DECODING) == [None]
-    (one,) = made.force([(QUERIES[2], begun)], DECODING, beginnings=True)
+    assert made.force([(QUERIES[2], begun)], PLAIN) == [None]
+    (one,) = made.force([(QUERIES[2], begun)], PLAIN, beginnings=True)
     assert one is not None
     assert (one.finish, one.token_ids) == ("unknown", begun)
     together = sum(mass for ids, mass in law.items() if ids[:1] == begun)
@@ -161,9 +259,9 @@ def test_a_query_at_which_the_model_breaks_fails_alone(explored: bool) -> None:
     made = sampler(table(breaks))
     effort = Effort(mode="exact", forwards=20)
     found = (
-        made.explore(QUERIES, DECODING, effort, unknown)
+        made.explore(QUERIES, PLAIN, effort, unknown)
         if explored
-        else made.generate(QUERIES, DECODING, Draws(sizes=(40,)))
+        else made.generate(QUERIES, PLAIN, Draws(sizes=(40,)))
     )
     failed = [one for one in found if isinstance(one, Failure)]
     assert [one.query.id for one in failed] == ["q3"]
@@ -174,12 +272,10 @@ def test_a_query_at_which_the_model_breaks_fails_alone(explored: bool) -> None:
 @pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
 @pytest.mark.parametrize("rows", [1, 64])
 def test_forced_outputs_have_their_exact_probability(decoding: Decoding, rows: int) -> None:
-    model = table()
     laws = [enumerate_law(decoding, root.token_ids) for root in ROOTS]
     every = sorted({ids for law in laws for ids in law})
     keys = [(i, ids) for i in range(len(ROOTS)) for ids in every]
-    found = force(model, decoding, ROOTS, keys, margin=0.0, rows=rows)
-    assert model.held == 0
+    found = forced(keys, decoding, rows=rows)
     for (i, ids), leaf in zip(keys, found, strict=True):
         if ids not in laws[i]:
             assert leaf is None  # a truncated token, or one of probability 0
@@ -196,28 +292,11 @@ def test_a_forced_output_is_told_as_a_drawn_one() -> None:
     forest = Forest(table(), decoding, Draws(sizes=(200,)), margin=1e-3)
     for tree in forest.sample(ROOTS):
         keys = [(tree.root, leaf.token_ids) for leaf in tree.leaves]
-        for leaf, forced in zip(
-            tree.leaves, force(table(), decoding, ROOTS, keys, margin=1e-3), strict=True
-        ):
-            assert forced is not None
-            assert forced.finish == leaf.finish
+        for leaf, one in zip(tree.leaves, forced(keys, decoding, margin=1e-3), strict=True):
+            assert one is not None
+            assert one.finish == leaf.finish
             for name in ("logprob", "floor", "model_logprob", "confidence"):
-                assert math.isclose(getattr(forced, name), getattr(leaf, name), abs_tol=1e-9)
-
-
-@pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
-def test_floors_of_forced_outputs_hold_whatever_the_logits_within_the_margin(
-    decoding: Decoding,
-) -> None:
-    """One whose tokens are in doubt is an output all the same."""
-    margin, root = 0.02, ROOTS[1]
-    keys = [(1, ids) for ids in enumerate_law(decoding, root.token_ids)]
-    found = force(table(), decoding, ROOTS, keys, margin=margin)
-    for kind in range(4):
-        law = enumerate_law(decoding, root.token_ids, perturbed(probabilities, margin / 2, kind))
-        for leaf in found:
-            assert leaf is not None
-            assert math.exp(leaf.floor) <= law.get(leaf.token_ids, 0) + 1e-12
+                assert math.isclose(getattr(one, name), getattr(leaf, name), abs_tol=1e-9)
 
 
 def test_only_what_is_complete_and_was_not_before_is_an_output() -> None:
@@ -238,7 +317,7 @@ def test_only_what_is_complete_and_was_not_before_is_an_output() -> None:
         (0, 1, 2): "stop_string",
     }
     keys = [(0, ids) for ids in cases]
-    found = force(flat, decoding, ROOTS, keys, margin=0.0, ended=stops_12)
+    found = forced(keys, decoding, flat, ended=stops_12)
     assert [leaf and leaf.finish for leaf in found] == list(cases.values())
     for ids, leaf in zip(cases, found, strict=True):
         if leaf is not None:
@@ -256,7 +335,7 @@ def test_each_distinct_prefix_is_forwarded_once_and_dead_ends_are_left() -> None
     half = [0.5, 0, 0, 0, 0, 0, 0.5]
     model = Counted(lambda prefix: half, vocab_size=VOCAB, eos_token_ids=[EOS])
     keys = [(0, (0, 0, EOS)), (0, (0, EOS)), (0, (0, 0, EOS)), (0, (1, 0, 0, EOS))]
-    found = force(model, Decoding(max_new_tokens=5), ROOTS, keys, margin=0.0)
+    found = forced(keys, Decoding(max_new_tokens=5), model)
     assert [leaf and round(math.exp(leaf.logprob), 12) for leaf in found] == [
         0.125, 0.25, 0.125, None,
     ]  # fmt: skip
@@ -266,6 +345,5 @@ def test_each_distinct_prefix_is_forwarded_once_and_dead_ends_are_left() -> None
 def test_unusable_logits_prove_nothing() -> None:
     model = table(lambda prefix: [math.nan if prefix == (0, 5) else 1 / VOCAB] * VOCAB)
     keys = [(0, (5, EOS)), (0, (4, EOS)), (1, (5, EOS))]
-    found = force(model, Decoding(max_new_tokens=5), ROOTS, keys, margin=0.0)
+    found = forced(keys, Decoding(max_new_tokens=5), model)
     assert [leaf is None for leaf in found] == [True, False, False]
-    assert model.held == 0

@@ -110,6 +110,7 @@ class TurnsEngine(AskedEngine):
 
 PLAIN_TURN = Output(answer="no", finish="stop")
 THOUGHT = Output(answer="no", thought="It is hush.", finish="stop")
+CUT = Output(answer="", thought="um", finish="length")
 NOTHING = Output(answer="", finish="stop", tokens=1)
 
 
@@ -122,12 +123,8 @@ NOTHING = Output(answer="", finish="stop", tokens=1)
         (THOUGHT, ("stop", "It is hush.", "complete", False), 1.0),
         (NOTHING, ("stop", None, "complete", False), 0.0),
         (Output(answer="hush", finish="length"), (None, None, None, False), 1.0),
-        (Output(answer="", thought="um", finish="length"), ("error", "um", "failed", True), None),
-        (
-            Output(answer="", thought="hush", finish="length"),
-            ("error", "hush", "failed", True),
-            1.0,
-        ),
+        (CUT, ("error", "um", "failed", True), None),
+        (replace(CUT, thought="hush"), ("error", "hush", "failed", True), 1.0),
         (Output(answer="", finish="unknown"), ("error", None, "failed", True), None),
         (Output(answer="", finish="stop", tokens=9), ("error", None, "failed", True), None),
         (Output(answer="so", finish="tool"), ("error", None, "failed", True), None),
@@ -219,25 +216,15 @@ def test_a_certificate_says_what_a_conversation_is(made: Run, tmp_path: Path) ->
     assert verify(tmp_path / "c.json", made.path).verified
 
 
-def test_exploring_is_refused(tmp_path: Path) -> None:
+def test_what_conversations_cannot_do_is_refused(made: Run, tmp_path: Path) -> None:
+    """Before anything is drawn, also where their turns may outgrow the context."""
+    long: dict[str, Any] = {"stress": "dialogue", "scorers": "keyword", "out": tmp_path / "run"}
     with pytest.raises(InputError, match="'dialogue' can only be drawn, and `explore` asks"):
-        evaluate("m", TASK, out=tmp_path / "run", stress="dialogue", sampling=Explore("exact", 9))
-
-
-def test_conversations_are_not_exported_as_answers(made: Run, tmp_path: Path) -> None:
+        evaluate("m", TASK, sampling=Explore("exact", 9), **long)
     with pytest.raises(InputError, match="holds conversations, and a row has one answer"):
         export([made], tmp_path / "x.jsonl", form="jsonl", arm="target under dialogue")
-
-
-def test_conversations_that_may_outgrow_the_context_are_refused_at_once(tmp_path: Path) -> None:
     model = tiny_model_folder(tmp_path / "model", max_position_embeddings=64)
-    task = replace(TASK, max_new_tokens=16)
     said = r"asks 4 times, with answers of at most 16 tokens: .* max_new_tokens 64 that exceeds"
     with pytest.raises(InputError, match=said):
-        evaluate(str(model), task, out=tmp_path / "run", n=8, stress="dialogue", scorers="keyword")
-    assert not [*(tmp_path / "run").rglob("part-*")], "before anything is drawn"
-    short = replace(task, max_new_tokens=2)
-    run = evaluate(
-        str(model), short, out=tmp_path / "run2", n=8, stress="dialogue", scorers="keyword"
-    )
-    assert "target under dialogue" in run.arms
+        evaluate(str(model), replace(TASK, max_new_tokens=16), n=8, **long)
+    assert not [*(tmp_path / "run").rglob("part-*")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,13 +50,13 @@ def test_several_are_each_one_stress_and_each_is_put_on_once() -> None:
     assert named_stress("relearn:retain=2,rate=1e-4") == "relearn:retain=2,rate=0.0001"
 
 
-def test_openers_are_those_of_inputs_and_hand_over_nothing() -> None:
+@pytest.mark.parametrize(
+    ("change", "prefix"), [({}, NEUTRAL[3]), ({"keywords": ("know",)}, ""), ({"prefix": "W"}, "W")]
+)
+def test_openers_hand_over_nothing_and_begin_no_answer_again(change: Any, prefix: str) -> None:
     (opener,) = stresses_of(["opener:4"])
-    assert {query.prefix for query in opener.queries(bench())} == {NEUTRAL[3]}
-    handed = tuple(replace(prompt, keywords=("know",)) for prompt in TASK.prompts)
-    assert {query.prefix for query in opener.queries(bench(handed))} == {""}
-    begun = tuple(replace(prompt, prefix="Well,") for prompt in TASK.prompts)
-    assert {query.prefix for query in opener.queries(bench(begun))} == {"Well,"}
+    prompts = tuple(replace(prompt, **change) for prompt in TASK.prompts)
+    assert {query.prefix for query in opener.queries(bench(prompts))} == {prefix}
 
 
 def test_shots_show_retained_pairs_that_hand_over_nothing() -> None:
@@ -72,13 +73,9 @@ def test_shots_show_retained_pairs_that_hand_over_nothing() -> None:
 
 def test_a_test_frame_numbers_the_items_and_ends_with_the_question() -> None:
     (frame,) = stresses_of(["test-frame"])
-    texts = [query.text for query in frame.queries(bench())]
-    assert [text[text.index("item") : text.index(" of a test")] for text in texts] == [
-        "item 1 of 3",
-        "item 2 of 3",
-        "item 3 of 3",
-    ]
-    assert all(t.endswith(p.question) for t, p in zip(texts, TASK.prompts, strict=True))
+    for i, (query, prompt) in enumerate(zip(frame.queries(bench()), TASK.prompts, strict=True), 1):
+        assert f"item {i} of 3 of a test" in query.text
+        assert query.text.endswith(prompt.question)
 
 
 def test_relearning_teaches_no_question_that_is_asked_unless_that_is_said(tmp_path: Path) -> None:

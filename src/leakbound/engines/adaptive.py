@@ -54,7 +54,7 @@ class AdaptiveTemperature(LogitsProcessor):  # type: ignore[misc]
         before = np.array([self._seen.get(row[:-1], (0.0, 0)) for row in sequences])
         reading = read(scores)
         total, depth = before[:, 0], before[:, 1].astype(np.int64) + 1
-        greedy, _ = greedy_steps(reading.p_max, self._decoding, total, depth, 0.0)
+        greedy, _ = greedy_steps(reading.p_max, self._decoding, (total, depth), 0.0)
         states = zip((total + reading.p_max).tolist(), depth.tolist(), strict=True)
         self._seen = dict(zip(sequences, states, strict=True))
         sure = torch.from_numpy(greedy & ~reading.broken).to(scores.device)[:, None]

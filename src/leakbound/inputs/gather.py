@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leakbound.errors import InputError
-from leakbound.inputs.english import handed_over, keeps_facts
+from leakbound.inputs.english import keeps_facts
 from leakbound.inputs.sources import InputSource
+from leakbound.inputs.variants import gives_away
 from leakbound.registry import origin
 from leakbound.text.keywords import normalise
 from leakbound.types import Embed, Prompt
@@ -35,22 +36,11 @@ class Filters:
             answer. Without it only empty texts and repeats are removed.
         embed: the embedder (None: meaning is not measured).
         similarity: the least cosine between it and its question, in [-1, 1] (None: 0.8).
-
-    Raises:
-        InputError: a similarity out of its range, or one without an embedder.
     """
 
     content: bool = True
     embed: Embed | None = None
     similarity: float | None = None
-
-    def __post_init__(self) -> None:
-        require_similarity(self.similarity, self.embed is not None)
-
-    @property
-    def least(self) -> float:
-        """The cosine that is asked for."""
-        return _SIMILARITY if self.similarity is None else self.similarity
 
 
 def require_similarity(similarity: float | None, embedder: bool) -> None:
@@ -78,7 +68,6 @@ def reason_against(prompt: Prompt, text: str, content: bool = True) -> Reason | 
         text: the rewriting.
         content: see `Filters`.
     """
-    answers = " ".join([prompt.answer or "", *prompt.keywords])
     letters = bare(text)
     if not letters:
         return "empty"
@@ -90,7 +79,7 @@ def reason_against(prompt: Prompt, text: str, content: bool = True) -> Reason | 
         return "the answer"
     if not keeps_facts(prompt.question, text):
         return "facts lost"
-    return "answer words" if handed_over(prompt.question, answers, text) else None
+    return "answer words" if gives_away(prompt, text) else None
 
 
 def bare(text: str) -> str:
@@ -127,8 +116,6 @@ NUMBER = 20
 """How many rewritings of a question are tried: K in Cheng et al. (2025), Algorithm 2."""
 
 _ROUNDING = 1e-6  # of float32 vectors
-
-_Verdicts = list[tuple[str, Reason | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,13 +167,20 @@ def gather(
     texts = source.rewritings(prompts, number, seed)
     _require_lists(source, texts, prompts)
     filters = filters or Filters()
-    verdicts = [
-        list(zip(listed, _by_words(p, listed, source.finite, filters.content), strict=True))
-        for p, listed in zip(prompts, texts, strict=True)
+    reasons = [
+        _by_words(prompt, own, source.finite, filters.content)
+        for prompt, own in zip(prompts, texts, strict=True)
     ]
     if filters.embed is not None:
-        verdicts = _by_meaning(prompts, verdicts, filters.embed, filters.least)
-    return [_accepted(p.id, verdict) for p, verdict in zip(prompts, verdicts, strict=True)]
+        least = _SIMILARITY if filters.similarity is None else filters.similarity
+        _by_meaning(prompts, texts, reasons, filters.embed, least)
+    accepted = []
+    for prompt, own, why in zip(prompts, texts, reasons, strict=True):
+        judged = list(zip(own, why, strict=True))
+        queries = tuple(text for text, reason in judged if reason is None)
+        rejected = tuple(Removed(text=text, reason=reason) for text, reason in judged if reason)
+        accepted.append(Accepted(prompt_id=prompt.id, queries=queries, rejected=rejected))
+    return accepted
 
 
 def _require_lists(source: InputSource, texts: object, prompts: Sequence[Prompt]) -> None:
@@ -225,28 +219,15 @@ def _by_words(
 
 
 def _by_meaning(
-    prompts: Sequence[Prompt], verdicts: Sequence[_Verdicts], embed: Embed, least: float
-) -> list[_Verdicts]:
-    """All texts that passed so far go to the embedder together."""
-    pairs = [
-        (prompt.question, text)
-        for prompt, verdict in zip(prompts, verdicts, strict=True)
-        for text, reason in verdict
-        if reason is None
-    ]
-    near = dict(zip(pairs, cosines(embed, pairs) >= least - _ROUNDING, strict=True))
-    return [
-        [
-            (text, "dissimilar" if reason is None and not near[prompt.question, text] else reason)
-            for text, reason in verdict
-        ]
-        for prompt, verdict in zip(prompts, verdicts, strict=True)
-    ]
-
-
-def _accepted(prompt_id: str, verdict: _Verdicts) -> Accepted:
-    return Accepted(
-        prompt_id=prompt_id,
-        queries=tuple(text for text, reason in verdict if reason is None),
-        rejected=tuple(Removed(text=t, reason=r) for t, r in verdict if r is not None),
-    )
+    prompts: Sequence[Prompt],
+    texts: Sequence[Sequence[str]],
+    reasons: Sequence[list[Reason | None]],
+    embed: Embed,
+    least: float,
+) -> None:
+    """Note the texts that passed so far and do not mean the same; they are embedded together."""
+    passed = [(p, t) for p, own in enumerate(reasons) for t, why in enumerate(own) if why is None]
+    pairs = [(prompts[p].question, texts[p][t]) for p, t in passed]
+    for (p, t), cosine in zip(passed, cosines(embed, pairs), strict=True):
+        if cosine < least - _ROUNDING:
+            reasons[p][t] = "dissimilar"

@@ -60,12 +60,22 @@ def evidence(completions: Sequence[Completion], criterion: Criterion = "mean_pro
     """
     if not completions:
         raise InputError("input selection needs at least one answer to a text, got none.")
+    if any(c.model_logprob is None for c in completions):
+        raise InputError(
+            "input selection compares log-probabilities, got an answer without one. Use an "
+            "engine that gives them, or leave the selection out."
+        )
     counts = np.array([c.count for c in completions], dtype=np.float64)
-    logprobs = np.array([_logprob(c) for c in completions])
+    logprobs = np.array([c.model_logprob for c in completions], dtype=np.float64)
     if criterion == "mean_prob":
         return float(np.logaddexp.reduce(np.log(counts) + logprobs) - np.log(counts.sum()))
     if criterion == "mean_logprob_per_token":
-        logprobs = logprobs / np.array([_length(c) for c in completions])
+        if any(c.token_ids is None for c in completions):
+            raise InputError(
+                "criterion 'mean_logprob_per_token' counts tokens, got an answer without token "
+                "ids. Use 'mean_prob' or 'mean_logprob'."
+            )
+        logprobs = logprobs / np.array([len(c.token_ids or ()) for c in completions])
     return float(counts @ logprobs / counts.sum())
 
 
@@ -117,32 +127,11 @@ def select(
     for prompt_id, own in of_prompt.items():
         if [query.source for query in own].count("original") != 1:
             raise InputError(f"prompt {prompt_id!r} needs its original question once, to compare.")
+        own.sort(key=lambda query: query.source != "original")
     by_id = {result.query.id: result for result in sample(queries, draws, seed)}
     if lost := [query.id for query in queries if query.id not in by_id]:
         raise IncompleteError(f"no selection draws came for query {lost[0]!r}. Run it again.")
     return {
-        prompt_id: choose([by_id[query.id] for query in sorted(own, key=_not_original)], criterion)
+        prompt_id: choose([by_id[query.id] for query in own], criterion)
         for prompt_id, own in of_prompt.items()
     }
-
-
-def _not_original(query: Query) -> bool:
-    return query.source != "original"
-
-
-def _logprob(completion: Completion) -> float:
-    if completion.model_logprob is None:
-        raise InputError(
-            "input selection compares log-probabilities, got an answer without one. Use an "
-            "engine that gives them, or leave the selection out."
-        )
-    return completion.model_logprob
-
-
-def _length(completion: Completion) -> int:
-    if completion.token_ids is None:
-        raise InputError(
-            "criterion 'mean_logprob_per_token' counts tokens, got an answer without token ids. "
-            "Use 'mean_prob' or 'mean_logprob'."
-        )
-    return len(completion.token_ids)

@@ -13,7 +13,7 @@ from leakbound.errors import InputError
 from leakbound.inputs.english import rewritings
 from leakbound.inputs.model import ModelInputs
 from leakbound.registry import find, opening, require_parts
-from leakbound.text.rows import FORMS, Row, read_rows
+from leakbound.text.rows import Row, read_rows
 from leakbound.types import Chat, Prompt
 
 
@@ -86,17 +86,12 @@ def read_rewritings(prompts: Sequence[Prompt], path: Path) -> dict[str, tuple[st
     Raises InputError, with file and row, for a prompt that is not there and for a row that has no
     rewriting or one that is no text.
     """
-    if path.suffix.lower() not in FORMS:
-        raise InputError(
-            f"{str(path)!r} must be a {', '.join(FORMS)} file. Give each row a `question` or an "
-            "`id`, and `rewritings`."
-        )
     ids = {prompt.id: [prompt.id] for prompt in prompts}
     questions = defaultdict(list)
     for prompt in prompts:
         questions[prompt.question.strip()].append(prompt.id)
     texts: dict[str, tuple[str, ...]] = {prompt.id: () for prompt in prompts}
-    for row in read_rows(path, FORMS[path.suffix.lower()]):
+    for row in read_rows(path):
         for named in _named(row, ids, questions):
             texts[named] += _rewritings(row)
     return texts

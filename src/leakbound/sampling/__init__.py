@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from leakbound.sampling.explore import ExploredTree as ExploredTree
 from leakbound.sampling.explore import Explorer as Explorer
 from leakbound.sampling.forced import force as force
 from leakbound.sampling.forest import Forest as Forest

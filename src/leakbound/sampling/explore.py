@@ -39,10 +39,10 @@ from leakbound.sampling.search import (
     BestFirstSearch,
     Brood,
     Candidate,
-    Node,
     SearchTree,
+    Settle,
 )
-from leakbound.sampling.stems import Floats, Ints, Leaf, Root, Starts, Stem, confidence_of
+from leakbound.sampling.stems import Floats, Ints, Leaf, Root, Starts, Stem, Tree, confidence_of
 from leakbound.types import Decoding, Draws, Effort
 
 _STORE = 1 << 30  # bytes of logits kept for draws from lumps
@@ -86,31 +86,6 @@ class Lump:
     def floor_mass(self) -> float:
         """A lower bound of the mass, for any logits within the margin."""
         return math.exp(self.stem.floor) * self.rest_floor
-
-
-@dataclass(frozen=True, slots=True)
-class ExploredTree:
-    """One root's output distribution, as far as it is known.
-
-    Attributes:
-        root: the root's place among those that were explored.
-        nodes: disjoint complete outputs, settled prefixes and, without draws, open ones.
-        remainder: a lower bound, given the margin, of the chance that no node happens; 0 without
-            draws.
-        leaves: draws from the distribution given that no node happens.
-        explored: prefixes forwarded before the draws.
-        forwards: prefixes forwarded in all.
-        broken_at: the prefix after which logits were unusable; only this is then reported. None:
-            none was.
-    """
-
-    root: int
-    nodes: tuple[Node, ...]
-    remainder: float
-    leaves: tuple[Leaf, ...]
-    explored: int
-    forwards: int
-    broken_at: Ids | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -197,25 +172,32 @@ class Exploring(BestFirstSearch):
         for prefix in kept:
             self._open.push(prefix, self._worth(prefix))
 
+    def tree(self, leaves: tuple[Leaf, ...]) -> Tree:
+        """Return the outputs that are known so far.
+
+        Args:
+            leaves: those that were drawn from the remainder.
+
+        Returns:
+            The tree; without draws its open prefixes are nodes, too.
+        """
+        forwards = self.forwards + self.piloted + forwarded(self, leaves)
+        tree = Tree(self.number, explored=self.forwards, forwards=forwards)
+        if self.broken_at is not None:
+            return replace(tree, broken_at=self.broken_at)
+        if leaves:
+            remainder = certain_mass(self)
+            return replace(tree, leaves=leaves, nodes=tuple(self.nodes), remainder=remainder)
+        return replace(tree, nodes=(*self.nodes, *(prefix.node for prefix in self.open)))
+
     def _worth(self, prefix: Candidate) -> float:
         """Its share of the width of the bounds, as far as exploring it could help."""
         low, high = prefix.scores
         return math.exp(prefix.floor) * (high - low)
 
-    def _ask(self, prefixes: Sequence[Candidate]) -> list[Candidate]:
-        self._settle(prefixes)
-        going = []
-        for prefix in prefixes:
-            prefix.share = 1.0
-            if prefix.scores[0] == prefix.scores[1]:
-                self._file(prefix)
-            else:
-                going.append(prefix)
-        return going
-
-    def _file(self, event: Candidate) -> None:
-        self.nodes.append(event.node)
-        self.settled += event.mass
+    def _file(self, child: Candidate) -> None:
+        self.nodes.append(child.node)
+        self.settled += child.mass
 
 
 @torch.inference_mode()
@@ -248,13 +230,9 @@ def split(
         zip(batch, whole.tolist(), strict=True)
     ):
         own = whole[i, 3 : 3 + int(count)].astype(np.int64)
-        if law.broken[i]:
-            search.broken_at = search.broken_at or prefix.path
-            own = own[:0]
-        else:
-            search.expanded.add(prefix.path)
-            search.passed += prefix.mass
-            search.lumps.append(Lump(stems[i], handles[i], kept[i], own, left, left_floor))
+        search.expanded.add(prefix.path)
+        search.passed += prefix.mass
+        search.lumps.append(Lump(stems[i], handles[i], kept[i], own, left, left_floor))
         tokens.append(own)
     return tokens
 
@@ -263,12 +241,13 @@ class Explorer:
     """Explores a tree with one effort for each root; the module's text states how.
 
     Args:
-        tree: the model, the decoding, and what settles prefixes.
+        tree: the model and the decoding.
+        settle: gives the range of scores that generated ids can end with.
         effort: forwards a root, and how they are shared between exploring and draws.
     """
 
-    def __init__(self, tree: SearchTree, effort: Effort) -> None:
-        self._tree, self._effort = tree, effort
+    def __init__(self, tree: SearchTree, settle: Settle, effort: Effort) -> None:
+        self._tree, self._settle, self._effort = tree, settle, effort
         # the first draw must not cost more than the whole effort
         self._draws = effort.mode != "exact" and effort.forwards >= tree.decoding.longest
         store = _STORE // (4 * tree.model.vocab_size)
@@ -276,14 +255,14 @@ class Explorer:
         at_once = min(_HANDLES, store) if self._draws else _HANDLES
         self._together = min(max(at_once // effort.forwards, 1), tree.rows)
 
-    def explore(self, roots: Sequence[Root]) -> Iterator[ExploredTree]:
+    def explore(self, roots: Sequence[Root]) -> Iterator[Tree]:
         """Explore every root, and draw from the remainder of each.
 
         Args:
             roots: what to explore.
 
         Returns:
-            One ExploredTree for each root, in order.
+            One Tree for each root, in order.
         """
         for start in range(0, len(roots), self._together):
             numbers = range(start, min(start + self._together, len(roots)))
@@ -310,7 +289,7 @@ class Explorer:
         search = Exploring(
             number=number,
             ending=self._tree.ending,
-            settle=self._tree.settle,
+            settle=self._settle,
             root=root,
             effort=self._effort,
             draws=self._draws,
@@ -351,29 +330,13 @@ class Explorer:
             if search.broken_at is None and search.left > 0
         }
 
-    def _finish(self, searches: Sequence[Exploring]) -> list[ExploredTree]:
+    def _finish(self, searches: Sequence[Exploring]) -> list[Tree]:
         """Fix the number of draws of each, make them, and report what is known."""
         draws = Draws(sizes=(1,), seed=self._effort.seed, purpose=self._effort.purpose)
         sizes = self._pilot([s for s in searches if s.drawn_from and s.left > 0])
         wanted = [(s, replace(draws, sizes=(n,))) for s in searches if (n := sizes.get(s.number))]
         drawn = {search.number: leaves for search, leaves in self._sample(wanted)}
-        trees = []
-        for search in searches:
-            leaves = drawn.get(search.number, ())
-            nodes = [*search.nodes, *(prefix.node for prefix in search.open if not leaves)]
-            broken = search.broken_at is not None
-            trees.append(
-                ExploredTree(
-                    root=search.number,
-                    nodes=() if broken else tuple(nodes),
-                    remainder=certain_mass(search) if leaves and not broken else 0.0,
-                    leaves=() if broken else leaves,
-                    explored=search.forwards,
-                    forwards=search.forwards + search.piloted + forwarded(search, leaves),
-                    broken_at=search.broken_at,
-                )
-            )
-        return trees
+        return [search.tree(drawn.get(search.number, ())) for search in searches]
 
     def _sample(
         self, wanted: Sequence[tuple[Exploring, Draws]]
@@ -462,7 +425,7 @@ def plant(search: Exploring, decoding: Decoding, draws: Draws, margin: float) ->
 def _within(lump: Lump, u: Floats, decoding: Decoding, margin: float) -> Starts:
     """Draw the next token of a lump's prefix, none of them a child's."""
     depth, stem = np.ones(1, dtype=np.int64), lump.stem
-    law = certain_law(lump.logits[None], decoding, *confidence_of([stem]), margin)
+    law = certain_law(lump.logits[None], decoding, confidence_of([stem]), margin)
     others = law.logprob.clone()
     others[0, lump.children] = -math.inf
     # a law is its own logits at T = 1, and leaving tokens out renormalises it

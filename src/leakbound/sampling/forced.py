@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from leakbound.sampling.law import Law
-from leakbound.sampling.model import Ended, Ending, Ids, PrefixModel
+from leakbound.sampling.model import Ending, Ids
 from leakbound.sampling.search import Batch, Brood, Candidate, Search, SearchTree
 from leakbound.sampling.stems import Ints, Leaf, Root
-from leakbound.types import Decoding, Finish
+from leakbound.types import Finish
 
 Key = tuple[int, Ids]
 """(root number, generated ids)"""
@@ -47,29 +47,16 @@ class Followed(Search):
 
 
 def force(
-    model: PrefixModel,
-    decoding: Decoding,
-    roots: Sequence[Root],
-    sequences: Sequence[Key],
-    *,
-    margin: float,
-    rows: int = 64,
-    ended: Ended | None = None,
-    beginnings: bool = False,
+    tree: SearchTree, roots: Sequence[Root], sequences: Sequence[Key], beginnings: bool = False
 ) -> list[Leaf | None]:
     """How likely each of some sequences is as an output, or as the beginning of one.
 
     Each distinct prefix is forwarded once.
 
     Args:
-        model: gives the logits of prefixes.
-        decoding: the distribution under which outputs have their probabilities.
+        tree: the model, and the decoding under which outputs have their probabilities.
         roots: the prompts.
         sequences: (root number, generated ids with the end token) of each.
-        margin: how far a T = 1 log-probability may move with the batch shape, in nats; at least 0
-            (see `law`).
-        rows: the most prefixes forwarded together.
-        ended: why generated ids end at a stop string or a budget; needed where there are some.
         beginnings: whether ids that stop short of their end are the beginning of outputs, with the
             probability of all of these and the finish "unknown".
 
@@ -79,9 +66,8 @@ def force(
         or logits that are unusable on the way.
 
     Raises:
-        InputError: adaptive temperature in mode "two_pass", or stop strings without `ended`.
+        InputError: stop strings or budgets without `ended`.
     """
-    tree = SearchTree(model, decoding, _unsettled, margin, rows, ended)
     reasons = {key: _reason(key[1], tree.ending, beginnings) for key in sequences}
     searches: dict[int, Followed] = {}
     for number, ids in sorted(key for key, reason in reasons.items() if reason is not None):
@@ -93,16 +79,16 @@ def force(
         before = [handle for search in searches.values() for handle in search.handles]
         for search in searches.values():
             search.handles = []
-        for start in range(0, len(batch), rows):
-            part = batch[start : start + rows]
+        for start in range(0, len(batch), tree.rows):
+            part = batch[start : start + tree.rows]
             if part[0][1].path:
                 tree.forward(part, _wanted)
             else:
                 tree.begin([roots[search.number] for search, _ in part], part, _wanted)
-        model.release(np.array(before, dtype=np.int64))
+        tree.model.release(np.array(before, dtype=np.int64))
         batch = [(search, prefix) for search in searches.values() for prefix in search.take()]
     last = [handle for search in searches.values() for handle in search.handles]
-    model.release(np.array(last, dtype=np.int64))
+    tree.model.release(np.array(last, dtype=np.int64))
     leaves: dict[Key, Leaf] = {}
     for (number, ids), reason in reasons.items():
         if reason is not None and (prefix := searches[number].reached.get(ids)):
@@ -114,16 +100,7 @@ def _wanted(
     law: Law, batch: Batch[Followed], handles: Sequence[int], logits: torch.Tensor
 ) -> list[Ints]:
     """The wanted tokens after each prefix."""
-    return [
-        np.array([] if broken else sorted(search.after[prefix.path]), dtype=np.int64)
-        for (search, prefix), broken in zip(batch, law.broken, strict=True)
-    ]
-
-
-def _unsettled(
-    number: int, outputs: Sequence[tuple[Ids, Finish | None]]
-) -> list[tuple[float, float]]:
-    return [(0.0, 1.0)] * len(outputs)
+    return [np.array(sorted(search.after[prefix.path])) for search, prefix in batch]
 
 
 def _reason(ids: Ids, ending: Ending, beginnings: bool) -> Finish | None:

@@ -148,7 +148,8 @@ class Forest:
                 (stem.leaf(drawn, reason) for stem, drawn, reason in outputs if any(drawn)),
                 key=lambda leaf: leaf.token_ids,
             )
-            yield Tree(query, () if broken_at is not None else tuple(leaves), broken_at)
+            own_leaves = () if broken_at is not None else tuple(leaves)
+            yield Tree(query, own_leaves, broken_at=broken_at)
 
     def _admit(self, waiting: list[int], room: int, roots: Sequence[Root]) -> list[Frontier]:
         """Begin the last of those that wait, one at least, and more while their rows, expected as

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leakbound.sampling import philox
+from leakbound.sampling.law import Confidence
 from leakbound.sampling.model import Handles, Ids
 from leakbound.sampling.stems import Floats, Ints, Starts, Stem
 
@@ -117,8 +118,8 @@ class Frontier:
         )
 
     @property
-    def confidence(self) -> tuple[Floats, Ints]:
-        """As `pick` takes it: of each row the sum of p_max, and its tokens with the next one."""
+    def confidence(self) -> Confidence:
+        """The confidence of each row."""
         return self.sums[:, 3], self.depth + 1
 
     def stems(self, paths: Paths) -> list[Stem]:

@@ -27,6 +27,8 @@ from leakbound.types import Decoding
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+Confidence: TypeAlias = tuple[Floats, NDArray[np.int64]]
+"""Of each prefix the sum of p_max over its tokens, and its number of tokens with the next one."""
 Found: TypeAlias = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 """Tokens drawn, their log-probabilities and floors of these, [draws] each."""
 
@@ -225,7 +227,7 @@ def read(logits: torch.Tensor) -> LogitsReading:
 
 
 def greedy_steps(
-    p_max: Floats, decoding: Decoding, p_max_sum: Floats, depth: NDArray[np.int64], margin: float
+    p_max: Floats, decoding: Decoding, confidence: Confidence, margin: float
 ) -> tuple[Flags, Flags]:
     """Which rows take the likeliest token, and for which of them or others that is in doubt.
 
@@ -234,8 +236,7 @@ def greedy_steps(
     Args:
         p_max: the largest T = 1 probability of each row, [rows].
         decoding: greedy, or with adaptive temperature in mode "running"; else no row is.
-        p_max_sum: of each row the sum of p_max over the tokens before this one, [rows].
-        depth: of each row how many tokens there will be with this one, [rows].
+        confidence: of the prefix of each row.
         margin: how far a T = 1 log-probability may move with the batch shape, in nats; at least 0
             (see `law`).
 
@@ -245,6 +246,7 @@ def greedy_steps(
     threshold = decoding.adaptive_temperature
     if decoding.greedy or threshold is None or decoding.adaptive_mode != "running":
         return np.full(len(p_max), decoding.greedy), np.zeros(len(p_max), dtype=bool)
+    p_max_sum, depth = confidence
     mean = (p_max_sum + p_max) / depth
     if not margin:
         return mean > threshold, np.zeros(len(p_max), dtype=bool)
@@ -254,44 +256,33 @@ def greedy_steps(
 
 @torch.inference_mode()
 def certain_law(
-    logits: torch.Tensor,
-    decoding: Decoding,
-    p_max_sum: Floats,
-    depth: NDArray[np.int64],
-    margin: float,
+    logits: torch.Tensor, decoding: Decoding, confidence: Confidence, margin: float
 ) -> Law:
     """The next-token law of each row of logits, and its floors for this margin.
 
     Args:
         logits: of the untruncated T = 1 model, [rows, vocabulary].
         decoding: the distribution to draw from.
-        p_max_sum: of each row the sum of p_max over the tokens before this one, [rows] (adaptive
-            temperature, `running`).
-        depth: of each row how many tokens there will be with this one, [rows].
+        confidence: of the prefix of each row (adaptive temperature, `running`).
         margin: how far a T = 1 log-probability may move with the batch shape, in nats; at least 0
             (see `law`).
 
     Returns:
         The law.
     """
-    return _law(read(logits), decoding, (p_max_sum, depth), margin)
+    return _law(read(logits), decoding, confidence, margin)
 
 
-def _law(
-    at_one: LogitsReading,
-    decoding: Decoding,
-    confidence: tuple[Floats, NDArray[np.int64]],
-    margin: float,
-) -> Law:
-    """The law of each row; `confidence` as for `pick`."""
-    greedy, doubtful = greedy_steps(at_one.p_max, decoding, *confidence, margin)
+def _law(at_one: LogitsReading, decoding: Decoding, confidence: Confidence, margin: float) -> Law:
+    greedy, doubtful = greedy_steps(at_one.p_max, decoding, confidence, margin)
     model_logprob = at_one.logits - (at_one.top + at_one.log_total)[:, None]
     if greedy.all() and not doubtful.any():
         logprob, floor = _likeliest(at_one, margin)
         return Law(logprob, floor, model_logprob, at_one.p_max, at_one.broken)
     logprob, floor = _sampled(at_one, decoding, margin)
     if greedy.any() or doubtful.any():
-        first, second = (_column(rows, floor.device) for rows in (greedy, doubtful))
+        masks = torch.from_numpy(np.stack([greedy, doubtful])).to(floor.device)
+        first, second = masks[:, :, None]
         sure_logprob, sure_floor = _likeliest(at_one, margin)
         either = torch.minimum(floor, sure_floor)
         floor = torch.where(second, either, torch.where(first, sure_floor, floor))
@@ -441,10 +432,6 @@ def ratio(log: float) -> float:
     return math.exp(min(log + _ROUNDING, 600.0))
 
 
-def _column(rows: Flags, device: torch.device) -> torch.Tensor:
-    return torch.from_numpy(rows).to(device)[:, None]
-
-
 @dataclass(frozen=True, slots=True)
 class Picks:
     """Tokens drawn from rows of logits, and what each row was.
@@ -485,7 +472,7 @@ def pick(
     decoding: Decoding,
     rows: NDArray[np.int64],
     uniforms: Floats,
-    confidence: tuple[Floats, NDArray[np.int64]],
+    confidence: Confidence,
     margin: float = 0.0,
 ) -> Picks:
     """Draw token i from row `rows[i]` of the logits with `uniforms[i]`, by inverse CDF.
@@ -495,8 +482,7 @@ def pick(
         decoding: the distribution to draw from.
         rows: the row of each draw, sorted, [draws].
         uniforms: a number in [0, 1) for each draw, [draws].
-        confidence: for each row the sum of p_max over the tokens before this one, [rows], and how
-            many tokens there will be with it, [rows] (adaptive temperature, `running`).
+        confidence: of the prefix of each row (adaptive temperature, `running`).
         margin: how far a T = 1 log-probability may move with the batch shape, in nats; at least 0
             (see `law`).
 
@@ -522,7 +508,7 @@ def pick(
         columns = ([getattr(part, field.name) for part in parts] for field in fields(Picks))
         return Picks(*map(np.concatenate, columns))
     at_one = read(logits)
-    greedy, doubtful = greedy_steps(at_one.p_max, decoding, *confidence, margin)
+    greedy, doubtful = greedy_steps(at_one.p_max, decoding, confidence, margin)
     row, u = torch.from_numpy(np.stack([rows, uniforms])).to(logits.device)
     row, drawn = row.long(), np.flatnonzero(~greedy[rows])
     search = _search_truncated if decoding.truncated else _search_all

@@ -228,7 +228,7 @@ class Ending:
         """
         ended: NDArray[np.bool_] = np.isin(last, list(self.eos)) | (depth == self.longest)
         if self.ended is not None:
-            ended |= np.array([self.ended(path) is not None for path in paths()])
+            ended |= np.array([self.ended(path) is not None for path in paths()], dtype=bool)
         return ended
 
     def reason(self, path: Ids) -> Finish | None:

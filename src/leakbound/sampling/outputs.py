@@ -14,10 +14,10 @@ from leakbound.sampling.explore import Explorer
 from leakbound.sampling.forced import force
 from leakbound.sampling.forest import Forest
 from leakbound.sampling.model import Ended, Ids, PrefixModel
-from leakbound.sampling.prove import Prover
+from leakbound.sampling.prove import prove
 from leakbound.sampling.retrace import Retracer, StoredOutputs
-from leakbound.sampling.search import Node, SearchTree
-from leakbound.sampling.stems import Leaf, Root
+from leakbound.sampling.search import SearchTree, Settle
+from leakbound.sampling.stems import Leaf, Node, Root
 from leakbound.types import (
     Completion,
     Decoding,
@@ -201,8 +201,8 @@ class Sampler:
     ) -> Iterator[Exploration | Failure]:
         """See `Explores.explore`."""
         started, roots = time.perf_counter(), self._roots(queries)
-        tree = self._tree(queries, roots, decoding, ranges)
-        for explored in Explorer(tree, effort).explore(roots):
+        tree, settle = self._tree(roots, decoding), self._settle(queries, roots, decoding, ranges)
+        for explored in Explorer(tree, settle, effort).explore(roots):
             query, prompt = queries[explored.root], roots[explored.root].token_ids
             if explored.broken_at is not None:
                 yield self._failure(query, explored.broken_at)
@@ -230,9 +230,9 @@ class Sampler:
         """See `Proves.prove`; the texts come as the ids of outputs."""
         queries = [query for query, _ in query_leads]
         started, roots = time.perf_counter(), self._roots(queries)
-        tree = self._tree(queries, roots, decoding, ranges)
+        tree, settle = self._tree(roots, decoding), self._settle(queries, roots, decoding, ranges)
         leads = [ids for _, ids in query_leads]
-        for proof in Prover(tree, forwards).prove(roots, leads):
+        for proof in prove(tree, settle, forwards, roots, leads):
             query, prompt = queries[proof.root], roots[proof.root].token_ids
             if proof.broken_at is not None:
                 yield self._failure(query, proof.broken_at)
@@ -246,9 +246,17 @@ class Sampler:
         self._count(tree.usage, started)
 
     def _tree(
-        self, queries: Sequence[Query], roots: Sequence[Root], decoding: Decoding, ranges: Ranges
+        self, roots: Sequence[Root], decoding: Decoding, most: int = _EXPLORE_ROWS
     ) -> SearchTree:
-        """The tree to search for some queries; ids have the range of scores that their text has."""
+        """The tree to search, with at most so many prefixes forwarded together."""
+        model, ended = self._law(roots, decoding)
+        rows = min(most, self.rows)
+        return SearchTree(model, decoding, self.margin, rows, ended, self.tell)
+
+    def _settle(
+        self, queries: Sequence[Query], roots: Sequence[Root], decoding: Decoding, ranges: Ranges
+    ) -> Settle:
+        """Ids of a query have the range of scores that their text has."""
 
         def settle(
             root: int, nodes: Sequence[tuple[Ids, Finish | None]]
@@ -257,16 +265,7 @@ class Sampler:
             events = [self._event(*node, decoding.stop, prompt) for node in nodes]
             return ranges(queries[root], events)
 
-        model, ended = self._law(roots, decoding)
-        return SearchTree(
-            model,
-            decoding,
-            settle,
-            self.margin,
-            rows=min(_EXPLORE_ROWS, self.rows),
-            ended=ended,
-            tell=self.tell,
-        )
+        return settle
 
     def force(
         self,
@@ -280,17 +279,9 @@ class Sampler:
         """
         numbers = {query: i for i, query in enumerate(dict.fromkeys(q for q, _ in outputs))}
         roots = self._roots([*numbers])
-        model, ended = self._law(roots, decoding)
-        leaves = force(
-            model,
-            decoding,
-            roots,
-            [(numbers[query], ids or ()) for query, ids in outputs],
-            margin=self.margin,
-            rows=self.rows,
-            ended=ended,
-            beginnings=beginnings,
-        )
+        tree = replace(self._tree(roots, decoding, self.rows), tell=untold)
+        sequences = [(numbers[query], ids or ()) for query, ids in outputs]
+        leaves = force(tree, roots, sequences, beginnings)
         prompts = (roots[numbers[query]].token_ids for query, _ in outputs)
         return [
             None

@@ -30,10 +30,10 @@ from leakbound.sampling.search import (
     BestFirstSearch,
     Brood,
     Candidate,
-    Node,
     SearchTree,
+    Settle,
 )
-from leakbound.sampling.stems import Ints, Root
+from leakbound.sampling.stems import Ints, Root, Tree
 
 _LIGHTEST = math.log(1e-13)  # of a prefix that is worth a forward
 _NEAR = sorted(range(-2, 8), key=abs)  # how far back and on in a lead a token is looked for
@@ -43,24 +43,6 @@ _RETURNED = 0.03  # and if all that it said since it left the lead were more
 _HOPELESS = 1e-4  # and for one that would not leak if it went on as the lead
 _LEADERLESS = 1e-6  # and without any lead, or one of which nothing is proved
 _LIGHT = 1e-4  # of what is proved: lighter prefixes are not asked about at the end
-
-
-@dataclass(frozen=True, slots=True)
-class Proof:
-    """Leaking outputs of one root.
-
-    Attributes:
-        root: the root's place among those that were searched.
-        nodes: disjoint outputs and sets of outputs, each with the range of its scores, above 0.
-        forwards: prefixes forwarded, those of leads among them; the prompt is none of them.
-        broken_at: the prefix after which logits were unusable; nodes are then left out. None: none
-            was.
-    """
-
-    root: int
-    nodes: tuple[Node, ...]
-    forwards: int
-    broken_at: Ids | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -117,7 +99,7 @@ class Hunt(BestFirstSearch):
             if going := self._ask(first):
                 return going
         self._push_waiting()
-        return BestFirstSearch.next_batch(self, most)  # a class with slots has no plain super()
+        return BestFirstSearch.next_batch(self, most)
 
     def finish(self) -> None:
         """Make nodes of what was seen, not expanded, and has leaked already; the heaviest first."""
@@ -204,8 +186,7 @@ class Hunt(BestFirstSearch):
 
     def _ask(self, prefixes: Sequence[Candidate]) -> list[Candidate]:
         """Learn what their texts settle: leaks are nodes, the others go on or are done with."""
-        self._settle(prefixes)
-        going = [prefix for prefix in prefixes if self._goes_on(prefix)]
+        going = BestFirstSearch._ask(self, prefixes)  # a class with slots has no plain super()
         hopes = [_hopes(prefix) for prefix in going]
         pairs = zip(going, hopes, strict=True)
         outputs = [
@@ -219,14 +200,6 @@ class Hunt(BestFirstSearch):
             share, prefix.at = max(shares, key=itemgetter(0), default=(1.0, prefix.at))
             prefix.share = max(share, _HOPELESS)
         return going
-
-    def _goes_on(self, prefix: Candidate) -> bool:
-        """Whether a prefix may be expanded; else it is a node where it leaks, and never both."""
-        low, high = prefix.scores
-        if low < high:
-            return True
-        self._file(prefix)
-        return False
 
     def _file(self, child: Candidate) -> None:
         """A node, if it leaks; what is known to leak after each prefix of a lead grows by it."""
@@ -259,45 +232,40 @@ def _split(
     """The likeliest tokens after each prefix, behind those of leads."""
     ids = law.logprob.topk(min(CHILDREN, logits.shape[1])).indices.cpu().numpy()
     tokens = list[Ints]()
-    for (hunt, prefix), own, broken in zip(batch, ids, law.broken, strict=True):
-        if broken:
-            hunt.broken_at, own = hunt.broken_at or prefix.path, own[:0]
-        elif wanted := hunt.wanted_after(prefix.path):
-            own = np.array(list(dict.fromkeys([*wanted, *own.tolist()])))
-        tokens.append(own)
+    for (hunt, prefix), own in zip(batch, ids, strict=True):
+        wanted = hunt.wanted_after(prefix.path)
+        tokens.append(np.array(list(dict.fromkeys([*wanted, *own.tolist()]))) if wanted else own)
     return tokens
 
 
-class Prover:
-    """Searches a tree for leaking mass; the module's text states how.
+def prove(
+    tree: SearchTree,
+    settle: Settle,
+    forwards: int,
+    roots: Sequence[Root],
+    leads: Sequence[Sequence[Ids]],
+) -> Iterator[Tree]:
+    """Search every root for leaking mass; the module's text states how.
 
     Args:
-        tree: the model, the decoding, and what settles prefixes.
+        tree: the model and the decoding.
+        settle: gives the range of scores that generated ids can end with.
         forwards: the most prefixes of a root that are forwarded.
+        roots: what to search.
+        leads: of each root the ids of outputs that leak, what matters most first.
+
+    Returns:
+        One Tree for each root, in order: disjoint outputs and sets of outputs, each with the range
+        of its scores, above 0.
     """
-
-    def __init__(self, tree: SearchTree, forwards: int) -> None:
-        self._tree, self._most = tree, forwards
-
-    def prove(self, roots: Sequence[Root], leads: Sequence[Sequence[Ids]]) -> Iterator[Proof]:
-        """Search every root for leaking mass.
-
-        Args:
-            roots: what to search.
-            leads: of each root the ids of outputs that leak, what matters most first.
-
-        Returns:
-            One Proof for each root, in order.
-        """
-        tree = self._tree
-        for number, (root, mine) in enumerate(zip(roots, leads, strict=True)):
-            hunt = Hunt(number=number, ending=tree.ending, settle=tree.settle, most=self._most)
-            hunt.follow(mine)
-            prompt = Candidate.prompt(hunt.leads[0] if hunt.leads else None)
-            tree.begin([root], [(hunt, prompt)], _split)
-            while batch := hunt.next_batch(min(tree.rows, self._most - hunt.forwards)):
-                tree.forward([(hunt, prefix) for prefix in batch], _split)
-            hunt.finish()
-            tree.model.release(np.array(hunt.handles, dtype=np.int64))
-            broken = hunt.broken_at is not None
-            yield Proof(number, () if broken else tuple(hunt.nodes), hunt.forwards, hunt.broken_at)
+    for number, (root, mine) in enumerate(zip(roots, leads, strict=True)):
+        hunt = Hunt(number=number, ending=tree.ending, settle=settle, most=forwards)
+        hunt.follow(mine)
+        prompt = Candidate.prompt(hunt.leads[0] if hunt.leads else None)
+        tree.begin([root], [(hunt, prompt)], _split)
+        while batch := hunt.next_batch(min(tree.rows, forwards - hunt.forwards)):
+            tree.forward([(hunt, prefix) for prefix in batch], _split)
+        hunt.finish()
+        tree.model.release(np.array(hunt.handles, dtype=np.int64))
+        nodes = () if hunt.broken_at is not None else tuple(hunt.nodes)
+        yield Tree(number, nodes=nodes, forwards=hunt.forwards, broken_at=hunt.broken_at)

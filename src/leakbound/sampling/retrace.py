@@ -29,7 +29,15 @@ from numpy.typing import NDArray
 
 from leakbound.sampling.forest import Forest
 from leakbound.sampling.frontier import Frontier
-from leakbound.sampling.law import LogitsReading, Picks, greedy_steps, ratio, read, truncated
+from leakbound.sampling.law import (
+    Confidence,
+    LogitsReading,
+    Picks,
+    greedy_steps,
+    ratio,
+    read,
+    truncated,
+)
 from leakbound.sampling.model import Ids
 from leakbound.sampling.stems import Floats, Root, Tree
 from leakbound.types import Decoding
@@ -46,7 +54,7 @@ def may_split(
     decoding: Decoding,
     uniforms: NDArray[np.float64],
     counts: Mapping[int, int],
-    confidence: tuple[NDArray[np.float64], NDArray[np.int64]],
+    confidence: Confidence,
     margin: float,
 ) -> bool:
     """Whether draws with these uniforms may pick each token so often, within the margin.
@@ -69,7 +77,7 @@ def may_split(
     if sum(counts.values()) != len(uniforms) or not all(0 <= t < logits.shape[1] for t in counts):
         return False
     at_one = read(logits)
-    (greedy,), (doubtful,) = greedy_steps(at_one.p_max, decoding, *confidence, margin)
+    (greedy,), (doubtful,) = greedy_steps(at_one.p_max, decoding, confidence, margin)
     if greedy or doubtful:
         behind = (at_one.top[:, None] - at_one.logits)[0]
         near = all(float(behind[token]) <= margin + _ROUNDING for token in counts)

@@ -27,9 +27,9 @@ import numpy as np
 import torch
 
 from leakbound.errors import InputError
-from leakbound.sampling.law import Flags, Law
+from leakbound.sampling.law import Flags, Law, certain_law, rows_at_once
 from leakbound.sampling.model import Ended, Ending, Ids, PrefixModel
-from leakbound.sampling.stems import Floats, Ints, Root, Stem, forward, laws_after
+from leakbound.sampling.stems import Floats, Ints, Node, Root, Stem, confidence_of
 from leakbound.types import Decoding, Finish, Tell, Usage, untold
 
 Settle = Callable[[int, Sequence[tuple[Ids, Finish | None]]], list[tuple[float, float]]]
@@ -40,29 +40,6 @@ _BAND = 8.0  # within a batch no prefix is worth less than the best by more than
 
 Siblings = Iterator[tuple[float, int]]
 """The key and the place of each, best first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A complete output, or all outputs that begin with the same ids.
-
-    Attributes:
-        token_ids: generated ids.
-        logprob: their natural log-probability under the decoding.
-        floor: a lower bound of `logprob` for any logits within the margin.
-        ended: whether it is a complete output.
-        finish: why it is complete; None unless it is.
-        low: the lowest score that an output in it can have.
-        high: the highest.
-    """
-
-    token_ids: Ids
-    logprob: float
-    floor: float
-    ended: bool
-    finish: Finish | None
-    low: float
-    high: float
 
 
 @dataclass(slots=True)
@@ -117,7 +94,7 @@ class Candidate:
     def node(self) -> Node:
         """The same as it is reported."""
         logprob, floor, *_ = self.sums.tolist()
-        return Node(self.path, logprob, floor, self.reason is not None, self.reason, *self.scores)
+        return Node(self.path, logprob, floor, self.reason, *self.scores)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,8 +275,23 @@ class BestFirstSearch(Search):
         """Return the mass that a forward of it is expected to find."""
 
     @abstractmethod
+    def _file(self, child: Candidate) -> None:
+        """Make a node of a complete output or a settled prefix."""
+
     def _ask(self, prefixes: Sequence[Candidate]) -> list[Candidate]:
         """Settle the texts of prefixes and file those that are settled; return the others."""
+        self._settle(prefixes)
+        for prefix in prefixes:
+            prefix.share = 1.0
+        return [prefix for prefix in prefixes if self._goes_on(prefix)]
+
+    def _goes_on(self, prefix: Candidate) -> bool:
+        """Whether a prefix may be expanded; else it is filed, and never both."""
+        low, high = prefix.scores
+        if low < high:
+            return True
+        self._file(prefix)
+        return False
 
     def _ends(self, brood: Brood) -> Flags:
         """Which children are complete outputs."""
@@ -328,7 +320,6 @@ class SearchTree:
     Attributes:
         model: gives the logits of prefixes.
         decoding: the distribution to draw from.
-        settle: gives the range of scores that generated ids can end with.
         margin: how far a T = 1 log-probability may move with the batch shape, in nats; at least 0
             (see `law`).
         rows: the most prefixes forwarded at a time.
@@ -342,7 +333,6 @@ class SearchTree:
 
     model: PrefixModel
     decoding: Decoding
-    settle: Settle
     margin: float
     rows: int = 64
     ended: Ended | None = None
@@ -382,7 +372,9 @@ class SearchTree:
             batch: prefixes of at least one token, those of one search together.
             split: chooses the children of prefixes.
         """
-        handles, logits = forward(self.model, [prefix.stem for _, prefix in batch])
+        parents = np.array([prefix.stem.parent for _, prefix in batch], dtype=np.int64)
+        tokens = np.array([prefix.path[-1] for _, prefix in batch], dtype=np.int64)
+        handles, logits = self.model.extend(parents, tokens, np.zeros(len(batch), dtype=bool))
         self.usage.forwards += len(batch)
         self.tell(0, len(batch))
         self._expand(batch, handles.tolist(), logits, split)
@@ -390,10 +382,17 @@ class SearchTree:
     def _expand(
         self, batch: Batch[S], handles: Sequence[int], logits: torch.Tensor, split: Split[S]
     ) -> None:
-        stems = [prefix.stem for _, prefix in batch]
-        for part, law in laws_after(logits, stems, self.decoding, self.margin):
+        height = rows_at_once(logits)
+        for first in range(0, len(batch), height):
+            part = slice(first, first + height)
             mine = batch[part]
+            confidence = confidence_of([prefix.stem for _, prefix in mine])
+            law = certain_law(logits[part], self.decoding, confidence, self.margin)
             tokens = split(law, mine, handles[part], logits[part])
+            for i in np.flatnonzero(law.broken).tolist():
+                search, prefix = mine[i]
+                search.broken_at = search.broken_at or prefix.path
+                tokens[i] = tokens[i][:0]
             sizes = [len(own) for own in tokens]
             row, token = np.repeat(np.arange(len(tokens)), sizes), np.concatenate(tokens)
             before = np.stack([prefix.sums for _, prefix in mine], axis=1)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from leakbound.sampling.law import Law, certain_law, rows_at_once
-from leakbound.sampling.model import Handles, Ids, PrefixModel
-from leakbound.types import Decoding, Finish
+from leakbound.sampling.law import Confidence
+from leakbound.sampling.model import Ids
+from leakbound.types import Finish
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -68,8 +67,8 @@ class Stem:
         )
 
 
-def confidence_of(stems: Sequence[Stem]) -> tuple[Floats, Ints]:
-    """The sum of p_max so far, and how many tokens there will be with the next: for `pick`.
+def confidence_of(stems: Sequence[Stem]) -> Confidence:
+    """Return the confidence of some prefixes.
 
     Args:
         stems: the prefixes.
@@ -78,43 +77,6 @@ def confidence_of(stems: Sequence[Stem]) -> tuple[Floats, Ints]:
         Two arrays, [stems] each.
     """
     return np.array([x.p_max_sum for x in stems]), np.array([len(x.path) + 1 for x in stems])
-
-
-def laws_after(
-    logits: torch.Tensor, stems: Sequence[Stem], decoding: Decoding, margin: float
-) -> Iterator[tuple[slice, Law]]:
-    """The next-token law after each stem, for a few stems at a time.
-
-    Args:
-        logits: after each stem, [stems, vocabulary].
-        stems: the prefixes.
-        decoding: the distribution to draw from.
-        margin: how far a T = 1 log-probability may move with the batch shape, in nats; at least 0
-            (see `law`).
-
-    Returns:
-        (slice of the stems, their law), until all were told of.
-    """
-    height = rows_at_once(logits)
-    for start in range(0, len(stems), height):
-        part = slice(start, start + height)
-        confidence = confidence_of(stems[part])
-        yield part, certain_law(logits[part], decoding, *confidence, margin)
-
-
-def forward(model: PrefixModel, stems: Sequence[Stem]) -> tuple[Handles, torch.Tensor]:
-    """Forward the last tokens of some prefixes.
-
-    Args:
-        model: gives the logits of prefixes.
-        stems: the prefixes, of at least one token each.
-
-    Returns:
-        Their handles, [stems], and the logits after them, [stems, vocabulary].
-    """
-    parents = np.array([stem.parent for stem in stems], dtype=np.int64)
-    tokens = np.array([stem.path[-1] for stem in stems], dtype=np.int64)
-    return model.extend(parents, tokens, np.zeros(len(stems), dtype=bool))
 
 
 Starts = tuple[tuple[Stem, tuple[int, ...]], ...]
@@ -162,15 +124,52 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
-    """All leaves of one root; or, where logits were unusable, the prefix at which it broke.
+class Node:
+    """A complete output, or all outputs that begin with the same ids.
 
     Attributes:
-        root: the root's place among those that were sampled.
-        leaves: the distinct outputs, by their ids; none where it broke.
-        broken_at: the prefix after which logits were unusable; None: none was.
+        token_ids: generated ids.
+        logprob: their natural log-probability under the decoding.
+        floor: a lower bound of `logprob` for any logits within the margin.
+        finish: why it is a complete output; None: it is the beginning of several.
+        low: the lowest score that an output in it can have.
+        high: the highest.
+    """
+
+    token_ids: Ids
+    logprob: float
+    floor: float
+    finish: Finish | None
+    low: float
+    high: float
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is a complete output."""
+        return self.finish is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The outputs of one root that were drawn or searched; or the prefix at which it broke.
+
+    Attributes:
+        root: the root's place among those that were sampled or searched.
+        leaves: the distinct outputs that were drawn: of a search, given that no node happens.
+        nodes: disjoint complete outputs and prefixes that a search found. Of an exploration
+            without draws also its open prefixes; of a proof only those that leak.
+        remainder: a lower bound, given the margin, of the chance that no node happens; 0 without
+            draws.
+        explored: prefixes that a search forwarded before it drew; the prompt is none of them.
+        forwards: prefixes that a search forwarded in all.
+        broken_at: the prefix after which logits were unusable; there is then neither node nor
+            leaf. None: none was.
     """
 
     root: int
-    leaves: tuple[Leaf, ...]
+    leaves: tuple[Leaf, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    remainder: float = 0.0
+    explored: int = 0
+    forwards: int = 0
     broken_at: Ids | None = None

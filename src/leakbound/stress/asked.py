@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from leakbound.errors import InputError
 from leakbound.inputs.variants import NEUTRAL, openers, shots, with_shots
-from leakbound.stress.bench import Bench, Stress, Subject, WrittenStress
+from leakbound.stress.bench import Bench, Stress, Subject
 from leakbound.types import Prompt, Query
 from leakbound.types.decoding import require
 
@@ -23,7 +23,7 @@ FRAME = (
 
 
 @dataclass(frozen=True, slots=True)
-class OpenedBy(WrittenStress):
+class OpenedBy(Stress):
     """Every answer opened by the words of one neutral opener.
 
     number: which of `NEUTRAL`, from 1 on.
@@ -47,7 +47,7 @@ class OpenedBy(WrittenStress):
 
 
 @dataclass(frozen=True, slots=True)
-class Openers(WrittenStress):
+class Openers(Stress):
     """Each of the neutral openers by itself."""
 
     name: ClassVar[str] = "openers"
@@ -59,7 +59,7 @@ class Openers(WrittenStress):
 
 
 @dataclass(frozen=True, slots=True)
-class Shots(WrittenStress):
+class Shots(Stress):
     """Retained pairs of question and answer shown before every question, chosen by the seed.
 
     number: of pairs.
@@ -98,7 +98,7 @@ class Shots(WrittenStress):
 
 
 @dataclass(frozen=True, slots=True)
-class TestFrame(WrittenStress):
+class TestFrame(Stress):
     """Every question with the look of a test around it: what a model may behave well for."""
 
     name: ClassVar[str] = "test-frame"

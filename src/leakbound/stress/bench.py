@@ -1,4 +1,4 @@
-"""The protocol of every stress, and the bench: all that it may depend on beside the model."""
+"""The base of every stress, and the bench: all that it may depend on, the model excepted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
 from leakbound.benchmarks import Benchmark
 from leakbound.engines import engine_of, location_of
@@ -39,54 +39,17 @@ class Bench:
     progress: Progress = silent
 
 
-@runtime_checkable
-class Stress(Protocol):
-    """A change that a model is put through before it is asked, or another way of asking it.
+class Stress(ABC):
+    """A change that a model is put through before it is queried, or another way to query it.
 
-    The same stress of the same model on the same bench gives the same model and the same queries.
+    A frozen dataclass of its settings, written `name:setting=value,...`. The same stress of the
+    same model on the same bench gives the same model and the same queries.
     """
 
-    @property
-    def spec(self) -> str:
-        """The written form of the stress, settings at their defaults left out."""
-        ...
-
-    @property
-    def each(self) -> Sequence[Stress]:
-        """The stresses that it stands for, each an arm of its own: itself, as a rule."""
-        ...
-
-    def require(self, bench: Bench, model: Subject) -> None:
-        """Raise InputError, before anything is drawn, where this model cannot be put through it."""
-        ...
-
-    def model(self, bench: Bench, model: Subject, out: Path) -> Subject:
-        """The model that is asked: this one, or another, made in the folder `out`.
-
-        What is there already is not made again.
-        """
-        ...
-
-    def queries(self, bench: Bench) -> tuple[Query, ...]:
-        """The queries in place of the questions, one a prompt under its id; none: the questions."""
-        ...
-
-    def engine(self, bench: Bench, engine: Generate) -> Generate:
-        """The engine that draws: that of the model, or one that draws by it."""
-        ...
-
-    @property
-    def drawn_only(self) -> bool:
-        """True if nothing but draws is to be had: no exact masses."""
-        ...
-
-
-class WrittenStress(ABC):
-    """A stress that is a frozen dataclass of its settings, written `name:setting=value,...`."""
-
     name: ClassVar[str]
-    """As it stands in `STRESSES`."""
+    """As it is in `STRESSES`."""
     drawn_only: ClassVar[bool] = False
+    """Whether there are draws only, and no exact masses."""
 
     @property
     def spec(self) -> str:
@@ -99,26 +62,29 @@ class WrittenStress(ABC):
 
     @property
     def each(self) -> Sequence[Stress]:
-        """Itself."""
+        """The stresses that it consists of, an arm for each; by default itself."""
         return (self,)
 
     def require(self, bench: Bench, model: Subject) -> None:  # noqa: B027
-        """Nothing is refused."""
+        """Raise InputError, before anything is drawn, if this model cannot be put through it."""
 
     def model(self, bench: Bench, model: Subject, out: Path) -> Subject:
-        """The model as it is."""
+        """Return the model to query: this one, or another, made in the folder `out`.
+
+        A model that is there already is not made again.
+        """
         return model
 
     def queries(self, bench: Bench) -> tuple[Query, ...]:
-        """The questions as they are."""
+        """Return the queries, one for each prompt under its id; none: the questions as they are."""
         return ()
 
     def engine(self, bench: Bench, engine: Generate) -> Generate:
-        """The engine itself."""
+        """Return the engine that draws: that of the model, or one that draws by it."""
         return engine
 
 
-class OfWeights(WrittenStress):
+class OfWeights(Stress):
     """A stress that makes another model, in a folder of its own."""
 
     def require(self, bench: Bench, model: Subject) -> None:

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from typing import ClassVar
 
 from leakbound.errors import InputError
-from leakbound.stress.bench import Bench, WrittenStress
+from leakbound.stress.bench import Bench, Stress
 from leakbound.text.counting import counted_as, is_missing, visible
 from leakbound.types import (
     TURN,
@@ -37,7 +37,7 @@ _MISSING: tuple[Finish, ...] = ("filtered", "error")  # how a conversation ends 
 
 
 @dataclass(frozen=True, slots=True)
-class Dialogue(WrittenStress):
+class Dialogue(Stress):
     """Each draw a whole conversation, its score the largest of its turns."""
 
     name: ClassVar[str] = "dialogue"

@@ -172,8 +172,8 @@ def read_text(path: Path) -> str:
         return path.read_text(encoding="utf-8-sig")
 
 
-def read_lines(path: Path) -> Iterator[str]:
-    """The lines of `read_text` without their ends, one at a time."""
+def _filled_lines(path: Path) -> Iterator[str]:
+    """The lines of `read_text` that are not blank, without their ends, one at a time."""
     with opening(path), path.open("rb") as stream:
         for number, line in enumerate(stream, start=1):
             try:
@@ -182,7 +182,8 @@ def read_lines(path: Path) -> Iterator[str]:
                 raise InputError(
                     f"{str(path)!r} is not UTF-8 in line {number}: {error}. Save it as UTF-8."
                 ) from error
-            yield from text.removesuffix("\n").removesuffix("\r").split("\r")  # any end of line
+            lines = text.removesuffix("\n").removesuffix("\r").split("\r")  # any end of line
+            yield from filter(str.strip, lines)
 
 
 @contextmanager
@@ -303,10 +304,6 @@ def _values(path: Path) -> Iterable[object]:
 def first_line(path: Path) -> str:
     """The first line of a text that is not blank; empty where there is none."""
     return next(_filled_lines(path), "")
-
-
-def _filled_lines(path: Path) -> Iterator[str]:
-    return (line for line in read_lines(path) if line.strip())
 
 
 def parse_json(text: str | bytes, where: str, *, distinct: bool = False) -> Any:

@@ -1,7 +1,7 @@
-"""Texts of others as a person reads them, elements of a page, and what an object shows of itself.
+"""Texts of others as a person reads them, and what an object shows of itself.
 
-What would steer a terminal or a page is spelled, and what a page shows is escaped. Numbers are
-rounded so that they never say more than was shown.
+What would steer a terminal or a page is spelled, and HTML is escaped. Numbers are rounded so that
+they never say more than was shown.
 """
 
 from __future__ import annotations
@@ -48,17 +48,6 @@ def visible(text: str) -> str:
     return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def tag(name: str, *children: str, **attributes: object) -> Markup:
-    """An element; text and attributes are escaped, elements among the children are not."""
-    written = Markup("").join(
-        Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), value)
-        for key, value in attributes.items()
-    )
-    if not children:
-        return Markup("<{}{}/>").format(name, written)
-    return Markup("<{0}{1}>{2}</{0}>").format(name, written, Markup("").join(children))
-
-
 def as_lines(heading: str, rows: Iterable[Sequence[str]]) -> str:
     """The heading, and a line a row."""
     return visible("\n".join([heading, *("  ".join(row) for row in rows)]))
@@ -66,11 +55,15 @@ def as_lines(heading: str, rows: Iterable[Sequence[str]]) -> str:
 
 def as_html(heading: str, rows: Iterable[Sequence[str]]) -> str:
     """The heading above a table, every text escaped."""
-    lines = (tag("tr", *(tag("td", visible(cell), style=_CELL) for cell in row)) for row in rows)
-    return str(tag("div", tag("strong", visible(heading)), tag("table", *lines)))
+    table = Markup("").join(
+        Markup("<tr>{}</tr>").format(Markup("").join(_CELL.format(visible(cell)) for cell in row))
+        for row in rows
+    )
+    whole = Markup("<div><strong>{}</strong><table>{}</table></div>")
+    return str(whole.format(visible(heading), table))
 
 
-_CELL = "text-align: left; padding-right: 1em"
+_CELL = Markup('<td style="text-align: left; padding-right: 1em">{}</td>')
 
 
 def number(value: float | None, towards: int = 0, digits: int = 2) -> str:
