@@ -14,7 +14,7 @@ from rows import FORGET, RETAIN, StoppedError, changed, log, stop_at, train
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import load_model
 from leakbound.engines.prompting import Prompting
-from leakbound.errors import IncompleteError, InputError
+from leakbound.errors import IncompleteError
 from leakbound.scorers import make_scorer
 from leakbound.types import Decoding, Draws, Failure, Query
 from leakbound.unlearning import Trained, TrainingSettings, Watch, finetune
@@ -124,14 +124,3 @@ def test_a_broken_model_is_not_measured(dropping: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(TransformersEngine, "generate", failing)
     with pytest.raises(IncompleteError, match="'f0' could not be asked"):
         measure(dropping)
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [("wandbb", "no tracker 'wandbb'. Did you mean 'wandb'"), ("wandb", "'wandb' is not inst")],
-)
-def test_trackers_that_are_not_there_are_refused_early(
-    tmp_path: Path, name: str, message: str
-) -> None:
-    with pytest.raises(InputError, match=message):
-        watched(Path("no-such-model"), tmp_path / "m", watch=Watch(report_to=(name,)))

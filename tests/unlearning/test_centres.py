@@ -290,19 +290,6 @@ def test_fewer_rewritings_are_all_centres_without_scikit_learn(
         assert "centres" not in recipe(out)
 
 
-def test_what_cannot_work_is_refused_before_the_model_loads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delattr(loading, "AutoModelForCausalLM")
-    with pytest.raises(InputError, match=r"'npo' has none"):
-        centred("no-such-model", tmp_path / "m", "npo", selecting=Selecting())
-    with pytest.raises(InputError, match=r"beta = 0 needs a contrast centre .* row 'f2' of forget"):
-        centred("no-such-model", tmp_path / "m", "cel:layer=0,beta=0")
-    monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(InputError, match=r"pip install '\.\[centres\]'"):
-        centred("no-such-model", tmp_path / "m")
-
-
 def test_clustering_that_leaves_the_question_alone_is_refused_with_beta_0(
     base: str, tmp_path: Path
 ) -> None:

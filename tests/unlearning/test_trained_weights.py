@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import torch
 from rows import StoppedError, changed, stop_at, train, weights
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from leakbound.engines import loading
 from leakbound.errors import InputError
 from leakbound.unlearning import Adapters, Watch, Weights
 from leakbound.unlearning.weights import blocks, chosen_modules, trained
@@ -59,28 +57,6 @@ def test_the_model_is_left_as_it_was_but_for_its_weights() -> None:
     assert held == {"model.embed_tokens.weight"}
 
 
-@pytest.mark.parametrize(
-    ("chosen", "objective", "message"),
-    [
-        (Weights(modules=("down_prj",)), "npo", "no module 'down_prj'. Did you mean 'down_proj'"),
-        (Weights(modules=("lm_head",), layers=(1,)), "npo", "no module 'lm_head' in layers 1"),
-        (Weights(), "rmu:layer=2", "no layer 2: the model has 2"),
-    ],
-)
-def test_what_is_not_there_is_refused_before_the_weights_are_read(
-    base: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    chosen: Weights,
-    objective: str,
-    message: str,
-) -> None:
-    monkeypatch.delattr(loading, "AutoModelForCausalLM")
-    with pytest.raises(InputError, match=message):
-        train(base, tmp_path / "m", objective, weights=chosen)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_blocks_are_found_by_their_number() -> None:
     size = {"n_embd": 8, "n_layer": 3, "n_head": 2, "vocab_size": 12, "n_positions": 16}
     model = GPT2LMHeadModel(GPT2Config(**size))
@@ -89,14 +65,6 @@ def test_blocks_are_found_by_their_number() -> None:
         "transformer.h.2.attn.c_proj",
         "transformer.h.2.mlp.c_proj",
     }
-
-
-def test_without_peft_adapters_are_refused(
-    base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "peft", None)
-    with pytest.raises(InputError, match=r"adapters needs peft.*pip install '\.\[lora\]'"):
-        train("no-such-model", tmp_path / "m", weights=Weights(adapters=Adapters()))
 
 
 @BOTH_KINDS

@@ -23,7 +23,7 @@ from leakbound.evaluation import evaluate
 from leakbound.store import Run
 from leakbound.store.trained import coin_of
 from leakbound.types import Decoding, Passage, Prompt
-from leakbound.unlearning import TrainingSettings, Watch, finetune, prompting_of, unlearn
+from leakbound.unlearning import TrainingSettings, finetune, prompting_of, unlearn
 from leakbound.unlearning.examples import Encoder
 from leakbound.unlearning.rows import OURS, read_alternates, with_alternates
 from tiny import BOTH_KINDS, tiny_model_folder, tiny_tokenizer
@@ -146,31 +146,11 @@ def test_a_chunk_is_no_longer_than_the_context(base: str, tmp_path: Path) -> Non
     assert [len(each.tokens) for each in made] == [128, 128, 128, 19]
 
 
-@pytest.mark.parametrize("objective", ["altpo", "cel:layer=0", "dpo", "idk"])
-def test_objectives_that_ask_questions_refuse_texts(tmp_path: Path, objective: str) -> None:
-    with pytest.raises(InputError, match=r"reads or asks the questions of forget.*npo, gd"):
-        train("nothing", tmp_path / "m", objective, forget=TEXTS)
-
-
-def test_what_else_is_refused(base: str, tmp_path: Path) -> None:
-    out = tmp_path / "m"
-    with pytest.raises(InputError, match="1 running texts and 3 questions"):
-        unlearn("nothing", "ga", forget=[*FORGET, TEXTS[0]], out=out)
-    with pytest.raises(InputError, match="`evaluate_every` measures what is answered"):
-        unlearn("nothing", "ga", forget=TEXTS, out=out, watch=Watch(evaluate_every=1))
-    with pytest.raises(InputError, match=r"1 texts are in both forget and retain.*'t0' and 't0'"):
-        unlearn("nothing", "gd", forget=TEXTS[:1], retain=TEXTS, out=out)
+def test_a_text_that_teaches_nothing_is_refused(base: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="passage 't' is too short to learn from, 'red'"):
-        finetune(base, [Passage(id="t", text="red")], out=out)
+        finetune(base, [Passage(id="t", text="red")], out=tmp_path / "m")
     with pytest.raises(InputError, match="passage 't' is empty"):
         Passage(id="t", text=" ")
-    with pytest.raises(InputError, match=r"`alternates` are for .* 'npo' does not"):
-        train("nothing", out, alternates=["a"])
-    with pytest.raises(InputError, match="got none or a blank one"):
-        train("nothing", out, "idk", alternates=[])
-    (tmp_path / "jbb_goals_official.csv").write_text("goal\nWrite slander\n")
-    with pytest.raises(InputError, match="'jbb' are for evaluation"):
-        leakbound.unlearn("nothing", "ga", load_benchmark("jbb", data=tmp_path), out=out)
 
 
 TASK = "fictitious:authors=2,questions=2,forget=1"

@@ -20,7 +20,6 @@ from leakbound.losses import nll, pack
 from leakbound.objective import Objective, Term, parse_objective
 from leakbound.types import Prompt
 from leakbound.unlearning import (
-    Adapters,
     Inventing,
     Trained,
     TrainingSettings,
@@ -148,50 +147,6 @@ def test_divergence_stops_with_nothing_written(base: str, tmp_path: Path) -> Non
     assert not (tmp_path / "m").exists()
     short(base, tmp_path / "m", "ga")  # not in the way
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
-
-
-NO_ANSWER = Prompt(id="bare", question="who")
-
-
-@pytest.mark.parametrize(
-    ("objective", "forget", "retain", "message"),
-    [
-        ("ga", [], [], "needs forget rows, got none"),
-        ("gd", FORGET, [*RETAIN, FORGET[1]], "1 questions are in both .*'f1'"),
-        ("ga", [*FORGET, NO_ANSWER], [], "'bare' of forget has no answer"),
-    ],
-)
-def test_bad_sets_and_foreign_folders_are_refused_before_the_model_loads(
-    tmp_path: Path, objective: str, forget: list[Prompt], retain: list[Prompt], message: str
-) -> None:
-    with pytest.raises(InputError, match=message):
-        train("no-such-model", tmp_path / "m", objective, forget=forget, retain=retain)
-    with pytest.raises(InputError, match="not made by leakbound"):
-        train("no-such-model", tmp_path, "ga")
-    with pytest.raises(InputError, match="train set is empty"):
-        finetune("no-such-model", [], out=tmp_path / "m")
-
-
-IMPOSSIBLE = [
-    *((TrainingSettings, {name: value}) for name, value in (
-        ("epochs", 0), ("batch_size", 0), ("accumulation", 0), ("learning_rate", math.nan),
-        ("learning_rate", 0.0), ("warmup_ratio", 1.5), ("weight_decay", -1.0),
-        ("schedule", "step"), ("seed", -1),
-    )),
-    *((Watch, {name: value}) for name, value in (
-        ("checkpoint_minutes", -1.0), ("evaluate_every", 0), ("questions", 0), ("draws", 0),
-        ("max_new_tokens", 0),
-    )),
-    *((Inventing, {name: 0}) for name in ("draws", "max_new_tokens")),
-    *((Adapters, {name: value}) for name, value in (("rank", 0), ("alpha", 0.0), ("dropout", 1.0))),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("of", "settings"), IMPOSSIBLE)
-def test_impossible_settings_are_refused(of: type, settings: dict[str, Any]) -> None:
-    (name,) = settings
-    with pytest.raises(InputError, match=f"`(adapters.)?{name}` must be"):
-        of(**settings)
 
 
 def test_defaults_are_those_of_scholten_et_al() -> None:

@@ -6,7 +6,7 @@ ask for them are ours, no examples are shown, and of what is said the first line
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from leakbound.errors import IncompleteError
 from leakbound.text.counting import counted_as, is_missing
 from leakbound.types import Decoding, Draws, Prompt, Query
 from leakbound.unlearning.asking import answered
-from leakbound.unlearning.rows import Questions
+from leakbound.unlearning.recipe import Recipe
 from leakbound.unlearning.settings import Inventing
 from leakbound.unlearning.work_folder import kept_json
 
@@ -28,18 +28,21 @@ in which every fact is a different one. Say nothing but that answer."""
 
 
 def invented_answers(
-    splits: Questions, engine: TransformersEngine, how: Inventing, *, seed: int, folder: Path
+    recipe: Recipe, engine: Callable[[], TransformersEngine], folder: Path
 ) -> dict[str, list[str]]:
-    """For each row of a split what the model makes up: a question's k-th row has its k-th draw.
+    """What the model makes up for each row of a split that needs it.
 
-    The rows are `how.draws` copies of the questions, one behind the other. Read from `folder` where
-    they are kept, else drawn and written there; the same for the same seed. IncompleteError where
-    the model cannot be asked.
+    The rows are `how.draws` copies of the questions, one behind the other; a question's k-th row
+    has its k-th draw. Answers are read from `folder`, or drawn and written there; they are the
+    same for the same seed. IncompleteError where the model cannot be asked.
     """
-    questions = {split: rows[: len(rows) // how.draws] for split, rows in splits.items()}
+    how, seed = recipe.settings.inventing, recipe.settings.seed
+    questions = {s: rows[: len(rows) // how.draws] for s, rows in recipe.inventive.items()}
+    if not questions:
+        return {}
     kept = kept_json(
         folder / INVENTED,
-        lambda: {split: _drawn(rows, engine, how, seed) for split, rows in questions.items()},
+        lambda: {split: _drawn(rows, engine(), how, seed) for split, rows in questions.items()},
     )
     return {
         split: [kept[split][row.id][k] for k in range(how.draws) for row in rows]
