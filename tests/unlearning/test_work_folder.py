@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,13 @@ import pytest
 import torch
 from rows import StoppedError, changed, log, stop_at, train
 
-from leakbound.engines.loading import load_model, save_model
+from leakbound.engines.loading import load_model
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.types import Prompt
 from leakbound.unlearning import Trained, TrainingSettings, Watch, finetune
 from leakbound.unlearning.work_folder import WorkFolder
 from suites import slow_but
-from tiny import BOTH_KINDS, tiny_llama, tiny_model_folder, tiny_tokenizer
+from tiny import BOTH_KINDS, tiny_model_folder
 
 EACH_STEP = Watch(checkpoint_minutes=0)
 
@@ -28,12 +28,11 @@ def going(base: Path, out: Path, objective: str = "npo", stop: int = 0, **how: A
     return train(base, out, objective, **{"watch": EACH_STEP, "progress": stop_at(stop), **how})
 
 
-def stopped(base: Path, out: Path, step: int, **how: object) -> Path:
+def stopped(base: Path, out: Path, step: int, **how: Any) -> Path:
     """Stop in this step, before its checkpoint; the folder that is left."""
     with pytest.raises(StoppedError):
         going(base, out, stop=step, **how)
-    assert not out.exists()
-    return out.with_name(f".{out.name}.training")
+    return WorkFolder.of(out).path
 
 
 BOUND = "pdu:at_most=1,warmup=1,retain=0.5"  # of which the multiplier grows in the third step
@@ -77,37 +76,35 @@ def test_stopped_with_accumulation(dropping: Path, tmp_path: Path) -> None:
 def test_a_checkpoint_that_was_being_written_is_not_used(dropping: Path, tmp_path: Path) -> None:
     whole = going(dropping, tmp_path / "whole")
     kept = stopped(dropping, tmp_path / "m", 4)
-    shutil.copytree(kept / "checkpoint-3", kept / "checkpoint-4")
-    (kept / "checkpoint-4/trainer_state.json").write_text('{"best')
-    shutil.copytree(kept / "checkpoint-3", kept / "checkpoint-5")
-    (kept / "checkpoint-5/trainer_state.json").unlink()
-    half = Path(shutil.copytree(kept / "checkpoint-3", kept / "checkpoint-6"))
+
+    def copied(step: int) -> Path:
+        return Path(shutil.copytree(kept / "checkpoint-3", kept / f"checkpoint-{step}"))
+
+    (copied(4) / "trainer_state.json").write_text('{"best')
+    (copied(5) / "trainer_state.json").unlink()
+    half = copied(6)
     (half / "whole.json").unlink()  # it comes last: a power cut took the rest
     (half / "model.safetensors").write_bytes(bytes(9))
     assert WorkFolder(kept).checkpoint == kept / "checkpoint-3"
-    shutil.copytree(kept / "checkpoint-3", kept / "checkpoint-10")
-    shutil.copytree(kept / "checkpoint-3", kept / "checkpoint-9")
+    later = [copied(10), copied(9)]
     assert WorkFolder(kept).checkpoint == kept / "checkpoint-10"
-    for later in ("checkpoint-9", "checkpoint-10"):
-        shutil.rmtree(kept / later)
+    for folder in later:
+        shutil.rmtree(folder)
     assert changed(whole.path, going(dropping, tmp_path / "m").path) == set()
 
 
-def test_another_command_does_not_go_on_with_it(dropping: Path, tmp_path: Path) -> None:
+def test_another_command_does_not_resume_it_unless_there_is_no_checkpoint(
+    dropping: Path, tmp_path: Path
+) -> None:
     stopped(dropping, tmp_path / "m", 3)
     with pytest.raises(MixError, match=r"unfinished training with other objective, rows .*remove"):
         going(dropping, tmp_path / "m", "ga")
     with pytest.raises(MixError, match="with other settings"):
         going(dropping, tmp_path / "m", seed=1)
     going(dropping, tmp_path / "m", "npo:beta=0.1")  # the same sum under another name
-
-
-def test_checkpoints_wait_for_their_time_and_without_one_nothing_is_in_the_way(
-    dropping: Path, tmp_path: Path
-) -> None:
-    kept = stopped(dropping, tmp_path / "m", 5, watch=Watch())
+    kept = stopped(dropping, tmp_path / "n", 5, watch=Watch())
     assert not list(kept.glob("checkpoint-*"))
-    assert len(going(dropping, tmp_path / "m", "ga").losses) == 6
+    assert len(going(dropping, tmp_path / "n", "ga").losses) == 6
 
 
 @BOTH_KINDS
@@ -225,15 +222,6 @@ def test_a_model_is_on_the_disk_before_its_training_is_forgotten(
     )
 
 
-def test_a_model_saved_where_no_folder_was_is_found_again(tmp_path: Path, disk: Disk) -> None:
-    tokenizer = tiny_tokenizer()
-    out = tmp_path / "deep" / "down" / "m"
-    save_model(tiny_llama(len(tokenizer)), tokenizer, out)
-    assert disk.holds(out)
-    assert "down" in disk.names[tmp_path / "deep"]
-    assert "deep" in disk.names[tmp_path]
-
-
 @BOTH_KINDS
 def test_a_checkpoint_is_on_the_disk_before_it_replaces_another(
     base: str, tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
@@ -265,35 +253,20 @@ ROWS = [Prompt(id="f0", question="who wrote red", answer="Ann blue sea")]
 ONCE = TrainingSettings(epochs=1, batch_size=1)
 
 
-def test_two_trainings_into_one_folder_are_refused(tmp_path: Path) -> None:
-    base, out = str(tiny_model_folder(tmp_path / "base")), tmp_path / "model"
-    entered, leave = threading.Event(), threading.Event()
-
-    def other() -> None:
-        with WorkFolder.of(out).locked():
-            entered.set()
-            leave.wait(60)
-
-    thread = threading.Thread(target=other)
-    thread.start()
-    entered.wait(60)
-    try:
-        with pytest.raises(MixError, match="is in use by `leakbound unlearn`"):
-            finetune(base, ROWS, out=out, settings=ONCE)
-    finally:
-        leave.set()
-        thread.join()
-    assert not WorkFolder.of(out).path.exists()
-    finetune(base, ROWS, out=out, settings=ONCE)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["base", "model"]
-
-
 @pytest.fixture(scope="module")
 def finished(embeddings: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of a model and what was finetuned of it."""
+    """A folder of a model, and of one that was finetuned from it after another command left."""
     folder = tmp_path_factory.mktemp("finished")
-    base = str(tiny_model_folder(folder / "base"))
-    finetune(base, ROWS, out=folder / "model", settings=ONCE)
+    base, out = str(tiny_model_folder(folder / "base")), folder / "model"
+    with (
+        WorkFolder.of(out).locked(),
+        ThreadPoolExecutor() as pool,
+        pytest.raises(MixError, match="is in use by `leakbound unlearn`"),
+    ):
+        pool.submit(finetune, base, ROWS, out=out, settings=ONCE).result()
+    assert not WorkFolder.of(out).path.exists()
+    finetune(base, ROWS, out=out, settings=ONCE)
+    assert sorted(path.name for path in folder.iterdir()) == ["base", "model"]
     return folder
 
 
@@ -306,5 +279,5 @@ def test_a_damaged_record_of_a_finished_model_is_named(
 ) -> None:
     out = Path(shutil.copytree(finished / "model", tmp_path / "model"))
     (out / name).write_bytes(text.encode("latin-1"))
-    with pytest.raises(InputError, match=f"`{out / name}` is damaged"):
+    with pytest.raises(InputError, match=rf"`{out / name}`.* train the model again\."):
         finetune(str(finished / "base"), ROWS, out=out, settings=ONCE)
