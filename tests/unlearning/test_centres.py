@@ -17,7 +17,7 @@ from rows import FORGET, StoppedError, recipe, stop_at, train
 from leakbound.engines import loading
 from leakbound.errors import InputError, MixError
 from leakbound.types import Prompt
-from leakbound.unlearning import Selecting, Trained, centres
+from leakbound.unlearning import ModelAnswers, Trained, centres
 from leakbound.unlearning.batches import centre_name
 from leakbound.unlearning.centres import Array, candidates, contrast_centres
 from leakbound.unlearning.reference import References
@@ -229,7 +229,7 @@ def test_input_selection_comes_first(tmp_path: Path) -> None:
     less, question, more = texts[0], texts[3], texts[5]
     assert surely(less) + 0.05 < surely(question) < surely(more) - 0.05  # far beyond chance
     rows = [replace(FORGET[0], question=question, paraphrases=(less, more))]
-    how = Selecting(draws=1024, max_new_tokens=1)
+    how = ModelAnswers(draws=1024, max_new_tokens=1)
     out = centred(base, tmp_path / "m", forget=rows, selecting=how).path
     assert [row["texts"] for row in kept(out)] == [[question, more]]
     assert recipe(out)["selecting"] == {"draws": 1024, "max_new_tokens": 1}

@@ -14,12 +14,12 @@ import pytest
 import torch
 from rows import log, train, weights
 
-from leakbound.unlearning import Inventing, TrainingSettings
+from leakbound.unlearning import ModelAnswers, TrainingSettings
 from tiny import tiny_model_folder
 
 pytestmark = pytest.mark.slow
 SETTINGS = TrainingSettings(  # each third step: one row
-    epochs=3, learning_rate=1e-3, batch_size=2, inventing=Inventing(draws=1, max_new_tokens=4)
+    epochs=3, learning_rate=1e-3, batch_size=2, inventing=ModelAnswers(draws=1, max_new_tokens=4)
 )
 OBJECTIVES = (
     "npo+entropy", "rmu:layer=0", "cel:layer=0", "kl", "idk:joined", "altpo",

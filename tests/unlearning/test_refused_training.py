@@ -17,8 +17,7 @@ from leakbound.errors import InputError
 from leakbound.types import Passage, Prompt
 from leakbound.unlearning import (
     Adapters,
-    Inventing,
-    Selecting,
+    ModelAnswers,
     TrainingSettings,
     Watch,
     Weights,
@@ -51,7 +50,7 @@ ALONE = replace(FORGET[2], paraphrases=())
         ("ga", {"forget": [TEXT], "watch": Watch(evaluate_every=1)}, "`evaluate_every` measures"),
         ("npo", {"alternates": ["a"]}, r"`alternates` are for .* 'npo' does not"),
         ("idk", {"alternates": []}, "got none or a blank one"),
-        ("npo", {"selecting": Selecting()}, "'npo' has none"),
+        ("npo", {"selecting": ModelAnswers()}, "'npo' has none"),
         ("cel:layer=0,beta=0", {"forget": [ALONE]}, "beta = 0 needs a contrast .* row 'f2' of for"),
         ("cel:layer=0", {"forget": [MANY]}, r"pip install '\.\[centres\]'"),
         ("npo", {"weights": Weights(adapters=Adapters())}, r"adapters needs peft.*'\.\[lora\]'"),
@@ -115,7 +114,7 @@ IMPOSSIBLE = [
         ("checkpoint_minutes", -1.0), ("evaluate_every", 0), ("questions", 0), ("draws", 0),
         ("max_new_tokens", 0),
     )),
-    *((Inventing, {name: 0}) for name in ("draws", "max_new_tokens")),
+    *((ModelAnswers, {name: 0}) for name in ("draws", "max_new_tokens")),
     *((Adapters, {name: value}) for name, value in (("rank", 0), ("alpha", 0.0), ("dropout", 1.0))),
 ]  # fmt: skip
 

@@ -20,7 +20,7 @@ from leakbound.losses import nll, pack
 from leakbound.objective import Objective, Term, parse_objective
 from leakbound.types import Prompt
 from leakbound.unlearning import (
-    Inventing,
+    ModelAnswers,
     Trained,
     TrainingSettings,
     Watch,
@@ -169,7 +169,7 @@ def test_a_layer_is_by_the_models_depth_unless_it_is_said(
 
 def test_made_up_answers_are_drawn_once_and_each_makes_a_row(base: str, tmp_path: Path) -> None:
     """Row by row: `altpo` is `dpo` on rows whose only alternate answer is the made-up one."""
-    how = {"epochs": 2, "batch_size": 9, "inventing": Inventing(draws=3, max_new_tokens=4)}
+    how = {"epochs": 2, "batch_size": 9, "inventing": ModelAnswers(draws=3, max_new_tokens=4)}
     done = short(base, tmp_path / "m", "altpo", **how)
     kept = json.loads((done.path / "invented.json").read_text())["forget"]
     assert {row: len(answers) for row, answers in kept.items()} == {"f0": 3, "f1": 3}
@@ -188,11 +188,11 @@ def test_made_up_answers_are_drawn_once_and_each_makes_a_row(base: str, tmp_path
     assert not changed(done.path, same.path)
     assert "inventing" not in recipe(same.path)
     with pytest.raises(MixError, match="made from other rows, inventing"):
-        short(base, done.path, "altpo", **{**how, "inventing": Inventing(draws=2)})
+        short(base, done.path, "altpo", **{**how, "inventing": ModelAnswers(draws=2)})
 
 
 def test_each_split_has_its_own_made_up_answers(base: str, tmp_path: Path) -> None:
-    how = {"epochs": 1, "inventing": Inventing(draws=1, max_new_tokens=4)}
+    how = {"epochs": 1, "inventing": ModelAnswers(draws=1, max_new_tokens=4)}
     both = Objective("both", (Term("altpo", "forget"), Term("altpo", "retain")))
     kept = json.loads((short(base, tmp_path / "m", both, **how).path / "invented.json").read_text())
     questions = {split: [*rows] for split, rows in kept.items()}
@@ -200,9 +200,9 @@ def test_each_split_has_its_own_made_up_answers(base: str, tmp_path: Path) -> No
 
 
 def test_made_up_answers_that_cannot_be_are_refused(base: str, tmp_path: Path) -> None:
-    out, four = tmp_path / "m", Inventing(draws=2, max_new_tokens=4)
+    out, four = tmp_path / "m", ModelAnswers(draws=2, max_new_tokens=4)
     with pytest.raises(InputError, match=r"'f0' has \d+ prompt tokens; with max_new_tokens 128"):
-        short(base, out, "altpo", inventing=Inventing(max_new_tokens=128))
+        short(base, out, "altpo", inventing=ModelAnswers(draws=5, max_new_tokens=128))
     assert not [*tmp_path.iterdir()]
     thinking, broken = load_model(base), load_model(base)
     with torch.no_grad():

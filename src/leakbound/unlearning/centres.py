@@ -29,7 +29,7 @@ from leakbound.types import Decoding, Draws, Embed, Prompt, Query, Sample
 from leakbound.unlearning.asking import answered
 from leakbound.unlearning.recipe import Recipe
 from leakbound.unlearning.rows import Questions
-from leakbound.unlearning.settings import Selecting
+from leakbound.unlearning.settings import ModelAnswers
 from leakbound.unlearning.work_folder import kept_json, read_object
 
 CLUSTERED_FROM = 4  # fewer candidates are all centres
@@ -241,7 +241,7 @@ def _require_enough(row: Prompt, objective: Objective, split: str, number: int) 
 
 
 def selected(
-    rows: Sequence[Prompt], engine: TransformersEngine, how: Selecting, seed: int
+    rows: Sequence[Prompt], engine: TransformersEngine, how: ModelAnswers, seed: int
 ) -> list[Prompt]:
     """The rows with those of their paraphrases that are answered at least as surely as they are.
 

@@ -16,7 +16,7 @@ from leakbound.text.counting import counted_as, is_missing
 from leakbound.types import Decoding, Draws, Prompt, Query
 from leakbound.unlearning.asking import answered
 from leakbound.unlearning.recipe import Recipe
-from leakbound.unlearning.settings import Inventing
+from leakbound.unlearning.settings import ModelAnswers
 from leakbound.unlearning.work_folder import kept_json
 
 INVENTED = "invented.json"
@@ -51,7 +51,7 @@ def invented_answers(
 
 
 def _drawn(
-    questions: Sequence[Prompt], engine: TransformersEngine, how: Inventing, seed: int
+    questions: Sequence[Prompt], engine: TransformersEngine, how: ModelAnswers, seed: int
 ) -> dict[str, list[str]]:
     queries = [*map(_request, questions)]
     wanted = Draws(sizes=(how.draws,), seed=seed, purpose="invented answers")
@@ -73,12 +73,12 @@ def _drawn(
     }
 
 
-def check_requests(rows: Sequence[Prompt], engine: TransformersEngine, how: Inventing) -> None:
+def check_requests(rows: Sequence[Prompt], engine: TransformersEngine, how: ModelAnswers) -> None:
     """Raise InputError for a request that does not fit the model's context beside its answer."""
     engine.check([*dict.fromkeys(map(_request, rows))], _decoding(how))
 
 
-def _decoding(how: Inventing) -> Decoding:
+def _decoding(how: ModelAnswers) -> Decoding:
     return Decoding(max_new_tokens=how.max_new_tokens)
 
 

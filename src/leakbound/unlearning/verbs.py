@@ -146,7 +146,9 @@ def unlearn(
     coin, forgotten = coin_of(model), opened(forget)
     if coin is not None and isinstance(forgotten, Benchmark):
         forgotten = coin.taught_of(forgotten)
-    kept = _kept(retain, forgotten)
+    kept: Benchmark | Given = forgotten if isinstance(forgotten, Benchmark) else ()
+    if retain is not None:
+        kept = opened(retain)
     needed = "retain" in parsed.splits or not isinstance(kept, Benchmark)
     rows = {"forget": rows_of(forgotten), "retain": rows_of(kept, "retain") if needed else ()}
     require_known(parsed, rows)
@@ -405,13 +407,6 @@ def _reuse(out: Path, recipe: Recipe) -> Trained:
             "Choose another folder, or remove it."
         )
     return Trained.read(out, reused=True)
-
-
-def _kept(retain: Source | None, forgotten: Benchmark | Given) -> Benchmark | Given:
-    """The rows to keep: as they were named, else the benchmark that is forgotten, else none."""
-    if retain is not None:
-        return opened(retain)
-    return forgotten if isinstance(forgotten, Benchmark) else ()
 
 
 def _prompting(
