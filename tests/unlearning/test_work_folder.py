@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ from rows import StoppedError, changed, log, stop_at, train
 from leakbound.engines.loading import load_model
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.types import Prompt
-from leakbound.unlearning import Trained, TrainingSettings, Watch, finetune
+from leakbound.unlearning import Trained, TrainingSettings, Watch, finetune, work_folder
 from leakbound.unlearning.work_folder import WorkFolder
 from suites import slow_but
 from tiny import BOTH_KINDS, tiny_model_folder
@@ -135,109 +133,29 @@ def test_a_gradient_that_is_not_finite_is_never_stepped_on(
     assert all(torch.isfinite(p).all() for p in loaded.model.parameters())
 
 
-@dataclass
-class Disk:
-    """What is on the disk for certain, by what was flushed; and what relied on more than that.
-
-    A power cut loses what was not flushed. So the order is observed in which files are flushed,
-    renamed and removed, and each is looked at again when that is relied on: had it changed since?
-    """
-
-    files: dict[Path, tuple[int, int]] = field(default_factory=dict)  # as they were flushed
-    names: dict[Path, set[str]] = field(default_factory=dict)
-    events: list[tuple[str, Path]] = field(default_factory=list)
-
-    def flushed(self, descriptor: int) -> None:
-        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
-        if path.is_dir():
-            self.names[path] = set(os.listdir(path))
-        else:
-            self.files[path] = _state(path)
-        self.events.append(("sync", path))
-
-    def renamed(self, old: Path, new: Path) -> None:
-        for path in [path for path in self.files if path.is_relative_to(old)]:
-            self.files[new / path.relative_to(old)] = self.files.pop(path)
-        for path in [path for path in self.names if path.is_relative_to(old)]:
-            self.names[new / path.relative_to(old)] = self.names.pop(path)
-        self.events.append(("rename", new))
-
-    def holds(self, folder: Path) -> bool:
-        """True if a cut would leave this folder as it is now, and under its name."""
-        whole = all(self.files.get(f) == _state(f) for f in folder.rglob("*") if f.is_file())
-        named = all(self.names.get(d) == set(os.listdir(d)) for d in (folder, *_below(folder)))
-        return whole and named and folder.name in self.names.get(folder.parent, ())
-
-
-def _state(path: Path) -> tuple[int, int]:
-    return path.stat().st_size, path.stat().st_mtime_ns
-
-
-def _below(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_dir()]
-
-
-@pytest.fixture
-def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
-    if not Path("/proc/self/fd").exists():
-        pytest.skip("names no open files")
-    seen = Disk()
-    fsync, rename, replace = os.fsync, os.rename, os.replace
-
-    def watched_fsync(descriptor: int) -> None:
-        fsync(descriptor)
-        seen.flushed(descriptor)
-
-    def watched(move: Any) -> Any:
-        def call(old: Any, new: Any, **how: Any) -> None:
-            move(old, new, **how)
-            seen.renamed(Path(old), Path(new))
-
-        return call
-
-    monkeypatch.setattr(os, "fsync", watched_fsync)
-    monkeypatch.setattr(os, "rename", watched(rename))
-    monkeypatch.setattr(os, "replace", watched(replace))
-    return seen
-
-
-@BOTH_KINDS
-def test_a_model_is_on_the_disk_before_its_training_is_forgotten(
-    base: str, tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+def test_checkpoints_and_models_are_flushed_before_what_they_replace_is_removed(
+    base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out, rmtree = tmp_path / "deep" / "m", shutil.rmtree
-    kept, relied = WorkFolder.of(out).path, list[bool]()
+    """The order only: long tests follow each flush of a process that trains."""
+    events: list[str] = []
+    rmtree = shutil.rmtree
 
-    def removes(path: Any, *rest: Any, **how: Any) -> None:
-        if Path(path) == kept and kept.exists():
-            relied.append(disk.holds(out))
+    def flushed(path: Path) -> None:
+        events.append(f"flush {path.name}")
+
+    def removed(path: Any, *rest: Any, **how: Any) -> None:
+        events.extend([f"remove {Path(path).name}"] if Path(path).exists() else [])
         rmtree(path, *rest, **how)
 
-    monkeypatch.setattr(shutil, "rmtree", removes)
-    train(base, out, epochs=2, watch=EACH_STEP)
-    assert relied == [True]
-    assert "deep" in disk.names[tmp_path]
-    assert disk.events.index(("rename", out)) > max(
-        i for i, (event, path) in enumerate(disk.events) if event == "sync" and ".m." in str(path)
-    )
-
-
-@BOTH_KINDS
-def test_a_checkpoint_is_on_the_disk_before_it_replaces_another(
-    base: str, tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kept, rmtree = WorkFolder.of(tmp_path / "m"), shutil.rmtree
-    relied = list[tuple[str, bool]]()
-
-    def removes(path: Any, *rest: Any, **how: Any) -> None:
-        last = kept.checkpoint
-        if Path(path).name.startswith("checkpoint-") and last is not None:
-            relied.append((last.name, Path(path) != last and disk.holds(last)))
-        rmtree(path, *rest, **how)
-
-    monkeypatch.setattr(shutil, "rmtree", removes)
+    monkeypatch.setattr(work_folder, "sync_tree", flushed)
+    monkeypatch.setattr("leakbound.durable.sync_tree", flushed)
+    monkeypatch.setattr(shutil, "rmtree", removed)
     train(base, tmp_path / "m", epochs=2, watch=EACH_STEP)
-    assert relied == [(f"checkpoint-{step}", True) for step in (2, 3)]
+    one, two, three = (f"checkpoint-{step}" for step in (1, 2, 3))
+    assert events == [
+        f"flush {one}", f"flush {two}", f"remove {one}", f"flush {three}", f"remove {two}",
+        "flush .m.partial", "remove .m.training",
+    ]  # fmt: skip
 
 
 def test_what_a_kill_left_beside_a_finished_model_is_removed(base: str, tmp_path: Path) -> None:
