@@ -63,11 +63,6 @@ def forgetting(lost: str, held: str | None = "nll", /, **defaults: Setting) -> C
     return recipe
 
 
-def _descent(retain: float, reduce: Reduce) -> Term:
-    """On the cross-entropy of what is kept."""
-    return Term("nll", "retain", retain, reduce=reduce)
-
-
 def finetune(*, reduce: Reduce = "sequence") -> Terms:
     """Plain fine-tuning: mean token cross-entropy on the rows given."""
     return (Term("nll", "train", reduce=reduce),)
@@ -84,7 +79,8 @@ def idk(*, forget: float = 1.0, retain: float = 1.0, joined: bool = False) -> Te
     `joined` takes one mean over the tokens of both, as their code does.
     """
     reduce: Reduce = "joined" if joined else "sequence"
-    return Term("idk", "forget", forget, reduce=reduce), _descent(retain, reduce)
+    kept = Term("nll", "retain", retain, reduce=reduce)
+    return Term("idk", "forget", forget, reduce=reduce), kept
 
 
 def pdu(

@@ -12,7 +12,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -247,7 +246,14 @@ def selected(
 
     The same for the same seed. IncompleteError where the model cannot be asked.
     """
-    queries = [query for row in rows for query in _queries(row)]
+    queries = []
+    for row in rows:
+        question, texts = Query.original(row), candidates(row)[1:]
+        queries.append(question)
+        queries += [
+            replace(question, id=f"{row.id}#{i}", text=text, source="file")
+            for i, text in enumerate(texts, start=1)
+        ]
 
     def sample(batch: Sequence[Query], draws: int, chance: int) -> Sequence[Sample]:
         wanted = Draws(sizes=(draws,), seed=chance, purpose=SELECTION)
@@ -259,9 +265,3 @@ def selected(
         replace(row, paraphrases=tuple(query.text for query in kept[row.id].kept[1:]))
         for row in rows
     ]
-
-
-def _queries(row: Prompt) -> list[Query]:
-    question, others = Query.original(row), enumerate(candidates(row)[1:], start=1)
-    reworded = partial(replace, question, source="file")
-    return [question, *(reworded(id=f"{row.id}#{i}", text=text) for i, text in others)]

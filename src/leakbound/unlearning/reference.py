@@ -26,7 +26,7 @@ from leakbound.losses.family import keywords
 from leakbound.objective import Objective
 from leakbound.store.files import make_folder, write_whole
 from leakbound.unlearning.batches import Assembly, Frozen, Head, as_it_is, centre_name, site_name
-from leakbound.unlearning.examples import Example, Step, pad
+from leakbound.unlearning.examples import Step, pad
 from leakbound.unlearning.forward import Forward
 from leakbound.unlearning.work_folder import DISTANCE, PUSHED
 
@@ -66,15 +66,15 @@ class References:
 
     def read(self, step: Step) -> dict[str, list[Frozen]]:
         """The frozen model's values of the rows of a step, by split."""
-        return {
-            split: [self._row(split, i) for i in rows]
-            for split, rows in step.items()
-            if self.assembly.needs[split].parts & _ASKED
-        }
-
-    def _row(self, split: str, index: int) -> dict[str, Tensor]:
-        file, names = self._where[split, index]
-        return {name: file.get_tensor(f"{index}/{name}") for name in names}
+        frozen: dict[str, list[Frozen]] = {}
+        for split, rows in step.items():
+            if self.assembly.needs[split].parts & _ASKED:
+                places = ((i, *self._where[split, i]) for i in rows)
+                frozen[split] = [
+                    {name: file.get_tensor(f"{i}/{name}") for name in names}
+                    for i, file, names in places
+                ]
+        return frozen
 
     @cached_property
     def _where(self) -> dict[tuple[str, int], tuple[Any, list[str]]]:
@@ -146,18 +146,13 @@ def _values(
     for name, of_rows in values.items():
         for row, value in zip(rows, of_rows, strict=True):
             yield f"{row}/{name}", value.detach().cpu().contiguous().clone()
+    nowhere = torch.zeros(0, dtype=torch.long, device=device)  # no logits
     for row in rows if "centres" in needs.parts else ():
         for number, centre in enumerate(data.centres[row]):
-            states_of = _alone(forward, centre, device)
+            _, states_of = forward.run(pad([centre], whole=True).to(device), (nowhere, nowhere))
             for site in needs.sites:
                 value = states_of[site.layer][0, slice(*centre.question)]
                 yield f"{row}/{centre_name(site, number)}", value.cpu().contiguous()
-
-
-def _alone(forward: Forward, example: Example, device: torch.device) -> dict[int, Tensor]:
-    """The layers' outputs on one prompt."""
-    nowhere = torch.zeros(2, 0, dtype=torch.long, device=device)
-    return forward.run(pad([example], whole=True).to(device), (nowhere[0], nowhere[1]))[1]
 
 
 def _split(values: Tensor, row: Tensor, rows: int) -> Sequence[Tensor]:
