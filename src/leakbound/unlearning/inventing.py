@@ -30,7 +30,7 @@ in which every fact is a different one. Say nothing but that answer."""
 def invented_answers(
     recipe: Recipe, engine: Callable[[], TransformersEngine], folder: Path
 ) -> dict[str, list[str]]:
-    """What the model makes up for each row of a split that needs it.
+    """Return the answers that the model makes up for the rows of each split that needs them.
 
     The rows are `how.draws` copies of the questions, one behind the other; a question's k-th row
     has its k-th draw. Answers are read from `folder`, or drawn and written there; they are the
