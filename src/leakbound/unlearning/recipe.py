@@ -6,11 +6,11 @@ Neither holds a word of the data itself.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from huggingface_hub import metadata_load
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from leakbound import __version__
@@ -88,6 +88,9 @@ class Recipe:
         return [key for key in keys if key != "name" and kept.get(key) != plain.get(key)]
 
 
+_LICENCE = re.compile(r"^license:[ \t]*([\w.-]+)[ \t]*$", re.MULTILINE)
+
+
 @dataclass(frozen=True, slots=True)
 class Base:
     """The model that training began with: its name, and its licence where it states one."""
@@ -98,14 +101,16 @@ class Base:
     @classmethod
     def of(cls, location: str) -> Base:
         """Read the card of a folder, whose last name is the model's; else it is a hub name."""
-        folder, card = Path(location), Path(location, "README.md")
+        folder = Path(location)
         if not folder.is_dir():
             return cls(location)
         try:
-            licence = (metadata_load(card) or {}).get("license")
-        except (OSError, ValueError, AttributeError):  # no card, or one without metadata
-            licence = None
-        return cls(folder.resolve().name, licence)
+            card = (folder / "README.md").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            card = ""
+        _, _, head = card.partition("---\n")
+        match = _LICENCE.search(head.partition("\n---")[0])
+        return cls(folder.resolve().name, match and match[1])
 
 
 _TEMPLATES = Environment(
