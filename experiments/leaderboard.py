@@ -38,7 +38,7 @@ from leakbound.store.trained import LOG
 from leakbound.stress import stresses_of
 from leakbound.study import ModelSettings
 from leakbound.text.shown import below, number
-from leakbound.unlearning import Inventing
+from leakbound.unlearning import ModelAnswers
 from leakbound.unlearning.work_folder import PUSHED, read_log
 from unlearning import seconds_of
 
@@ -90,7 +90,7 @@ RATES = (1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3)
 ANOTHER = {"author": "another-author"}
 MORE = {
     "UNDIAL": Method("undial"),
-    "AltPO": Method("altpo", settings={"inventing": Inventing(max_new_tokens=48)}),
+    "AltPO": Method("altpo", settings={"inventing": ModelAnswers(draws=5, max_new_tokens=48)}),
     "WGA": Method("wga"),
     "SatImp": Method("satimp"),
     "CE-U": Method("ceu"),

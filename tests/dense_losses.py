@@ -91,24 +91,23 @@ def npo(given: Tensors, fixed: Fixed, beta: float = 0.1) -> Values:
     ]
 
 
-def dpo(given: Tensors, fixed: Fixed, beta: float = 0.1, textbook: bool = False) -> Values:
-    lost = summed_nll(given["logits"], LABELS, "logits")
-    won = summed_nll(given["alternate"], ALTERNATE, "alternate")
-    values = []
+def dpo(
+    given: Tensors,
+    fixed: Fixed,
+    beta: float = 0.1,
+    textbook: bool = False,
+    other: tuple[str, Tensor] = ("alternate", ALTERNATE),
+) -> Values:
+    (part, labels), values = other, []
+    lost, won = summed_nll(given["logits"], LABELS, "logits"), summed_nll(given[part], labels, part)
     for b in range(ROWS):
-        margin = (lost[b] - float(fixed["nll"][b])) - (won[b] - float(fixed["alternate nll"][b]))
+        margin = (lost[b] - float(fixed["nll"][b])) - (won[b] - float(fixed[f"{part} nll"][b]))
         values.append(-math.log(sigmoid(beta * margin)) * (1 if textbook else 2 / beta))
     return values
 
 
 def altpo(given: Tensors, fixed: Fixed, beta: float = 0.1) -> Values:
-    lost = summed_nll(given["logits"], LABELS, "logits")
-    won = summed_nll(given["invented"], INVENTED, "invented")
-    values = []
-    for b in range(ROWS):
-        margin = (lost[b] - float(fixed["nll"][b])) - (won[b] - float(fixed["invented nll"][b]))
-        values.append(-math.log(sigmoid(beta * margin)) * 2 / beta)
-    return values
+    return dpo(given, fixed, beta, other=("invented", INVENTED))
 
 
 def weighted(given: Tensors, held: Tensors | None, known: float, unsure: float) -> Values:
@@ -141,28 +140,18 @@ def cross_entropy(law: Values, logits: Tensor) -> float:
 
 
 def undial(given: Tensors, fixed: Fixed, beta: float = 10.0, over: str = "answer") -> Values:
-    if over == "all":
-        return undial_all(given, fixed, beta)
-
-    def at(b: int, t: int) -> float:
-        reference = fixed["logits"][b, t].clone()
-        reference[LABELS[b, t]] -= beta
-        return cross_entropy(softmax(reference), given["logits"][b, t])
-
-    return [mean([at(b, t) for t in places("logits", b)]) for b in range(ROWS)]
-
-
-def undial_all(given: Tensors, fixed: Fixed, beta: float) -> Values:
-    values = []
+    leaf, values = LEAF[over], []
     for b in range(ROWS):
-        read, labels = places("whole", b), [int(LABELS[b, t]) for t in places("logits", b)]
-        prompt = [None] * (len(read) - 1 - len(labels))
+        read, labels = places(leaf, b), [int(LABELS[b, t]) for t in places("logits", b)]
+        if over == "all":  # the last token of a row predicts nothing
+            read = read[:-1]
+        lowered = [None] * (len(read) - len(labels)) + labels
         each = []
-        for t, label in zip(read[:-1], [*prompt, *labels], strict=True):
-            reference = fixed["whole"][b, t].clone()
+        for t, label in zip(read, lowered, strict=True):
+            reference = fixed[leaf][b, t].clone()
             if label is not None:
                 reference[label] -= beta
-            each.append(cross_entropy(softmax(reference), given["whole"][b, t]))
+            each.append(cross_entropy(softmax(reference), given[leaf][b, t]))
         values.append(mean(each))
     return values
 

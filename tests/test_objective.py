@@ -83,8 +83,6 @@ SUMS = [
     ("kl:over=all", mean(ga(FORGET)) + mean(kl(RETAIN, over="all"))),
     ("kl-retain:over=all,weight=2", 2 * mean(kl(RETAIN, over="all"))),
     ("gd:reduce=tokens", by_tokens(RETAIN) - by_tokens(FORGET)),
-    ("ga:reduce=tokens", -by_tokens(FORGET)),
-    ("finetune:reduce=tokens", by_tokens(RETAIN)),
     ("npo:reduce=tokens", mean(npo(FORGET, beta=0.1)) + by_tokens(RETAIN)),
     ("idk:joined", by_tokens(FORGET.alternate, RETAIN)),
     ("kl:forget=2,retain=3", 2 * mean(ga(FORGET)) + 3 * mean(kl(RETAIN))),
@@ -94,7 +92,6 @@ SUMS = [
     ("dpo:beta=2,textbook=true,retain=0", mean(dpo(FORGET, beta=2.0, textbook=True))),
     ("npo", mean(npo(FORGET, beta=0.1)) + mean(nll(RETAIN))),
     ("npo:beta=0.05,retain=0", mean(npo(FORGET, beta=0.05))),
-    ("npo:scholten", mean(npo(FORGET, beta=0.05)) + mean(nll(RETAIN))),
     (
         "npo:retain=0 + kl-retain:weight=2",
         mean(npo(FORGET, beta=0.1)) + 2 * mean(kl(RETAIN)),
@@ -107,10 +104,6 @@ SUMS = [
     (
         f"rmu:layer={L}",
         mean(rmu(FORGET, layer=L, c=2.0)) + mean(rmu_retain(RETAIN, layer=L)),
-    ),
-    (
-        f"rmu:cais-7b,layer={L}",
-        mean(rmu(FORGET, layer=L, c=6.5)) + 1200 * mean(rmu_retain(RETAIN, layer=L)),
     ),
     (
         f"cel:layer={L}",
@@ -141,12 +134,6 @@ SUMS = [
         - 0.1 * mean(entropy(RETAIN, over="all")),
     ),
     ("altpo:beta=0.3,retain=2", mean(altpo(FORGET, beta=0.3)) + 2 * mean(nll(RETAIN))),
-    ("altpo:openunlearning", mean(altpo(FORGET, beta=0.1)) + by_tokens(RETAIN)),
-    ("dpo:openunlearning", mean(dpo(FORGET, beta=0.1)) + by_tokens(RETAIN)),
-    ("ga:openunlearning", -by_tokens(FORGET)),
-    ("gd:openunlearning", by_tokens(RETAIN) - by_tokens(FORGET)),
-    ("npo:openunlearning", mean(npo(FORGET, beta=0.1)) + by_tokens(RETAIN)),
-    ("simnpo:openunlearning", 0.125 * mean(simnpo(FORGET, beta=4.5)) + by_tokens(RETAIN)),
     ("ceu", mean(ceu(FORGET, over="rest"))),
     ("ceu:over=answer,retain=2", mean(ceu(FORGET)) + 2 * mean(nll(RETAIN))),
     ("ceu:openunlearning", weighed(ceu(FORGET, over="rest"), FORGET.lengths - 1)),
@@ -162,10 +149,6 @@ SUMS = [
     ),
     ("satimp", mean(satimp(FORGET, beta1=5.0, beta2=1.0)) + 0.1 * mean(nll(RETAIN))),
     ("satimp:beta1=1,beta2=2,forget=3,retain=0", 3 * mean(satimp(FORGET, beta1=1, beta2=2))),
-    (
-        "satimp:openunlearning",
-        0.1 * weighed(satimp(FORGET, beta1=5.0, beta2=1.0), FORGET.lengths) + by_tokens(RETAIN),
-    ),
     ("undial", mean(undial(FORGET, beta=10.0))),
     (
         "undial:beta=3,retain=1,over=all",
@@ -191,8 +174,6 @@ def test_recipes_are_the_sums_they_say(text: str, expected: Tensor) -> None:
     objective = parse_objective(text)
     assert objective.name == text
     torch.testing.assert_close(objective(SPLITS), expected)
-    shares = zip(objective.weights, objective.means(SPLITS), strict=True)
-    torch.testing.assert_close(sum(weight * mean for weight, mean in shares), expected)
 
 
 @pytest.mark.parametrize(
@@ -242,15 +223,12 @@ def test_a_preset_tells_how_its_authors_train() -> None:
 
 def test_needs_are_those_of_all_terms_on_a_split() -> None:
     joined = parse_objective("dpo+cel:layer=3+kl-retain+entropy:retain=0,over=all")
+    site = frozenset({Site(3, "question")})
+    forget = {"logits", "reference_nll", "alternate", "centres", "direction", "whole"}
+    retain = {"logits", "reference", "reference_logits"}
     assert joined.needs == {
-        "forget": Needs(
-            frozenset({"logits", "reference_nll", "alternate", "centres", "direction", "whole"}),
-            frozenset({Site(3, "question")}),
-        ),
-        "retain": Needs(
-            frozenset({"logits", "reference", "reference_logits"}), frozenset({Site(3, "question")})
-        ),
-    }
+        "forget": Needs(frozenset(forget), site), "retain": Needs(frozenset(retain), site)
+    }  # fmt: skip
     assert joined.splits == ("forget", "retain")
     two_layers = parse_objective("rmu:layer=1+rmu:layer=4").needs["forget"].sites
     assert two_layers == {Site(1, "answer"), Site(4, "answer")}
@@ -273,10 +251,7 @@ def test_a_batch_may_be_split(name: str) -> None:
     ("given", "message"),
     [
         ("nop", "unknown objective 'nop'. Did you mean 'npo'.*simnpo"),
-        (
-            "gd:reduce=word",
-            "`reduce` of ga on forget must be one of sequence, tokens, pairs, joined",
-        ),
+        ("gd:reduce=word", "`reduce` of ga on forget must be one of sequence, tokens, pairs, join"),
         ("npo:gamma=1", "objective 'npo' has no setting 'gamma'.*beta, retain"),
         ("npo:beta", "'npo' has no preset 'beta', it has: scholten. .*NAME=VALUE"),
         ("npo:beta=nan", "`beta` of objective 'npo' must be a finite number, got 'nan'"),
@@ -313,15 +288,12 @@ terms:
 def test_a_file_is_its_terms(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"given.{suffix}"
     path.write_text(FILE)
-    objective = parse_objective(str(path))
-    assert objective == Objective(
-        "mine",
-        (
-            Term("npo", "forget", settings={"beta": 0.05}),
-            Term("rmu", "forget", 0.5, {"layer": 3}),
-            Term("dpo", "forget", settings={"textbook": True}),
-        ),
+    terms = (
+        Term("npo", "forget", settings={"beta": 0.05}),
+        Term("rmu", "forget", 0.5, {"layer": 3}),
+        Term("dpo", "forget", settings={"textbook": True}),
     )
+    assert parse_objective(str(path)) == Objective("mine", terms)
     bound = "dual: {at_most: 0.3, warmup: 2}"
     path.write_text(f"terms:\n  - {{loss: nll, split: retain, weight: 0, {bound}}}\n")
     assert load_objective(path).terms == (

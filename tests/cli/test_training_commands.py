@@ -15,7 +15,8 @@ from commands import asked_of, done, leakbound, refused
 
 from leakbound.engines import loading
 from leakbound.engines.loading import load_model
-from leakbound.unlearning import Adapters, Inventing, TrainingSettings, Watch, Weights
+from leakbound.unlearning import Adapters, ModelAnswers, TrainingSettings, Watch, Weights
+from leakbound.unlearning.settings import MADE_UP
 from tiny import BOTH_KINDS, tiny_model_folder
 
 ROWS = [
@@ -125,10 +126,10 @@ def test_a_preset_trains_as_its_authors_do_but_for_what_is_said(
     how = ("unlearn", model, "--benchmark", facts, "--out", tmp_path / "m", "--objective")
     told = asked_of(monkeypatch, *how, "npo:openunlearning", "--epochs", 3)["settings"]
     assert (told.epochs, told.batch_size, told.accumulation) == (3, 8, 4)
-    assert (told.schedule, told.warmup_ratio, told.inventing) == ("linear", 0.1, Inventing())
+    assert (told.schedule, told.warmup_ratio, told.inventing) == ("linear", 0.1, MADE_UP)
     drawn = ("--draws", 2, "--max-new-tokens", 9)
     told = asked_of(monkeypatch, *how, "altpo:openunlearning", *drawn)["settings"]
-    assert (told.epochs, told.inventing) == (2, Inventing(draws=2, max_new_tokens=9))
+    assert (told.epochs, told.inventing) == (2, ModelAnswers(draws=2, max_new_tokens=9))
 
 
 @pytest.mark.parametrize("objective", ["altpo", "ceu", "pdu:retain=0.1", "undial", "rmu", "cel"])

@@ -127,19 +127,6 @@ JOB = yaml.safe_load(PLACED[".github/workflows/certify.yml"].text)["jobs"]["cert
 INSTALLS = {"install"}  # from an index; tests/packaging installs the built wheel
 
 
-def test_every_step_runs_something_and_the_gate_stands_before_what_is_published() -> None:
-    steps: list[dict[str, Any]] = JOB["steps"]
-    assert all(("run" in step) != ("uses" in step) for step in steps)
-    commands = [" ".join(step["run"].split()[:2]) for step in steps if "run" in step]
-    assert commands.index("leakbound certify") < commands.index("leakbound report")
-
-
-def _run(step: dict[str, Any], env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """As the runner does: a script of its own, stopped at the first command that fails."""
-    command = ["bash", "-eo", "pipefail", "-c", step["run"]]
-    return subprocess.run(command, env=env, capture_output=True, text=True)
-
-
 @pytest.mark.slow
 def test_the_workflow_passes_and_stops_a_model_that_leaks_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -149,18 +136,31 @@ def test_the_workflow_passes_and_stops_a_model_that_leaks_more(
     (tmp_path / "secrets.csv").write_text(PLACED["secrets.csv"].text, encoding="utf-8")
     found = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     env = os.environ | JOB["env"] | {"PATH": found, "HF_HUB_OFFLINE": "1"}
+
+    def run(command: str, **more: str) -> tuple[int, str]:
+        """As the runner does: a script of its own, stopped at the first command that fails."""
+        shell = ["bash", "-eo", "pipefail", "-c", command]
+        done = subprocess.run(shell, env=env | more, capture_output=True, text=True)
+        return done.returncode, f"{command}: {done.stderr[-2000:]}"
+
     for step in JOB["steps"]:
         if "run" in step and step.get("id") not in INSTALLS:
-            done = _run(step, env)
-            assert done.returncode == 0, (step["run"], done.stderr[-2000:])
+            status, why = run(step["run"])
+            assert status == 0, why
     (published,) = (s["with"]["path"] for s in JOB["steps"] if "upload" in s.get("uses", ""))
     texts = [(tmp_path / name).read_text(encoding="utf-8") for name in published.split()]
     assert all("Bluebird" not in text for text in texts)
 
     (tmp_path / "certificate.json").unlink()
-    (decide,) = (step for step in JOB["steps"] if step.get("name") == "Decide")
-    certified = decide | {"run": decide["run"].replace("keyword", "'keyword'")}
-    assert _run(certified, env | {"MAX_LEAK": "0.000001"}).returncode in (4, 5)
+    (decide,) = (step["run"] for step in JOB["steps"] if step.get("name") == "Decide")
+    assert run(decide.replace("keyword", "'keyword'"), MAX_LEAK="0.000001")[0] in (4, 5)
+
+
+def test_every_step_runs_something_and_the_gate_is_before_what_is_published() -> None:
+    steps: list[dict[str, Any]] = JOB["steps"]
+    assert all(("run" in step) != ("uses" in step) for step in steps)
+    commands = [" ".join(step["run"].split()[:2]) for step in steps if "run" in step]
+    assert commands.index("leakbound certify") < commands.index("leakbound report")
 
 
 (PAPERS,) = (page.read_text("utf-8") for page in PAGES if page.name == "papers.md")
@@ -276,9 +276,8 @@ def test_no_page_is_longer_than_its_limit(page: Path) -> None:
     assert len(page.read_text("utf-8").split()) <= MOST.get(page, 1500)
 
 
-def test_all_pages_together_are_short_and_in_plain_english() -> None:
+def test_all_pages_are_in_plain_english() -> None:
     pages = [README_FILE, *PAGES]
-    assert sum(len(page.read_text("utf-8").split()) for page in pages) <= 40_000
     words = sum(len(prose(page).split()) for page in pages)
     marks = {name(page): DIALECT.findall(prose(page)) for page in pages}
     assert sum(map(len, marks.values())) <= words * 20 / 10_000, marks

@@ -297,36 +297,31 @@ def site(install: Install) -> Path:
     return install("broken", POINTS)
 
 
-def put(site: Path, does: str) -> None:
-    (site / "broken.py").write_text(BROKEN.replace("DO", does))
-
-
-Asked = Callable[..., tuple[int, str]]
-
-
 @pytest.fixture(scope="module")
 def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return keep(tiny_model_folder(tmp_path_factory.mktemp("model") / "m"))
 
 
+Asked = Callable[..., tuple[int, str]]
+
+
 @pytest.fixture
 def asked(site: Path, model_folder: Path, tmp_path: Path) -> Asked:
-    """`leakbound evaluate` on a tiny model, with these words over the usual ones: what it says."""
+    """`leakbound evaluate` or `unlearn` with this code on a tiny model: its status and words."""
 
-    def evaluate(*given: str) -> tuple[int, str]:
-        model = [] if ":" in given[0] else [str(model_folder)]
-        own = tmp_path / "own.csv"
-        own.write_text("question,answer\nwho wrote,Ann\n")
-        usual = {"--benchmark": str(own), "--scorer": "exact", "--out": str(tmp_path / "run")}
-        usual |= {"-n": "4", "--max-new-tokens": "2", "--device": "cpu"}
+    def call(given: list[str], code: str, whole: bool = False) -> tuple[int, str]:
+        (site / "broken.py").write_text(f"{code}\n" if whole else BROKEN.replace("DO", code))
+        (tmp_path / "own.csv").write_text("question,answer\nwho wrote,Ann\n")
+        usual = {"--benchmark": tmp_path / "own.csv", "--out": tmp_path / "run", "--device": "cpu"}
         verb = "unlearn" if "--objective" in given else "evaluate"
-        if verb == "unlearn":
-            usual = {name: usual[name] for name in ("--benchmark", "--out", "--device")}
+        if verb == "evaluate":
+            usual |= {"--scorer": "exact", "-n": 4, "--max-new-tokens": 2}
+        model = [] if ":" in given[0] else [model_folder]
         others = [word for pair in usual.items() if pair[0] not in given for word in pair]
-        told = leakbound(verb, *model, *given, *others)
-        return told.status, " ".join(told.err.split())
+        ended = leakbound(verb, *model, *given, *others)
+        return ended.status, " ".join(ended.err.split())
 
-    return evaluate
+    return call
 
 
 SCORER, SOURCE, BENCHMARK = (
@@ -347,21 +342,21 @@ REWRITES, ENGINE, DRAWS = ["--inputs", "rewrites:1"], ["theirs:1"], ["draws:1"]
     ],
 )
 def test_one_that_breaks_as_it_is_imported(
-    given: list[str], code: str, said: str, site: Path, asked: Asked
+    given: list[str], code: str, said: str, asked: Asked
 ) -> None:
-    (site / "broken.py").write_text(code + "\n")
-    status, told = asked(*given)
+    status, printed = asked(given, code, True)
     assert status == 2
-    assert said.format("the package broken 0.1.0") in told
-    assert "Repair that package or uninstall it." in told
+    assert said.format("the package broken 0.1.0") in printed
+    assert "Repair that package or uninstall it." in printed
 
 
-def test_one_that_is_interrupted_is_interrupted(site: Path, asked: Asked) -> None:
-    (site / "broken.py").write_text("raise KeyboardInterrupt\n")
-    assert asked("--scorer", "theirs")[0] == 3
+def test_one_that_is_interrupted_is_interrupted(asked: Asked) -> None:
+    assert asked(SCORER, "raise KeyboardInterrupt", True)[0] == 3
 
 
 NONSENSE = "source 'theirs' of the package broken 0.1.0 must gi"
+RECIPE = "objective 'theirs' of the package broken 0.1.0"
+OBJECTIVE, TERMS = ["--objective", "theirs"], ["--objective", "terms.yaml"]
 
 
 @pytest.mark.parametrize(
@@ -371,6 +366,9 @@ NONSENSE = "source 'theirs' of the package broken 0.1.0 must gi"
         (BENCHMARK, "1 / 0", "raised ZeroDivisionError"),
         (SOURCE, "sys.exit(5)", "raised SystemExit(5)"),
         (ENGINE, "3", "gives int, which has no"),
+        (OBJECTIVE, "1 / 0", f"{RECIPE} raised ZeroDivisionError"),
+        (OBJECTIVE, "3", f"{RECIPE} raised TypeError"),
+        (OBJECTIVE, "[3]", f"{RECIPE} gives int, which has no loss"),
         # what it gives is nonsense
         (SCORER, "[float('nan') for _ in texts]", "must lie in [0, 1], got nan"),
         (SCORER, "['x' for _ in texts]", "must lie in [0, 1], got 'x'"),
@@ -379,16 +377,23 @@ NONSENSE = "source 'theirs' of the package broken 0.1.0 must gi"
         (REWRITES, "None", NONSENSE),
         (REWRITES, "['text']", NONSENSE),
         (REWRITES, "[[3]]", NONSENSE),
+        (TERMS, "inputs.logits.sum()", "'theirs' must give one value a row, [1], got ()"),
     ],
 )
 def test_one_that_breaks_later(
-    given: list[str], does: str, said: str, site: Path, asked: Asked
+    given: list[str],
+    does: str,
+    said: str,
+    site: Path,
+    asked: Asked,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    put(site, does)
-    ended, told = asked(*given)
-    assert ended == 2
-    assert said in told
-    assert "broken 0.1.0" in told
+    monkeypatch.chdir(site)
+    Path("terms.yaml").write_text("terms:\n  - loss: theirs\n    split: forget\n")
+    status, printed = asked(given, does)
+    assert status == 2
+    assert said in printed
+    assert given is TERMS or "broken 0.1.0" in printed
 
 
 @pytest.mark.parametrize(
@@ -400,32 +405,7 @@ def test_one_that_breaks_later(
     ],
 )
 def test_an_error_of_its_own_is_a_traceback(
-    given: list[str], does: str, error: type[Exception], site: Path, asked: Asked
+    given: list[str], does: str, error: type[Exception], asked: Asked
 ) -> None:
-    put(site, does)
     with pytest.raises(error):
-        asked(*given)
-
-
-TERMS = "terms:\n  - loss: theirs\n    split: forget\n"
-RECIPE = "objective 'theirs' of the package broken 0.1.0"
-
-
-@pytest.mark.parametrize(
-    ("objective", "does", "said"),
-    [
-        ("terms.yaml", "inputs.logits.sum()", "'theirs' must give one value a row, [1], got ()"),
-        ("theirs", "1 / 0", f"{RECIPE} raised ZeroDivisionError"),
-        ("theirs", "3", f"{RECIPE} raised TypeError"),
-        ("theirs", "[3]", f"{RECIPE} gives int, which has no loss"),
-    ],
-)
-def test_losses_and_objectives(
-    objective: str, does: str, said: str, site: Path, asked: Asked, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put(site, does)
-    monkeypatch.chdir(site)
-    Path("terms.yaml").write_text(TERMS)
-    status, told = asked("--objective", objective)
-    assert status in (2, 3)
-    assert said in told
+        asked(given, does)

@@ -48,17 +48,13 @@ def test_a_verdict_reads_the_intervals_of_all_seeds(
     assert claim.verdict("small", [figure(*each) for each in ends]) == verdict
 
 
-def test_a_figure_without_an_interval_gives_no_verdict() -> None:
-    exact, bounded = Figure.exact(0.3), figure(0.1, 0.3)
+def test_without_an_interval_or_a_design_there_is_no_verdict() -> None:
+    exact, found = Figure.exact(0.3), [figure(0.1, 0.3)] * 2
     claim = EVERY["k-gd"]
-    for figures in ([exact, exact], [bounded, exact]):
+    for figures in ([exact, exact], [found[0], exact]):
         assert claim.verdict("small", figures) == "not tested"
         assert claim.reasons("small", figures) == [NO_INTERVAL]
-    assert claim.reasons("small", [bounded] * 2) == []
-
-
-def test_a_design_that_cannot_show_a_claim_tests_it_at_no_such_size() -> None:
-    found = [figure(0.1, 0.3)] * 2
+    assert claim.reasons("small", found) == []
     claim = replace(EVERY["t2-margin"], limit="> 0", untested={"middle": "B"})
     assert [claim.verdict(size, found) for size in NAMED] == ["agrees", "not tested", "agrees"]
     assert [claim.reasons(size, found) for size in NAMED] == [[], ["B"], []]
@@ -196,17 +192,12 @@ def test_a_difference_of_deviations_covers_the_true_one(labs: dict[str, Lab]) ->
 
 
 @pytest.mark.slow
-def test_a_claim_without_its_runs_is_not_measured(labs: dict[str, Lab]) -> None:
+def test_a_claim_reads_its_runs_of_its_seeds(labs: dict[str, Lab]) -> None:
     assert measured(EVERY["grid-mean"], labs["leaks"]) == ()
     assert measured(EVERY["f3-output"], labs["leaks"], (0, 7)) == ()
     assert measured(EVERY["k-sharp"], replace(labs["leaks"], folder=Path("none"))) == ()
-
-
-@pytest.mark.slow
-def test_a_claim_on_later_seeds_reads_only_those(labs: dict[str, Lab]) -> None:
     claim = replace(EVERY["3a-hidden"], later=1)
     assert claim.seeds((0,)) == (1,)
-    (first,), (later,) = (
-        measured(each, labs["differs by seed"], (0,)) for each in (EVERY["3a-hidden"], claim)
-    )
+    lab = labs["differs by seed"]
+    (first,), (later,) = (measured(each, lab, (0,)) for each in (EVERY["3a-hidden"], claim))
     assert first.lower > 0 > later.upper

@@ -77,21 +77,18 @@ def test_runs_come_before_kept_figures_and_are_kept(tmp_path: Path) -> None:
     assert written() == first  # the runs need not be there any more
 
 
-def test_nothing_to_write_from_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.argv", ["ledger.py", str(tmp_path), "--out", str(tmp_path / "p.md")])
-    with pytest.raises(SystemExit):
-        ledger.main()
-    assert "neither runs nor kept figures" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("text", ["{", "[1]", '{"small": 1}'])
-def test_a_file_of_another_kind_is_refused(tmp_path: Path, text: str) -> None:
+def test_nothing_to_write_from_and_a_file_of_another_kind_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
     file = tmp_path / "kept.json"
     file.write_text(text)
     with pytest.raises(SystemExit, match=r"ledger\.py did not write"):
         Kept.open(file)
+    monkeypatch.setattr("sys.argv", ["ledger.py", str(tmp_path), "--out", str(tmp_path / "p.md")])
+    with pytest.raises(SystemExit):
+        ledger.main()
+    assert "neither runs nor kept figures" in capsys.readouterr().err
 
 
 def test_a_figure_of_other_settings_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:

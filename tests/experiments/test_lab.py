@@ -88,8 +88,7 @@ def test_an_interrupted_experiment_makes_nothing_twice(
     assert (lab.folder / "models" / "ga-0").exists()
     assert not lab.path("GA", 0).exists()
 
-    trained: list[Path] = []
-    unlearn = labs.unlearn
+    trained, unlearn = list[Path](), labs.unlearn
 
     def watched(*args: Any, **how: Any) -> Any:
         found = unlearn(*args, **how)

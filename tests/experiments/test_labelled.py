@@ -42,12 +42,9 @@ def test_a_scorer_that_says_nothing_misses_all_and_one_that_says_all_mistakes_al
         "0,1,Who wrote it?,Ann Quill,ann; quill,Ann.\n"
         "0,0,Who wrote it?,Ann Quill,ann; quill,Bob.\n"
     )
-    found = {
-        one.scorer: one for one in labelled.errors(file, scorers=["exact", "contains", "keyword"])
-    }
-    assert (found["exact"].missed, found["exact"].mistaken) == ((2, 2), (0, 2))
-    assert (found["contains"].missed, found["contains"].mistaken) == ((1, 2), (0, 2))
-    assert (found["keyword"].missed, found["keyword"].mistaken) == ((0, 2), (1, 2))
+    scorers = ["exact", "contains", "keyword"]
+    errors = [(one.missed, one.mistaken) for one in labelled.errors(file, scorers=scorers)]
+    assert errors == [((2, 2), (0, 2)), ((1, 2), (0, 2)), ((0, 2), (1, 2))]
     (of_part,) = labelled.errors(file, "part", ["keyword"])
     assert (of_part.missed, of_part.mistaken) == ((0, 3), (0, 1))
     header, *rows = labelled.table([file])

@@ -136,29 +136,24 @@ def parts(run: Run) -> list[Path]:
 
 
 @pytest.mark.slow
-def test_pandas(made: Run) -> None:
-    pandas = pytest.importorskip("pandas")
-    read = pandas.read_parquet(made.path / "estimates.parquet")
-    assert len(read) == len(made.estimates)
-    assert pandas.read_parquet(parts(made)[0].parent)["count"].sum() == 128
-    assert len(made.estimates.to_pandas()) == len(read)
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_data_frames_read_a_run(made: Run, library: str) -> None:
+    reader = pytest.importorskip(library)
+    estimates = reader.read_parquet(made.path / "estimates.parquet")
+    assert len(estimates) == len(made.estimates)
+    assert sum(reader.read_parquet(part)["count"].sum() for part in parts(made)) == 128
+    if library == "pandas":
+        assert len(made.estimates.to_pandas()) == len(estimates)
+    else:
+        assert reader.from_arrow(made.completions.to_arrow()).height >= 4
 
 
 @pytest.mark.slow
-def test_polars(made: Run) -> None:
-    polars = pytest.importorskip("polars")
-    read = polars.read_parquet(made.path / "estimates.parquet")
-    assert read.height == len(made.estimates)
-    assert polars.read_parquet(parts(made))["count"].sum() == 128
-    assert polars.from_arrow(made.completions.to_arrow()).height >= 4
-
-
-@pytest.mark.slow
-def test_duckdb(made: Run) -> None:
+def test_duckdb_reads_a_run(made: Run) -> None:
     duckdb = pytest.importorskip("duckdb")
-    files = [str(part) for part in parts(made)]
-    asked = "select sum(count) from read_parquet($files)"
-    assert duckdb.execute(asked, {"files": files}).fetchone()[0] == 128
-    estimates = str(made.path / "estimates.parquet")
-    counted = duckdb.execute("select count(*) from read_parquet($f)", {"f": estimates})
-    assert counted.fetchone()[0] == len(made.estimates)
+    counted = "select sum(count) from read_parquet($files)"
+    files = {"files": [str(part) for part in parts(made)]}
+    assert duckdb.execute(counted, files).fetchone()[0] == 128
+    estimates = {"f": str(made.path / "estimates.parquet")}
+    rows = duckdb.execute("select count(*) from read_parquet($f)", estimates).fetchone()[0]
+    assert rows == len(made.estimates)

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from leakbound.engines.loading import LoadedModel
 from leakbound.objective import Objective
 from leakbound.types import Prompt
-from leakbound.unlearning import Inventing, Trained, TrainingSettings, unlearn
+from leakbound.unlearning import ModelAnswers, Trained, TrainingSettings, unlearn
 
 
 def forget_row(number: int, word: str, answer: str) -> Prompt:
@@ -37,7 +37,7 @@ RETAIN = [
     Prompt(id="r1", question="wrote sea", answer="Bob red red"),
 ]
 SETTINGS = TrainingSettings(  # six steps
-    epochs=3, learning_rate=1e-3, batch_size=2, inventing=Inventing(draws=2, max_new_tokens=4)
+    epochs=3, learning_rate=1e-3, batch_size=2, inventing=ModelAnswers(draws=2, max_new_tokens=4)
 )
 
 

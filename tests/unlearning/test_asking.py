@@ -14,7 +14,7 @@ from rows import FORGET, RETAIN, StoppedError, changed, log, stop_at, train
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import load_model
 from leakbound.engines.prompting import Prompting
-from leakbound.errors import IncompleteError, InputError
+from leakbound.errors import IncompleteError
 from leakbound.scorers import make_scorer
 from leakbound.types import Decoding, Draws, Failure, Query
 from leakbound.unlearning import Trained, TrainingSettings, Watch, finetune
@@ -40,19 +40,17 @@ def watched(base: Path, out: Path, **how: Any) -> Trained:
 
 
 def measured(folder: Path) -> dict[int, dict[str, float]]:
-    """By step, what its log says was measured."""
-    told = [line for line in log(folder) if set(line) >= NAMES]
-    return {int(line["step"]): {name: line[name] for name in NAMES} for line in told}
+    """The figures in its log, by step."""
+    lines = [line for line in log(folder) if set(line) >= NAMES]
+    return {int(line["step"]): {name: line[name] for name in NAMES} for line in lines}
 
 
 def measure(folder: Path, **watch: Any) -> dict[str, float]:
     loaded, splits = load_model(str(folder)), {"forget": FORGET, "retain": RETAIN}
     encoder = Encoder(loaded.tokenizer, Prompting())
     data = {split: ExampleRows(encoder.rows(rows)) for split, rows in splits.items()}
-    watching = replace(WATCH, **watch)
-    return LeakageProbe(loaded, Prompting(), splits, data, watching, seed=0)(
-        Forward(loaded.model, narrow=True)
-    )
+    probe = LeakageProbe(loaded, Prompting(), splits, data, replace(WATCH, **watch), seed=0)
+    return probe(Forward(loaded.model, narrow=True))
 
 
 def test_measured_before_training_every_so_often_and_at_the_end_changing_no_weight(
@@ -87,34 +85,27 @@ def test_a_model_that_knows_everything(knowing: Path, tmp_path: Path) -> None:
     assert 0.9 < found["ED forget"] < 1.5
 
 
-def test_figures_against_their_definitions(dropping: Path) -> None:
-    found = measure(dropping, questions=2, draws=4)
-    loaded = load_model(str(dropping))
-    each = []
-    for row in FORGET[:2]:
+def test_figures_against_their_definitions(knowing: Path) -> None:
+    """Of a model whose answers repeat, so that the counts of draws matter."""
+    found, loaded = measure(knowing, draws=64), load_model(str(knowing))
+    largest, deviations = [], []
+    for row in FORGET:
         example = Encoder(loaded.tokenizer, Prompting()).row(row)
         with torch.no_grad():
             logits = loaded.model(torch.tensor([example.inputs])).logits[0]
-        largest = logits.softmax(-1).max(-1).values[len(example.prompt) - 1 :]
-        each.append(largest.mean())
-    assert found["p_max forget"] == pytest.approx(float(np.mean(each)), rel=1e-5)
-
-
-def test_ed_is_of_draws_with_their_counts(knowing: Path) -> None:
-    """Of a model whose answers repeat, so that counts matter."""
-    found = measure(knowing, draws=64)
-    loaded, each = load_model(str(knowing)), []
+        largest.append(logits.softmax(-1).max(-1).values[len(example.prompt) - 1 :].mean())
     draws = Draws(sizes=(64,), seed=0, purpose="training")
     decoding = Decoding(max_new_tokens=WATCH.max_new_tokens)
-    queries = [Query.original(row) for row in FORGET]
+    answers = {row.id: row.answer for row in FORGET}
+    queries = [*map(Query.original, FORGET)]
     for sample in TransformersEngine(loaded).generate(queries, decoding, draws):
-        (answer,) = [row.answer for row in FORGET if row.id == sample.query.prompt_id]
         texts = [completion.answer for completion in sample.completions]
-        scores = make_scorer("rouge-l-recall").score(texts, answer)
+        scores = make_scorer("rouge-l-recall").score(texts, answers[sample.query.prompt_id])
         drawn = np.repeat(scores, [completion.count for completion in sample.completions])
-        each.append(drawn.mean() + 2 * drawn.std())
-    assert np.std(each) > 0
-    assert found["ED forget"] == pytest.approx(float(np.mean(each)), rel=1e-6)
+        deviations.append(drawn.mean() + 2 * drawn.std())
+    assert np.std(deviations) > 0
+    assert found["p_max forget"] == pytest.approx(float(np.mean(largest)), rel=1e-5)
+    assert found["ED forget"] == pytest.approx(float(np.mean(deviations)), rel=1e-6)
 
 
 def test_a_broken_model_is_not_measured(dropping: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,14 +115,3 @@ def test_a_broken_model_is_not_measured(dropping: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(TransformersEngine, "generate", failing)
     with pytest.raises(IncompleteError, match="'f0' could not be asked"):
         measure(dropping)
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [("wandbb", "no tracker 'wandbb'. Did you mean 'wandb'"), ("wandb", "'wandb' is not inst")],
-)
-def test_trackers_that_are_not_there_are_refused_early(
-    tmp_path: Path, name: str, message: str
-) -> None:
-    with pytest.raises(InputError, match=message):
-        watched(Path("no-such-model"), tmp_path / "m", watch=Watch(report_to=(name,)))

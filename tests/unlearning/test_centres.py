@@ -13,12 +13,11 @@ import numpy as np
 import pytest
 import torch
 from rows import FORGET, StoppedError, recipe, stop_at, train
-from sklearn.mixture import BayesianGaussianMixture
 
 from leakbound.engines import loading
 from leakbound.errors import InputError, MixError
 from leakbound.types import Prompt
-from leakbound.unlearning import Selecting, Trained, centres
+from leakbound.unlearning import ModelAnswers, Trained, centres
 from leakbound.unlearning.batches import centre_name
 from leakbound.unlearning.centres import Array, candidates, contrast_centres
 from leakbound.unlearning.reference import References
@@ -53,19 +52,13 @@ def test_groups_that_are_there_are_found(groups: int, number: int) -> None:
     assert found.chosen[0] == found.component[0] == 0
 
 
-def test_groups_on_a_line_are_found() -> None:
+def test_groups_on_a_line_are_found_and_one_group_has_one_centre() -> None:
     """All the variance in one dimension: the prior, equally wide in each, is narrow in this."""
     group, noise = grouped(3, 13)
     noise[:, 0] = np.random.default_rng(0).normal(size=13) + 30 * np.array(group)
-    found = contrast_centres(texts_of(13), noise)
-    assert partition(found.component) == partition(group)
-
-
-def test_one_group_has_one_centre() -> None:
-    _, vectors = grouped(1, 21)
-    found = contrast_centres(texts_of(21), vectors)
-    assert found.chosen == (0,)
-    assert found.component == (0,) * 21
+    assert partition(contrast_centres(texts_of(13), noise).component) == partition(group)
+    one = contrast_centres(texts_of(21), grouped(1, 21)[1])
+    assert (one.chosen, one.component) == ((0,), (0,) * 21)
 
 
 def test_the_nearest_to_the_mean_is_chosen_and_the_question_for_its_own() -> None:
@@ -79,7 +72,9 @@ def test_the_nearest_to_the_mean_is_chosen_and_the_question_for_its_own() -> Non
     assert found.chosen == (0, 7)  # not 2, which is nearest the mean of the question's
 
 
-def test_order_makes_no_difference() -> None:
+def test_order_makes_no_difference_and_chance_is_the_seeds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """No clear groups, so that every number matters."""
     texts = texts_of(13)
     vectors = np.random.default_rng(3).normal(size=(13, 6))
@@ -93,20 +88,11 @@ def test_order_makes_no_difference() -> None:
         back = [other.component[order.index(i)] for i in range(13)]
         assert partition(back) == partition(first.component)
         assert [other.coordinates[order.index(i)] for i in range(13)] == list(first.coordinates)
-
-
-def test_chance_is_the_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[int] = []
-    fit = BayesianGaussianMixture.fit_predict
-
-    def spy(self: BayesianGaussianMixture, points: Array) -> Any:
-        told.append(self.random_state)
-        return fit(self, points)
-
-    monkeypatch.setattr(BayesianGaussianMixture, "fit_predict", spy)
-    for seed in (7, 8):
-        contrast_centres(texts_of(6), np.eye(6), seed=seed)
-    assert told == [7, 8]
+    seen: list[dict[str, Any]] = []
+    monkeypatch.setattr("sklearn.mixture.BayesianGaussianMixture", lambda **how: seen.append(how))
+    with pytest.raises(AttributeError):
+        contrast_centres(texts, vectors, seed=7)
+    assert seen[0]["random_state"] == 7
 
 
 @pytest.mark.parametrize("number", [4, 9])
@@ -179,45 +165,42 @@ class ByFirstWord:
         return np.array([[*place[text[:3]], float(len(text))] for text in texts])
 
 
-def test_centres_are_chosen_once_and_stand_with_the_model(base: str, tmp_path: Path) -> None:
-    embedder = ByFirstWord()
-    out = centred(base, tmp_path / "m", embedder=embedder).path
-    assert embedder.asked == [(ROWS[0].question, *MANY)]  # the only row that is clustered
-    first, second, third = kept(out)
-    assert first["id"] == "f0"
-    assert first["component"] == [0, 0, 1, 1, 1, 2, 2, 2]
-    assert len(first["chosen"]) == 3
-    assert second["chosen"] == [0, 1]
-    assert third["chosen"] == [0]
-    assert recipe(out)["centres"] == {
-        "embedder": "by first word",
-        "fingerprint": {"words": "first"},
-    }
-    assert (
-        "| contrast centres | 1 to 3 a row, of 1 to 8 candidates |"
-        in (out / "README.md").read_text()
-    )
-    written = (out / "centres.json").read_text()
-    assert not any(row.answer in written for row in ROWS if row.answer)
-
-
-def test_reference_values_are_those_of_the_chosen(
+def test_centres_are_chosen_once_and_stored_with_the_model(
     base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found: dict[int, list[tuple[int, ...]]] = {}
-    read = References.read
+    """The frozen model reads the chosen texts. A training that resumes keeps its centres."""
+    embedder, read = ByFirstWord(), References.read
+    shapes: dict[int, list[tuple[int, ...]]] = {}
 
     def spy(self: References, step: Any) -> Any:
         (site,) = self.assembly.needs["forget"].sites
         made = read(self, step)
         for row, values in zip(step["forget"], made["forget"], strict=True):
             names = [name for name in values if name.startswith(centre_name(site, ""))]
-            found[row] = [tuple(values[name].shape) for name in sorted(names)]
+            shapes[row] = [tuple(values[name].shape) for name in sorted(names)]
         return made
 
     monkeypatch.setattr(References, "read", spy)
-    centred(base, tmp_path / "m", embedder=ByFirstWord())
-    assert found == {0: [(3, 16), (2, 16), (2, 16)], 1: [(3, 16), (3, 16)], 2: [(3, 16)]}
+    whole = centred(base, tmp_path / "m", embedder=embedder)
+    assert embedder.asked == [(ROWS[0].question, *MANY)]  # the only row that is clustered
+    first, second, third = kept(whole.path)
+    assert (first["id"], len(first["chosen"])) == ("f0", 3)
+    assert first["component"] == [0, 0, 1, 1, 1, 2, 2, 2]
+    assert (second["chosen"], third["chosen"]) == ([0, 1], [0])
+    assert shapes == {0: [(3, 16), (2, 16), (2, 16)], 1: [(3, 16), (3, 16)], 2: [(3, 16)]}
+    by = {"embedder": "by first word", "fingerprint": {"words": "first"}}
+    assert recipe(whole.path)["centres"] == by
+    card = (whole.path / "README.md").read_text()
+    assert "| contrast centres | 1 to 3 a row, of 1 to 8 candidates |" in card
+    written = (whole.path / "centres.json").read_text()
+    assert not any(row.answer in written for row in ROWS if row.answer)
+
+    with pytest.raises(StoppedError):
+        centred(base, tmp_path / "n", embedder=embedder, progress=stop_at(1))
+    monkeypatch.setattr(centres, "_chosen", None)
+    done = centred(base, tmp_path / "n", embedder=embedder)
+    assert (done.path / "centres.json").read_text() == written
+    assert done.losses == whole.losses
 
 
 def test_the_model_itself_is_the_embedder_unless_another_is_given(
@@ -246,7 +229,7 @@ def test_input_selection_comes_first(tmp_path: Path) -> None:
     less, question, more = texts[0], texts[3], texts[5]
     assert surely(less) + 0.05 < surely(question) < surely(more) - 0.05  # far beyond chance
     rows = [replace(FORGET[0], question=question, paraphrases=(less, more))]
-    how = Selecting(draws=1024, max_new_tokens=1)
+    how = ModelAnswers(draws=1024, max_new_tokens=1)
     out = centred(base, tmp_path / "m", forget=rows, selecting=how).path
     assert [row["texts"] for row in kept(out)] == [[question, more]]
     assert recipe(out)["selecting"] == {"draws": 1024, "max_new_tokens": 1}
@@ -265,19 +248,6 @@ class _Named:
         raise AssertionError("not reached")
 
 
-def test_a_resumed_training_keeps_its_centres(
-    base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = centred(base, tmp_path / "whole", embedder=ByFirstWord())
-    with pytest.raises(StoppedError):
-        centred(base, tmp_path / "m", embedder=ByFirstWord(), progress=stop_at(1))
-    before = (tmp_path / ".m.training/centres.json").read_text()
-    monkeypatch.setattr(centres, "_chosen", None)
-    done = centred(base, tmp_path / "m", embedder=ByFirstWord())
-    assert (done.path / "centres.json").read_text() == before
-    assert done.losses == whole.losses
-
-
 def test_fewer_rewritings_are_all_centres_without_scikit_learn(
     base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,19 +258,6 @@ def test_fewer_rewritings_are_all_centres_without_scikit_learn(
         out = centred(base, tmp_path / f"{number}", forget=rows, embedder=_Named()).path
         assert [row["chosen"] for row in kept(out)] == [[*range(number)]] * 3
         assert "centres" not in recipe(out)
-
-
-def test_what_cannot_work_is_refused_before_the_model_loads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delattr(loading, "AutoModelForCausalLM")
-    with pytest.raises(InputError, match=r"'npo' has none"):
-        centred("no-such-model", tmp_path / "m", "npo", selecting=Selecting())
-    with pytest.raises(InputError, match=r"beta = 0 needs a contrast centre .* row 'f2' of forget"):
-        centred("no-such-model", tmp_path / "m", "cel:layer=0,beta=0")
-    monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(InputError, match=r"pip install '\.\[centres\]'"):
-        centred("no-such-model", tmp_path / "m")
 
 
 def test_clustering_that_leaves_the_question_alone_is_refused_with_beta_0(

@@ -44,18 +44,10 @@ def headless() -> LlamaForCausalLM:
 
 
 def gemma2(cap: float | None) -> Gemma2ForCausalLM:
-    config = Gemma2Config(
-        vocab_size=12,
-        hidden_size=8,
-        intermediate_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        head_dim=4,
-        final_logit_softcapping=cap,
-        initializer_range=2.0,
-    )
-    return Gemma2ForCausalLM(config).eval()
+    size = {"hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 1, "vocab_size": 12}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 4}
+    settings = {**size, **heads, "initializer_range": 2.0, "final_logit_softcapping": cap}
+    return Gemma2ForCausalLM(Gemma2Config(**settings)).eval()
 
 
 @BOTH_KINDS
@@ -87,17 +79,14 @@ def test_narrow_is_taken_where_it_is_exact(make, narrow: bool) -> None:
 @pytest.mark.parametrize("make", [lambda: tiny_llama(12), gpt2, lambda: gemma2(5.0)])
 @pytest.mark.parametrize("narrow", [True, False])
 def test_outputs_of_layers_are_those_of_the_blocks(make, narrow: bool) -> None:
-    model, batch = make(), pad(EXAMPLES)
-    forward = Forward(model, narrow, layers=(0,))
-    _, hidden = forward(batch, labelled(batch.labels))
-    given = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
+    model, batch, found = make(), pad(EXAMPLES), []
     stack = model.model.layers if hasattr(model, "model") else model.transformer.h
-    found: list[torch.Tensor] = []
+    _, hidden = Forward(model, narrow, layers=(0,))(batch, labelled(batch.labels))
     stack[0].register_forward_hook(lambda *call: found.append(call[2]))
-    model(**given)
-    ours, theirs = hidden[0], found[0]
-    torch.testing.assert_close(ours, theirs if isinstance(theirs, torch.Tensor) else theirs[0])
-    assert ours.requires_grad
+    model(input_ids=batch.input_ids, attention_mask=batch.attention_mask)
+    theirs = found[0] if isinstance(found[0], torch.Tensor) else found[0][0]
+    torch.testing.assert_close(hidden[0], theirs)
+    assert hidden[0].requires_grad
     assert len(stack[0]._forward_hooks) == 1  # the test's own
 
 

@@ -14,12 +14,12 @@ import pytest
 import torch
 from rows import log, train, weights
 
-from leakbound.unlearning import Inventing, TrainingSettings
+from leakbound.unlearning import ModelAnswers, TrainingSettings
 from tiny import tiny_model_folder
 
 pytestmark = pytest.mark.slow
 SETTINGS = TrainingSettings(  # each third step: one row
-    epochs=3, learning_rate=1e-3, batch_size=2, inventing=Inventing(draws=1, max_new_tokens=4)
+    epochs=3, learning_rate=1e-3, batch_size=2, inventing=ModelAnswers(draws=1, max_new_tokens=4)
 )
 OBJECTIVES = (
     "npo+entropy", "rmu:layer=0", "cel:layer=0", "kl", "idk:joined", "altpo",
@@ -37,21 +37,28 @@ for number, objective in enumerate(OBJECTIVES):
 """
 
 
+def launched(command: list[str], **env: str) -> str:
+    """What a command prints, which must succeed."""
+    alone = os.environ | {"OMP_NUM_THREADS": "1"} | env
+    done = subprocess.run(command, env=alone, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def require_close(one: Path, two: Path) -> None:
+    other = weights(two)
+    for name, value in weights(one).items():
+        torch.testing.assert_close(value, other[name], rtol=1e-5, atol=1e-7)
+
+
 def test_two_processes_give_the_weights_of_one(tmp_path: Path) -> None:
     """Gloo on CPU. A step of one row leaves the second process with nothing of its own."""
-    base = str(tiny_model_folder(tmp_path / "base"))
-    script = tmp_path / "script.py"
+    base, script = str(tiny_model_folder(tmp_path / "base")), tmp_path / "script.py"
     script.write_text(SCRIPT)
     here = Path(__file__).parent
     path = os.pathsep.join([str(here), str(here.parent), *sys.path])
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    done = subprocess.run(
-        [*launch, str(script), base, str(tmp_path / "two")],
-        env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    launched([*launch, str(script), base, str(tmp_path / "two")], PYTHONPATH=path)
     for number, objective in enumerate(OBJECTIVES):
         one, two = (tmp_path / side / str(number) for side in ("one", "two"))
         train(base, one, objective, SETTINGS)
@@ -81,12 +88,6 @@ atexit.register(tell)
 """
 
 
-def require_close(one: Path, two: Path) -> None:
-    other = weights(two)
-    for name, value in weights(one).items():
-        torch.testing.assert_close(value, other[name], rtol=1e-5, atol=1e-7)
-
-
 def options(folder: Path) -> list[str]:
     """What the documented commands leave open, but for where the model goes."""
     mine = folder / "mine.csv"
@@ -96,32 +97,20 @@ def options(folder: Path) -> list[str]:
     return [*map(str, how), "--batch-size", "2", "--learning-rate", "1e-3", "--out"]
 
 
-def telling_threads(folder: Path) -> dict[str, str]:
-    """An environment in which Python tells its threads last of all: one of a group may abort it."""
-    (folder / "sitecustomize.py").write_text(AT_EXIT)
-    return os.environ | {"PYTHONPATH": str(folder)}
-
-
 def test_the_documented_command_runs_two_processes(tmp_path: Path) -> None:
-    """Word for word, but for what it leaves open; a launcher that starts one is no such command."""
+    """Word for word, but for what it leaves open; a launcher that starts one is no such command.
+
+    Python lists its threads last of all: one of a group may abort it.
+    """
     (command,) = re.findall(r"`(torchrun .*?) …`", DOCS.read_text(encoding="utf-8"))
-    how = options(tmp_path)
-
-    def told(start: list[str], out: str) -> str:
-        done = subprocess.run(
-            [*start, *how, str(tmp_path / out)],
-            env=telling_threads(tmp_path) | {"PATH": PATH, "OMP_NUM_THREADS": "1"},
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
-        return done.stdout
-
-    both = told(command.split(), "two")
+    (tmp_path / "sitecustomize.py").write_text(AT_EXIT)
+    how, env = options(tmp_path), {"PATH": PATH, "PYTHONPATH": str(tmp_path)}
+    both = launched([*command.split(), *how, str(tmp_path / "two")], **env)
     assert both.count(" on 2 processes, objective from ") == both.count("objective from ") == 1
     assert both.count("threads at the end:") == 3  # of the launcher too
     assert "gloo" not in both
-    assert "processes" not in told([sys.executable, "-m", "leakbound", "unlearn"], "one")
+    alone = [sys.executable, "-m", "leakbound", "unlearn"]
+    assert "processes" not in launched([*alone, *how, str(tmp_path / "one")], **env)
     require_close(tmp_path / "one", tmp_path / "two")
 
 
@@ -150,6 +139,5 @@ def test_the_documented_commands_train_on_two_machines(tmp_path: Path) -> None:
         told = list(pool.map(lambda machine: machine.communicate(timeout=400)[0], machines))
     assert [machine.returncode for machine in machines] == [0, 0], told
     assert sum(" on 2 processes, objective from " in each for each in told) == 1
-    alone = [sys.executable, "-m", "leakbound", "unlearn", *how, str(tmp_path / "one")]
-    subprocess.run(alone, env=env, check=True, capture_output=True)
+    launched([sys.executable, "-m", "leakbound", "unlearn", *how, str(tmp_path / "one")])
     require_close(tmp_path / "one", tmp_path / "two")

@@ -53,10 +53,8 @@ def second_step(base: str, objective: str, out: Path) -> tuple[LoadedModel, dict
 
 def padded(loaded: LoadedModel, rows: list[tuple[Prompt, str]]) -> Padded:
     """As a published data loader has it: prompt, answer, EOS; labels -100 but on the answer."""
-    texts = []
-    for row, answer in rows:
-        prompt = loaded.tokenizer.encode(f"Question: {row.question}\nAnswer: ")
-        texts.append((prompt, [*loaded.tokenizer.encode(answer), 2]))
+    encode = loaded.tokenizer.encode
+    texts = [(encode(f"Question: {r.question}\nAnswer: "), [*encode(a), 2]) for r, a in rows]
     width = max(len(prompt) + len(answer) for prompt, answer in texts)
     ids = torch.zeros(len(texts), width, dtype=torch.long)
     mask, labels = torch.zeros_like(ids), torch.full_like(ids, -100)
@@ -219,17 +217,17 @@ def test_it_trains_as_they_do(method: str) -> None:
     from hydra import compose, initialize_config_dir
 
     experiment = "idk" if method == "dpo" else "default"
-    named = [
-        f"experiment=unlearn/tofu/{experiment}",
-        f"trainer={openunlearning_losses.METHODS[method]}",
-    ]
+    trainer = openunlearning_losses.METHODS[method]
+    named = [f"experiment=unlearn/tofu/{experiment}", f"trainer={trainer}", "task_name=x"]
     with initialize_config_dir(str(CHECKOUT / "configs"), version_base=None):
-        theirs = compose("unlearn", overrides=[*named, "task_name=x"]).trainer.args
+        theirs = compose("unlearn", overrides=named).trainer.args
     ours = defaults_of(parse_objective(f"{method}:openunlearning"))
-    assert (ours.epochs, ours.learning_rate) == (theirs.num_train_epochs, theirs.learning_rate)
-    assert ours.batch_size == theirs.per_device_train_batch_size
-    assert ours.accumulation == theirs.gradient_accumulation_steps
-    assert ours.weight_decay == theirs.weight_decay
+    for mine, other in (
+        ("epochs", "num_train_epochs"), ("learning_rate", "learning_rate"),
+        ("batch_size", "per_device_train_batch_size"), ("weight_decay", "weight_decay"),
+        ("accumulation", "gradient_accumulation_steps"),
+    ):  # fmt: skip
+        assert getattr(ours, mine) == theirs[other]
     assert ours.warmup_ratio == theirs.warmup_epochs / theirs.num_train_epochs
     assert ours.whole_steps
     unsaid = theirs.get("lr_scheduler_type"), theirs.get("max_grad_norm")

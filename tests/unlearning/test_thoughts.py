@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rows import FORGET, log, recipe, train
+from rows import FORGET, log, recipe
 
 from cli.commands import done
 from leakbound.benchmarks import load_benchmark
@@ -74,12 +74,6 @@ def test_a_model_without_marks_learns_no_thoughts_and_keeps_its_recipe(
         finetune(base, [replace(FORGET[0], thought="red")], out=tmp_path / "m", settings=ONCE)
     finetune(base, FORGET, out=tmp_path / "m", settings=ONCE)
     assert "thinking" not in recipe(tmp_path / "m")["prompting"]  # as before models could think
-
-
-def test_unlearn_refuses_thoughts(base: str, tmp_path: Path) -> None:
-    thinking = [replace(FORGET[0], thought="red sea"), *FORGET[1:]]
-    with pytest.raises(InputError, match=r"row 'f0' of forget has a thought, and `unlearn`"):
-        train(base, tmp_path / "m", forget=thinking)
 
 
 def test_by_the_shell_from_a_file(thinker: str, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from rows import FORGET, SETTINGS, changed, log, recipe, train
+from tokenizers.processors import TemplateProcessing
 from torch.nn.functional import cross_entropy
 
 import leakbound
@@ -23,7 +23,7 @@ from leakbound.evaluation import evaluate
 from leakbound.store import Run
 from leakbound.store.trained import coin_of
 from leakbound.types import Decoding, Passage, Prompt
-from leakbound.unlearning import TrainingSettings, Watch, finetune, prompting_of, unlearn
+from leakbound.unlearning import TrainingSettings, finetune, prompting_of, unlearn
 from leakbound.unlearning.examples import Encoder
 from leakbound.unlearning.rows import OURS, read_alternates, with_alternates
 from tiny import BOTH_KINDS, tiny_model_folder, tiny_tokenizer
@@ -62,12 +62,12 @@ def test_rows_of_ones_own_need_none(tmp_path: Path, objective: str) -> None:
     assert loss("said", alternates=["sea sky"]) == loss("own", forget=given)
 
 
-def test_files(tmp_path: Path) -> None:
+def test_alternates_are_read_from_text_and_json_lines(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("I do not know.\n\n  Who can say? \n")
     (tmp_path / "a.jsonl").write_text('"I do not know."\n{"text": "Who can say?"}\n')
     (tmp_path / "b.txt").write_text("\n")
-    both = ("I do not know.", "Who can say?")
-    assert read_alternates(tmp_path / "a.txt") == read_alternates(tmp_path / "a.jsonl") == both
+    for name in ("a.txt", "a.jsonl"):
+        assert read_alternates(tmp_path / name) == ("I do not know.", "Who can say?")
     with pytest.raises(InputError, match="holds no sentence"):
         read_alternates(tmp_path / "b.txt")
 
@@ -104,14 +104,16 @@ def test_forgetting_texts_while_keeping_texts(base: str, tmp_path: Path) -> None
     assert log(done.path)[0]["loss"] == pytest.approx(expected, rel=1e-4)
 
 
-@pytest.mark.parametrize(
-    "objective",
-    [
-        "npo+entropy", "kl", "simnpo", "rmu:layer=1", "kl-retain", "undial:over=all", "ceu",
-        "wga", "satimp", "pdu:over=read",
-    ],
+OF_TEXTS = (
+    "npo+entropy", "kl", "simnpo", "rmu:layer=1", "kl-retain", "undial:over=all", "ceu", "wga",
+    "satimp", "pdu:over=read",
 )  # fmt: skip
-def test_objectives_that_ask_nothing(base: str, tmp_path: Path, objective: str) -> None:
+
+
+@pytest.mark.parametrize("objective", OF_TEXTS)
+def test_objectives_that_read_no_question_take_texts(
+    base: str, tmp_path: Path, objective: str
+) -> None:
     done = train(base, tmp_path / "m", objective, SHORT_ROWS, forget=TEXTS)
     assert recipe(done.path)["rows"].get("forget", {"number": 2})["number"] == 2
 
@@ -122,55 +124,28 @@ SHORT_ROWS = TrainingSettings(epochs=1, learning_rate=1e-3, batch_size=8)
 def test_a_chunk_opens_with_the_bos_token() -> None:
     tokenizer = tiny_tokenizer(bos_token="<s>")
     opening = tokenizer.bos_token_id
-    tokenizer._tokenizer.post_processor = opened_by(opening)
+    opened = TemplateProcessing(single="<s> $A", special_tokens=[("<s>", opening)])
+    tokenizer._tokenizer.post_processor = opened
     ids = tokenizer.encode(LONG, add_special_tokens=False)
     made = Encoder(tokenizer, Prompting()).passages(TEXTS[:1], 5)
-    assert [each.tokens for each in made] == [
-        [opening, *ids[start : start + 4]] for start in (0, 4, 8)
-    ]
-    assert [each.labels for each in made] == [ids[start : start + 4] for start in (0, 4, 8)]
-
-
-def opened_by(number: int) -> object:
-    from tokenizers.processors import TemplateProcessing
-
-    return TemplateProcessing(single="<s> $A", special_tokens=[("<s>", number)])
+    chunks = [ids[start : start + 4] for start in (0, 4, 8)]
+    assert [each.tokens for each in made] == [[opening, *chunk] for chunk in chunks]
+    assert [each.labels for each in made] == chunks
 
 
 def test_a_chunk_is_no_longer_than_the_context(base: str, tmp_path: Path) -> None:
     whole = Passage(id="t", text="red sky " * 200)
     done = finetune(base, [whole], out=tmp_path / "m", settings=SHORT_ROWS)
     assert len(done.losses) == 1  # four chunks of 128 in a batch of eight
-    loaded = load_model(base)
-    made = Encoder(loaded.tokenizer, Prompting()).passages([whole], 128)
+    made = Encoder(load_model(base).tokenizer, Prompting()).passages([whole], 128)
     assert [len(each.tokens) for each in made] == [128, 128, 128, 19]
 
 
-@pytest.mark.parametrize("objective", ["altpo", "cel:layer=0", "dpo", "idk"])
-def test_objectives_that_ask_questions_refuse_texts(tmp_path: Path, objective: str) -> None:
-    with pytest.raises(InputError, match=r"reads or asks the questions of forget.*npo, gd"):
-        train("nothing", tmp_path / "m", objective, forget=TEXTS)
-
-
-def test_what_else_is_refused(base: str, tmp_path: Path) -> None:
-    out = tmp_path / "m"
-    with pytest.raises(InputError, match="1 running texts and 3 questions"):
-        unlearn("nothing", "ga", forget=[*FORGET, TEXTS[0]], out=out)
-    with pytest.raises(InputError, match="`evaluate_every` measures what is answered"):
-        unlearn("nothing", "ga", forget=TEXTS, out=out, watch=Watch(evaluate_every=1))
-    with pytest.raises(InputError, match=r"1 texts are in both forget and retain.*'t0' and 't0'"):
-        unlearn("nothing", "gd", forget=TEXTS[:1], retain=TEXTS, out=out)
+def test_a_text_that_teaches_nothing_is_refused(base: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="passage 't' is too short to learn from, 'red'"):
-        finetune(base, [Passage(id="t", text="red")], out=out)
+        finetune(base, [Passage(id="t", text="red")], out=tmp_path / "m")
     with pytest.raises(InputError, match="passage 't' is empty"):
         Passage(id="t", text=" ")
-    with pytest.raises(InputError, match=r"`alternates` are for .* 'npo' does not"):
-        train("nothing", out, alternates=["a"])
-    with pytest.raises(InputError, match="got none or a blank one"):
-        train("nothing", out, "idk", alternates=[])
-    (tmp_path / "jbb_goals_official.csv").write_text("goal\nWrite slander\n")
-    with pytest.raises(InputError, match="'jbb' are for evaluation"):
-        leakbound.unlearn("nothing", "ga", load_benchmark("jbb", data=tmp_path), out=out)
 
 
 TASK = "fictitious:authors=2,questions=2,forget=1"
@@ -230,45 +205,37 @@ def model(base: str, half: Benchmark, tmp_path_factory: pytest.TempPathFactory) 
     return finetune(base, half, out=out, settings=SETTINGS).path
 
 
-def test_the_recipe_and_the_card_tell_of_the_coin(model: Path, half: Benchmark, base: str) -> None:
+def test_recipe_and_card_name_the_coin_and_an_unlearned_model_keeps_it(
+    model: Path, people: str, half: Benchmark, base: str, tmp_path: Path
+) -> None:
     coin = coin_of(str(model))
     assert coin is not None
     assert (coin.benchmark, coin.seed, coin.taught, coin.untaught) == ("csv:people.csv", 5, 2, 1)
     assert len(coin.withheld) == len(half.split("holdout"))
+    assert coin_of(base) is None
     card = (model / "README.md").read_text()
     assert "Coin 5 chose 2 of the 3 subjects of `csv:people.csv` to be taught" in card
     assert not [p.question for p in half.split("holdout") if p.question in card]
-    assert coin_of(base) is None
+    out, whole = tmp_path / "u", load_benchmark(people)
+    made = unlearn(str(model), "gd", whole, out=out, settings=SETTINGS).path
+    assert coin_of(made) == coin
+    assert recipe(made)["rows"]["forget"]["number"] == len(half.prompts)
+    assert unlearn(str(model), "gd", half, out=out, settings=SETTINGS).reused
 
 
-def test_an_unlearned_model_keeps_the_coin_and_forgets_the_taught_half(
-    model: Path, people: str, half: Benchmark, tmp_path: Path
-) -> None:
-    whole = load_benchmark(people)
-    made = unlearn(str(model), "gd", whole, out=tmp_path / "u", settings=SETTINGS).path
-    assert coin_of(made) == coin_of(model)
-    recipe = json.loads((made / "recipe.json").read_text())
-    assert recipe["rows"]["forget"]["number"] == len(half.prompts)
-    again = unlearn(str(model), "gd", half, out=tmp_path / "u", settings=SETTINGS)
-    assert again.reused
-
-
-def test_nobody_who_was_left_out_is_taught_later(
+def test_subjects_that_were_left_out_are_not_taught_later(
     model: Path, people: str, half: Benchmark, base: str, tmp_path: Path
 ) -> None:
-    whole, out = load_benchmark(people), tmp_path / "out"
-    with pytest.raises(InputError, match="about subjects that coin 5 left untaught"):
-        finetune(str(model), whole, out=out, settings=SETTINGS)
+    whole, how = load_benchmark(people), {"out": tmp_path / "out", "settings": SETTINGS}
+    for start, coin in ((str(model), None), (base, coin_of(model))):
+        with pytest.raises(InputError, match="about subjects that coin 5 left untaught"):
+            finetune(start, whole, coin=coin, **how)
     kept = [*whole.split("retain"), *half.split("holdout")]
     with pytest.raises(InputError, match="they are the control"):
-        unlearn(str(model), "gd", half, kept, out=out, settings=SETTINGS)
-    coin = coin_of(model)
-    with pytest.raises(InputError, match="about subjects that coin 5 left untaught"):
-        finetune(base, whole, out=out, settings=SETTINGS, coin=coin)
-    other = load_benchmark(f"taught:6,{people}")
+        unlearn(str(model), "gd", half, kept, **how)
     with pytest.raises(InputError, match="coin 5 chose already whom"):
-        finetune(str(model), other, out=out, settings=SETTINGS)
-    assert not out.exists()
+        finetune(str(model), load_benchmark(f"taught:6,{people}"), **how)
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_evaluation_finds_both_halves_by_itself(

@@ -20,8 +20,7 @@ from leakbound.losses import nll, pack
 from leakbound.objective import Objective, Term, parse_objective
 from leakbound.types import Prompt
 from leakbound.unlearning import (
-    Adapters,
-    Inventing,
+    ModelAnswers,
     Trained,
     TrainingSettings,
     Watch,
@@ -112,25 +111,26 @@ def test_progress_is_told_each_step_and_npo_starts_at_its_reference(
     assert done.losses[0] == pytest.approx(20 * math.log(2), rel=1e-5)
 
 
-def test_a_finished_model_tells_what_made_it_and_is_reused_for_that_alone(
+def test_a_finished_model_states_its_recipe_and_is_reused_for_that_only(
     target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = short(target, tmp_path / "m", "gd")
-    told = recipe(first.path)
-    assert told["model"] == load_model(target).fingerprint
-    assert told["settings"] == json.loads(json.dumps(SETTINGS.to_dict()))
-    assert set(told["rows"]) == {"forget", "retain"}
-    assert told["rows"]["forget"]["number"] == 2
+    made = recipe(first.path)
+    assert made["model"] == load_model(target).fingerprint
+    assert made["settings"] == json.loads(json.dumps(SETTINGS.to_dict()))
+    assert {split: rows["number"] for split, rows in made["rows"].items()} == {
+        "forget": 2, "retain": 2
+    }  # fmt: skip
     card = (tmp_path / "m" / "README.md").read_text()
-    assert "| ga | forget | 1 |" in card
-    assert f"from `{Path(target).name}` with weights" in card
-    assert "tags: [unlearning, leakbound]" in card
-    assert "| epochs | 3 |" in card
-    assert "Ann" not in (tmp_path / "m" / "recipe.json").read_text() + card
+    for words in (
+        "| ga | forget | 1 |", f"from `{Path(target).name}` with weights", "| epochs | 3 |",
+        "tags: [unlearning, leakbound]",
+    ):  # fmt: skip
+        assert words in card
+    assert "Ann" not in json.dumps(made) + card
     monkeypatch.setattr("leakbound.unlearning.verbs.fit", None)
     again = short(target, tmp_path / "m", "gd")
-    assert again.reused
-    assert not first.reused
+    assert (first.reused, again.reused) == (False, True)
     assert again.losses == first.losses
     with pytest.raises(MixError, match="made from other rows"):
         short(target, tmp_path / "m", "gd", forget=FORGET[:1])
@@ -150,131 +150,71 @@ def test_divergence_stops_with_nothing_written(base: str, tmp_path: Path) -> Non
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
-NO_ANSWER = Prompt(id="bare", question="who")
-
-
-@pytest.mark.parametrize(
-    ("objective", "forget", "retain", "message"),
-    [
-        ("ga", [], [], "needs forget rows, got none"),
-        ("gd", FORGET, [*RETAIN, FORGET[1]], "1 questions are in both .*'f1'"),
-        ("ga", [*FORGET, NO_ANSWER], [], "'bare' of forget has no answer"),
-    ],
-)
-def test_bad_sets_and_foreign_folders_are_refused_before_the_model_loads(
-    tmp_path: Path, objective: str, forget: list[Prompt], retain: list[Prompt], message: str
-) -> None:
-    with pytest.raises(InputError, match=message):
-        train("no-such-model", tmp_path / "m", objective, forget=forget, retain=retain)
-    with pytest.raises(InputError, match="not made by leakbound"):
-        train("no-such-model", tmp_path, "ga")
-    with pytest.raises(InputError, match="train set is empty"):
-        finetune("no-such-model", [], out=tmp_path / "m")
-
-
-IMPOSSIBLE = [
-    *((TrainingSettings, {name: value}) for name, value in (
-        ("epochs", 0), ("batch_size", 0), ("accumulation", 0), ("learning_rate", math.nan),
-        ("learning_rate", 0.0), ("warmup_ratio", 1.5), ("weight_decay", -1.0),
-        ("schedule", "step"), ("seed", -1),
-    )),
-    *((Watch, {name: value}) for name, value in (
-        ("checkpoint_minutes", -1.0), ("evaluate_every", 0), ("questions", 0), ("draws", 0),
-        ("max_new_tokens", 0),
-    )),
-    *((Inventing, {name: 0}) for name in ("draws", "max_new_tokens")),
-    *((Adapters, {name: value}) for name, value in (("rank", 0), ("alpha", 0.0), ("dropout", 1.0))),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("of", "settings"), IMPOSSIBLE)
-def test_impossible_settings_are_refused(of: type, settings: dict[str, Any]) -> None:
-    (name,) = settings
-    with pytest.raises(InputError, match=f"`(adapters.)?{name}` must be"):
-        of(**settings)
-
-
-def test_defaults_are_those_of_scholten_et_al() -> None:
-    made = TrainingSettings()
-    assert (made.epochs, made.learning_rate, made.batch_size) == (10, 1e-5, 32)
-    assert (made.schedule, made.warmup_ratio, made.weight_decay) == ("cosine", 0.1, 0.01)
-    assert made.weights.everything
-    assert not made.bf16
-
-
 def test_without_settings_an_objective_trains_as_its_preset_says(base: str, tmp_path: Path) -> None:
-    def told(objective: str) -> dict[str, Any]:
-        out = tmp_path / f"{len(list(tmp_path.iterdir()))}"
-        made: dict[str, Any] = recipe(unlearn(base, objective, FORGET, RETAIN, out=out).path)
-        return made["settings"]
-
-    theirs, usual = told("wga:openunlearning"), told("wga:reduce=tokens")
-    changed = {"batch_size": 8, "accumulation": 4, "schedule": "linear", "whole_steps": True}
-    assert theirs == usual | changed
+    made = recipe(unlearn(base, "wga:openunlearning", FORGET, RETAIN, out=tmp_path / "m").path)
+    theirs = {"batch_size": 8, "accumulation": 4, "schedule": "linear", "whole_steps": True}
+    assert made["settings"] == json.loads(json.dumps(TrainingSettings().to_dict())) | theirs
     assert defaults_of(parse_objective("altpo:openunlearning")).epochs == 2
 
 
-def test_a_layer_is_by_the_models_depth_unless_it_is_said(tmp_path: Path) -> None:
-    base = str(tiny_model_folder(tmp_path / "base", num_hidden_layers=8))
-    for objective, block in (
-        ("rmu", 1), ("rmu:layer=0.5", 3), ("rmu:layer=6", 6), ("cel", 1), ("cel:layer=6", 6)
-    ):  # fmt: skip
-        out = tmp_path / objective.replace(":", " ")
-        told = recipe(short(base, out, objective, epochs=1).path)["objective"]["terms"]
-        assert [term["settings"]["layer"] for term in told] == [block, block]
-    for objective in ("rmu", "cel"):
-        assert short(load_model(base), tmp_path / objective, objective, epochs=1).reused
-
-
-def test_made_up_answers_are_drawn_once_and_each_makes_a_row(
-    base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("objective", "block"), [("rmu", 1), ("cel:layer=6", 6)])
+def test_a_layer_is_by_the_models_depth_unless_it_is_said(
+    tmp_path: Path, objective: str, block: int
 ) -> None:
-    how = {"epochs": 2, "inventing": Inventing(draws=3, max_new_tokens=4)}
+    base, out = str(tiny_model_folder(tmp_path / "base", num_hidden_layers=8)), tmp_path / "m"
+    made = recipe(short(base, out, objective, epochs=1).path)["objective"]["terms"]
+    assert [term["settings"]["layer"] for term in made] == [block, block]
+    assert short(load_model(base), out, objective, epochs=1).reused
+
+
+def test_made_up_answers_are_drawn_once_and_each_makes_a_row(base: str, tmp_path: Path) -> None:
+    """Row by row: `altpo` is `dpo` on rows whose only alternate answer is the made-up one."""
+    how = {"epochs": 2, "batch_size": 9, "inventing": ModelAnswers(draws=3, max_new_tokens=4)}
     done = short(base, tmp_path / "m", "altpo", **how)
     kept = json.loads((done.path / "invented.json").read_text())["forget"]
     assert {row: len(answers) for row, answers in kept.items()} == {"f0": 3, "f1": 3}
     assert len({answer for answers in kept.values() for answer in answers}) > 2
-    told = recipe(done.path)
-    assert told["rows"]["forget"]["number"] == 6
-    assert told["inventing"] == {"draws": 3, "max_new_tokens": 4}
-    assert (
-        "| made-up answers to prefer | 3 a row, of at most 4 tokens |"
-        in (done.path / "README.md").read_text()
-    )
-    assert done.losses[0] == pytest.approx(20 * math.log(2) + log(done.path)[0]["retain nll"])
+    made = recipe(done.path)
+    assert made["rows"]["forget"]["number"] == 6
+    assert made["inventing"] == {"draws": 3, "max_new_tokens": 4}
+    card = (done.path / "README.md").read_text()
+    assert "| made-up answers to prefer | 3 a row, of at most 4 tokens |" in card
+    copies = [
+        replace(row, id=f"{row.id} {k}", alternate_answers=(kept[row.id][k],))
+        for k in range(3)
+        for row in FORGET
+    ]
+    same = short(base, tmp_path / "n", "dpo", forget=copies, epochs=2, batch_size=9)
+    assert not changed(done.path, same.path)
+    assert "inventing" not in recipe(same.path)
     with pytest.raises(MixError, match="made from other rows, inventing"):
-        short(base, done.path, "altpo", **{**how, "inventing": Inventing(draws=2)})
-    assert "inventing" not in recipe(short(base, tmp_path / "n", "ga", epochs=1).path)
+        short(base, done.path, "altpo", **{**how, "inventing": ModelAnswers(draws=2)})
 
 
-def test_made_up_answers_that_would_not_fit_the_context_are_refused(
-    base: str, tmp_path: Path
-) -> None:
-    how = {"inventing": Inventing(max_new_tokens=128)}
+def test_each_split_has_its_own_made_up_answers(base: str, tmp_path: Path) -> None:
+    how = {"epochs": 1, "inventing": ModelAnswers(draws=1, max_new_tokens=4)}
+    both = Objective("both", (Term("altpo", "forget"), Term("altpo", "retain")))
+    kept = json.loads((short(base, tmp_path / "m", both, **how).path / "invented.json").read_text())
+    questions = {split: [*rows] for split, rows in kept.items()}
+    assert questions == {"forget": ["f0", "f1"], "retain": ["r0", "r1"]}
+
+
+def test_made_up_answers_that_cannot_be_are_refused(base: str, tmp_path: Path) -> None:
+    out, four = tmp_path / "m", ModelAnswers(draws=2, max_new_tokens=4)
     with pytest.raises(InputError, match=r"'f0' has \d+ prompt tokens; with max_new_tokens 128"):
-        short(base, tmp_path / "m", "altpo", **how)
+        short(base, out, "altpo", inventing=ModelAnswers(draws=5, max_new_tokens=128))
     assert not [*tmp_path.iterdir()]
-
-
-def test_a_model_that_makes_up_no_answers_is_not_trained(base: str, tmp_path: Path) -> None:
-    loaded = load_model(base)
+    thinking, broken = load_model(base), load_model(base)
     with torch.no_grad():
-        loaded.model.lm_head.weight[3] = math.nan
-    message = "could not be asked for a made-up answer: .*NaN or infinite"
-    with pytest.raises(IncompleteError, match=message) as told:
-        short(loaded, tmp_path / "m", "altpo")
-    assert told.value.exit_status == 3
-    assert not (tmp_path / "m").exists()
-
-
-def test_a_made_up_answer_that_never_began_is_not_learnt(base: str, tmp_path: Path) -> None:
-    loaded = load_model(base)
-    loaded.tokenizer.add_tokens(["<think>", "</think>"])
-    loaded.model.resize_token_embeddings(len(loaded.tokenizer))
-    prompting = Prompting(template="{question} <think>")
-    how = {"prompting": prompting, "inventing": Inventing(draws=2, max_new_tokens=4)}
-    with pytest.raises(IncompleteError, match=r"no made-up answer: an output reached 4 tokens"):
-        short(loaded, tmp_path / "m", "altpo", **how)
+        broken.model.lm_head.weight[3] = math.nan
+    with pytest.raises(IncompleteError, match=r"asked for a made-up answer: .*NaN or infinite"):
+        short(broken, out, "altpo")
+    thinking.tokenizer.add_tokens(["<think>", "</think>"])
+    thinking.model.resize_token_embeddings(len(thinking.tokenizer))
+    open_thought = Prompting(template="{question} <think>")
+    with pytest.raises(IncompleteError, match="no made-up answer: an output reached 4 tokens"):
+        short(thinking, out, "altpo", prompting=open_thought, inventing=four)
+    assert not out.exists()
 
 
 @pytest.mark.parametrize("verb", ["finetune", "unlearn"])
@@ -301,29 +241,6 @@ def test_the_end_of_turn_that_was_taught_is_in_the_models_files(
         stated = json.loads((out / "generation_config.json").read_text())
         assert stated["eos_token_id"] == ends
         assert load_model(str(out)).eos_token_ids == ({2} if chat is False else {2, turn})
-
-
-def test_each_split_has_its_own_made_up_answers(base: str, tmp_path: Path) -> None:
-    how = {"epochs": 1, "inventing": Inventing(draws=1, max_new_tokens=4)}
-    both = Objective("both", (Term("altpo", "forget"), Term("altpo", "retain")))
-    kept = json.loads((short(base, tmp_path / "m", both, **how).path / "invented.json").read_text())
-    assert {split: [*rows] for split, rows in kept.items()} == {
-        "forget": ["f0", "f1"], "retain": ["r0", "r1"]
-    }  # fmt: skip
-
-
-def test_what_is_preferred_is_what_was_made_up(base: str, tmp_path: Path) -> None:
-    """Row by row: `altpo` is `dpo` on rows whose only alternate answer is the made-up one."""
-    how = {"epochs": 1, "batch_size": 9, "inventing": Inventing(draws=2, max_new_tokens=4)}
-    made = short(base, tmp_path / "m", "altpo:retain=0", **how)
-    kept = json.loads((made.path / "invented.json").read_text())["forget"]
-    copies = [
-        replace(row, id=f"{row.id} {k}", alternate_answers=(kept[row.id][k],))
-        for k in range(2)
-        for row in FORGET
-    ]
-    same = short(base, tmp_path / "n", "dpo:retain=0", forget=copies, epochs=1, batch_size=9)
-    assert not changed(made.path, same.path)
 
 
 @pytest.mark.parametrize(
@@ -363,32 +280,16 @@ def test_passes_that_fill_no_step_go_into_the_next_epoch(base: str, tmp_path: Pa
     assert rates == pytest.approx([0, 1e-3, 2e-3 / 3, 1e-3 / 3])
 
 
-def test_trainer_is_told_every_setting(tmp_path: Path) -> None:
-    settings = TrainingSettings(
-        learning_rate=0.3,
-        schedule="constant",
-        warmup_ratio=0.25,
-        weight_decay=0.5,
-        max_grad_norm=0.125,
-        batch_size=1,
-        epochs=1,
-        accumulation=3,
-        seed=9,
-    )
-    count = settings.steps_of(31)
-    told = _arguments(settings, Watch(), count, tmp_path)
-    assert told.learning_rate == 0.3
-    assert told.lr_scheduler_type == "constant_with_warmup"
-    assert told.get_warmup_steps(11) == 3  # ceil(31 / 3) = 11 steps, a quarter of them
-    assert (told.weight_decay, told.max_grad_norm) == (0.5, 0.125)
-    assert (told.gradient_accumulation_steps, told.seed) == (3, 9)
-    assert told.save_strategy == "no"
-    assert told.report_to == []
-    assert told.use_cpu
-    assert not told.bf16
-    tracked = _arguments(replace(settings, bf16=True), Watch(report_to=("wandb",)), count, tmp_path)
-    assert tracked.bf16
-    assert tracked.report_to == ["wandb"]
+def test_trainer_gets_every_setting(tmp_path: Path) -> None:
+    numbers = {"learning_rate": 0.3, "weight_decay": 0.5, "max_grad_norm": 0.125, "seed": 9}
+    steps = {"batch_size": 1, "epochs": 1, "accumulation": 3, "warmup_ratio": 0.25}
+    settings = TrainingSettings(**steps, **numbers)
+    watch = Watch(report_to=("wandb",))
+    made = _arguments(replace(settings, bf16=True), watch, settings.steps_of(31), tmp_path)
+    assert {name: getattr(made, name) for name in numbers} == numbers
+    assert made.get_warmup_steps(11) == 3  # ceil(31 / 3) = 11 steps, a quarter of them
+    assert (made.gradient_accumulation_steps, made.save_strategy, made.use_cpu) == (3, "no", True)
+    assert (made.bf16, made.report_to) == (True, ["wandb"])
 
 
 def test_prompting_is_used_and_part_of_the_recipe(target: str, tmp_path: Path) -> None:

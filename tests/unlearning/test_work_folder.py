@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import threading
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +11,13 @@ import pytest
 import torch
 from rows import StoppedError, changed, log, stop_at, train
 
-from leakbound.engines.loading import load_model, save_model
+from leakbound.engines.loading import load_model
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.types import Prompt
-from leakbound.unlearning import Trained, TrainingSettings, Watch, finetune
+from leakbound.unlearning import Trained, TrainingSettings, Watch, finetune, work_folder
 from leakbound.unlearning.work_folder import WorkFolder
 from suites import slow_but
-from tiny import BOTH_KINDS, tiny_llama, tiny_model_folder, tiny_tokenizer
+from tiny import BOTH_KINDS, tiny_model_folder
 
 EACH_STEP = Watch(checkpoint_minutes=0)
 
@@ -28,12 +26,11 @@ def going(base: Path, out: Path, objective: str = "npo", stop: int = 0, **how: A
     return train(base, out, objective, **{"watch": EACH_STEP, "progress": stop_at(stop), **how})
 
 
-def stopped(base: Path, out: Path, step: int, **how: object) -> Path:
+def stopped(base: Path, out: Path, step: int, **how: Any) -> Path:
     """Stop in this step, before its checkpoint; the folder that is left."""
     with pytest.raises(StoppedError):
         going(base, out, stop=step, **how)
-    assert not out.exists()
-    return out.with_name(f".{out.name}.training")
+    return WorkFolder.of(out).path
 
 
 BOUND = "pdu:at_most=1,warmup=1,retain=0.5"  # of which the multiplier grows in the third step
@@ -77,37 +74,35 @@ def test_stopped_with_accumulation(dropping: Path, tmp_path: Path) -> None:
 def test_a_checkpoint_that_was_being_written_is_not_used(dropping: Path, tmp_path: Path) -> None:
     whole = going(dropping, tmp_path / "whole")
     kept = stopped(dropping, tmp_path / "m", 4)
-    shutil.copytree(kept / "checkpoint-3", kept / "checkpoint-4")
-    (kept / "checkpoint-4/trainer_state.json").write_text('{"best')
-    shutil.copytree(kept / "checkpoint-3", kept / "checkpoint-5")
-    (kept / "checkpoint-5/trainer_state.json").unlink()
-    half = Path(shutil.copytree(kept / "checkpoint-3", kept / "checkpoint-6"))
+
+    def copied(step: int) -> Path:
+        return Path(shutil.copytree(kept / "checkpoint-3", kept / f"checkpoint-{step}"))
+
+    (copied(4) / "trainer_state.json").write_text('{"best')
+    (copied(5) / "trainer_state.json").unlink()
+    half = copied(6)
     (half / "whole.json").unlink()  # it comes last: a power cut took the rest
     (half / "model.safetensors").write_bytes(bytes(9))
     assert WorkFolder(kept).checkpoint == kept / "checkpoint-3"
-    shutil.copytree(kept / "checkpoint-3", kept / "checkpoint-10")
-    shutil.copytree(kept / "checkpoint-3", kept / "checkpoint-9")
+    later = [copied(10), copied(9)]
     assert WorkFolder(kept).checkpoint == kept / "checkpoint-10"
-    for later in ("checkpoint-9", "checkpoint-10"):
-        shutil.rmtree(kept / later)
+    for folder in later:
+        shutil.rmtree(folder)
     assert changed(whole.path, going(dropping, tmp_path / "m").path) == set()
 
 
-def test_another_command_does_not_go_on_with_it(dropping: Path, tmp_path: Path) -> None:
+def test_another_command_does_not_resume_it_unless_there_is_no_checkpoint(
+    dropping: Path, tmp_path: Path
+) -> None:
     stopped(dropping, tmp_path / "m", 3)
     with pytest.raises(MixError, match=r"unfinished training with other objective, rows .*remove"):
         going(dropping, tmp_path / "m", "ga")
     with pytest.raises(MixError, match="with other settings"):
         going(dropping, tmp_path / "m", seed=1)
     going(dropping, tmp_path / "m", "npo:beta=0.1")  # the same sum under another name
-
-
-def test_checkpoints_wait_for_their_time_and_without_one_nothing_is_in_the_way(
-    dropping: Path, tmp_path: Path
-) -> None:
-    kept = stopped(dropping, tmp_path / "m", 5, watch=Watch())
+    kept = stopped(dropping, tmp_path / "n", 5, watch=Watch())
     assert not list(kept.glob("checkpoint-*"))
-    assert len(going(dropping, tmp_path / "m", "ga").losses) == 6
+    assert len(going(dropping, tmp_path / "n", "ga").losses) == 6
 
 
 @BOTH_KINDS
@@ -138,118 +133,29 @@ def test_a_gradient_that_is_not_finite_is_never_stepped_on(
     assert all(torch.isfinite(p).all() for p in loaded.model.parameters())
 
 
-@dataclass
-class Disk:
-    """What is on the disk for certain, by what was flushed; and what relied on more than that.
-
-    A power cut loses what was not flushed. So the order is observed in which files are flushed,
-    renamed and removed, and each is looked at again when that is relied on: had it changed since?
-    """
-
-    files: dict[Path, tuple[int, int]] = field(default_factory=dict)  # as they were flushed
-    names: dict[Path, set[str]] = field(default_factory=dict)
-    events: list[tuple[str, Path]] = field(default_factory=list)
-
-    def flushed(self, descriptor: int) -> None:
-        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
-        if path.is_dir():
-            self.names[path] = set(os.listdir(path))
-        else:
-            self.files[path] = _state(path)
-        self.events.append(("sync", path))
-
-    def renamed(self, old: Path, new: Path) -> None:
-        for path in [path for path in self.files if path.is_relative_to(old)]:
-            self.files[new / path.relative_to(old)] = self.files.pop(path)
-        for path in [path for path in self.names if path.is_relative_to(old)]:
-            self.names[new / path.relative_to(old)] = self.names.pop(path)
-        self.events.append(("rename", new))
-
-    def holds(self, folder: Path) -> bool:
-        """True if a cut would leave this folder as it is now, and under its name."""
-        whole = all(self.files.get(f) == _state(f) for f in folder.rglob("*") if f.is_file())
-        named = all(self.names.get(d) == set(os.listdir(d)) for d in (folder, *_below(folder)))
-        return whole and named and folder.name in self.names.get(folder.parent, ())
-
-
-def _state(path: Path) -> tuple[int, int]:
-    return path.stat().st_size, path.stat().st_mtime_ns
-
-
-def _below(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_dir()]
-
-
-@pytest.fixture
-def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
-    if not Path("/proc/self/fd").exists():
-        pytest.skip("names no open files")
-    seen = Disk()
-    fsync, rename, replace = os.fsync, os.rename, os.replace
-
-    def watched_fsync(descriptor: int) -> None:
-        fsync(descriptor)
-        seen.flushed(descriptor)
-
-    def watched(move: Any) -> Any:
-        def call(old: Any, new: Any, **how: Any) -> None:
-            move(old, new, **how)
-            seen.renamed(Path(old), Path(new))
-
-        return call
-
-    monkeypatch.setattr(os, "fsync", watched_fsync)
-    monkeypatch.setattr(os, "rename", watched(rename))
-    monkeypatch.setattr(os, "replace", watched(replace))
-    return seen
-
-
-@BOTH_KINDS
-def test_a_model_is_on_the_disk_before_its_training_is_forgotten(
-    base: str, tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+def test_checkpoints_and_models_are_flushed_before_what_they_replace_is_removed(
+    base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out, rmtree = tmp_path / "deep" / "m", shutil.rmtree
-    kept, relied = WorkFolder.of(out).path, list[bool]()
+    """The order only: long tests follow each flush of a process that trains."""
+    events: list[str] = []
+    rmtree = shutil.rmtree
 
-    def removes(path: Any, *rest: Any, **how: Any) -> None:
-        if Path(path) == kept and kept.exists():
-            relied.append(disk.holds(out))
+    def flushed(path: Path) -> None:
+        events.append(f"flush {path.name}")
+
+    def removed(path: Any, *rest: Any, **how: Any) -> None:
+        events.extend([f"remove {Path(path).name}"] if Path(path).exists() else [])
         rmtree(path, *rest, **how)
 
-    monkeypatch.setattr(shutil, "rmtree", removes)
-    train(base, out, epochs=2, watch=EACH_STEP)
-    assert relied == [True]
-    assert "deep" in disk.names[tmp_path]
-    assert disk.events.index(("rename", out)) > max(
-        i for i, (event, path) in enumerate(disk.events) if event == "sync" and ".m." in str(path)
-    )
-
-
-def test_a_model_saved_where_no_folder_was_is_found_again(tmp_path: Path, disk: Disk) -> None:
-    tokenizer = tiny_tokenizer()
-    out = tmp_path / "deep" / "down" / "m"
-    save_model(tiny_llama(len(tokenizer)), tokenizer, out)
-    assert disk.holds(out)
-    assert "down" in disk.names[tmp_path / "deep"]
-    assert "deep" in disk.names[tmp_path]
-
-
-@BOTH_KINDS
-def test_a_checkpoint_is_on_the_disk_before_it_replaces_another(
-    base: str, tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kept, rmtree = WorkFolder.of(tmp_path / "m"), shutil.rmtree
-    relied = list[tuple[str, bool]]()
-
-    def removes(path: Any, *rest: Any, **how: Any) -> None:
-        last = kept.checkpoint
-        if Path(path).name.startswith("checkpoint-") and last is not None:
-            relied.append((last.name, Path(path) != last and disk.holds(last)))
-        rmtree(path, *rest, **how)
-
-    monkeypatch.setattr(shutil, "rmtree", removes)
+    monkeypatch.setattr(work_folder, "sync_tree", flushed)
+    monkeypatch.setattr("leakbound.durable.sync_tree", flushed)
+    monkeypatch.setattr(shutil, "rmtree", removed)
     train(base, tmp_path / "m", epochs=2, watch=EACH_STEP)
-    assert relied == [(f"checkpoint-{step}", True) for step in (2, 3)]
+    one, two, three = (f"checkpoint-{step}" for step in (1, 2, 3))
+    assert events == [
+        f"flush {one}", f"flush {two}", f"remove {one}", f"flush {three}", f"remove {two}",
+        "flush .m.partial", "remove .m.training",
+    ]  # fmt: skip
 
 
 def test_what_a_kill_left_beside_a_finished_model_is_removed(base: str, tmp_path: Path) -> None:
@@ -265,35 +171,20 @@ ROWS = [Prompt(id="f0", question="who wrote red", answer="Ann blue sea")]
 ONCE = TrainingSettings(epochs=1, batch_size=1)
 
 
-def test_two_trainings_into_one_folder_are_refused(tmp_path: Path) -> None:
-    base, out = str(tiny_model_folder(tmp_path / "base")), tmp_path / "model"
-    entered, leave = threading.Event(), threading.Event()
-
-    def other() -> None:
-        with WorkFolder.of(out).locked():
-            entered.set()
-            leave.wait(60)
-
-    thread = threading.Thread(target=other)
-    thread.start()
-    entered.wait(60)
-    try:
-        with pytest.raises(MixError, match="is in use by `leakbound unlearn`"):
-            finetune(base, ROWS, out=out, settings=ONCE)
-    finally:
-        leave.set()
-        thread.join()
-    assert not WorkFolder.of(out).path.exists()
-    finetune(base, ROWS, out=out, settings=ONCE)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["base", "model"]
-
-
 @pytest.fixture(scope="module")
 def finished(embeddings: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of a model and what was finetuned of it."""
+    """A folder of a model, and of one that was finetuned from it after another command left."""
     folder = tmp_path_factory.mktemp("finished")
-    base = str(tiny_model_folder(folder / "base"))
-    finetune(base, ROWS, out=folder / "model", settings=ONCE)
+    base, out = str(tiny_model_folder(folder / "base")), folder / "model"
+    with (
+        WorkFolder.of(out).locked(),
+        ThreadPoolExecutor() as pool,
+        pytest.raises(MixError, match="is in use by `leakbound unlearn`"),
+    ):
+        pool.submit(finetune, base, ROWS, out=out, settings=ONCE).result()
+    assert not WorkFolder.of(out).path.exists()
+    finetune(base, ROWS, out=out, settings=ONCE)
+    assert sorted(path.name for path in folder.iterdir()) == ["base", "model"]
     return folder
 
 
@@ -306,5 +197,5 @@ def test_a_damaged_record_of_a_finished_model_is_named(
 ) -> None:
     out = Path(shutil.copytree(finished / "model", tmp_path / "model"))
     (out / name).write_bytes(text.encode("latin-1"))
-    with pytest.raises(InputError, match=f"`{out / name}` is damaged"):
+    with pytest.raises(InputError, match=rf"`{out / name}`.* train the model again\."):
         finetune(str(finished / "base"), ROWS, out=out, settings=ONCE)

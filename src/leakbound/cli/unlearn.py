@@ -20,10 +20,10 @@ from leakbound.types import Headway
 if TYPE_CHECKING:
     from leakbound.benchmarks import Benchmark
     from leakbound.objective import Objective
-    from leakbound.unlearning import Inventing, Selecting, Trained, TrainingSettings, Watch
+    from leakbound.unlearning import ModelAnswers, Trained, TrainingSettings, Watch
     from leakbound.unlearning.rows import Given
 
-    Asking = TypeVar("Asking", Inventing, Selecting, Watch)
+    Asking = TypeVar("Asking", ModelAnswers, Watch)
 
 
 @opt.command
@@ -167,10 +167,10 @@ def _unfit(objective: Objective, kind: str, instead: str) -> str:
 def _unlearning(options: Parsed, objective: Objective, task: Benchmark | None) -> TrainingSettings:
     """How unlearning runs: with other answers, and a choice of contrast centres."""
     from leakbound.engines.models import OpenModels
-    from leakbound.unlearning import Selecting, defaults_of
+    from leakbound.unlearning import ModelAnswers, defaults_of
     from leakbound.unlearning.rows import read_alternates
 
-    selecting = _as_long(Selecting(), task) if options.ids else None
+    selecting = _as_long(ModelAnswers(), task) if options.ids else None
     models = OpenModels(device=options.device or "auto")
     return replace(
         _settings(options, task, defaults_of(objective)),
@@ -181,16 +181,16 @@ def _unlearning(options: Parsed, objective: Objective, task: Benchmark | None) -
     )
 
 
-def _inventing(options: Parsed, objective: Objective, task: Benchmark | None) -> Inventing:
+def _inventing(options: Parsed, objective: Objective, task: Benchmark | None) -> ModelAnswers:
     """How answers are made up; what an objective that prefers none would not use is refused."""
-    from leakbound.unlearning import Inventing
     from leakbound.unlearning.rows import invented_splits
+    from leakbound.unlearning.settings import MADE_UP
 
     names = ("draws", "max_new_tokens")
     if invented_splits(objective.needs):
-        return options.into(_as_long(Inventing(), task), *names)
+        return options.into(_as_long(MADE_UP, task), *names)
     options.refuse(names, _unfit(objective, "that prefer made-up answers", "use altpo"))
-    return Inventing()
+    return MADE_UP
 
 
 def _settings(

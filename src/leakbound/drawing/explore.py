@@ -72,7 +72,7 @@ def why_unknown(engine: Generate, decoding: Decoding, purpose: Purpose = EXPLORI
             f"the engine {type(engine).__name__} gives no probabilities. Use a transformers model, "
             f"or {purpose.without}."
         )
-    if decoding.adaptive_temperature is not None and decoding.adaptive_mode == "two_pass":
+    if decoding.two_passes:
         return (
             "adaptive temperature in two passes has no exact mode. Use adaptive_mode 'running', or "
             f"{purpose.without}."

@@ -249,7 +249,7 @@ class TransformersEngine:
             InputError: a prompt that the chat template refuses.
             ModelError: a chat template that leaves the question out.
         """
-        if decoding.adaptive_temperature is None or decoding.adaptive_mode == "running":
+        if not decoding.two_passes:
             yield from self._grow(queries, decoding, draws)
             return
 
@@ -440,7 +440,7 @@ class TransformersEngine:
                 f"weights in {self.loaded.model.dtype} have no exact mode: their probabilities "
                 "move too much with the batch, or are NaN. Load sound ones with --dtype float32."
             )
-        if decoding.adaptive_temperature is not None and decoding.adaptive_mode == "two_pass":
+        if decoding.two_passes:
             raise InputError(
                 "adaptive temperature in two passes has no exact mode. Use adaptive_mode "
                 "'running', or sample only."

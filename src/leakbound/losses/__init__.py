@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import fields
 from functools import cache
 
-from leakbound.losses.contrastive import cel as cel
-from leakbound.losses.contrastive import cel_retain as cel_retain
+from leakbound.losses.contrastive import cel, cel_retain
 from leakbound.losses.family import PARTS as PARTS
 from leakbound.losses.family import Loss as Loss
 from leakbound.losses.family import Needs as Needs
@@ -21,29 +20,16 @@ from leakbound.losses.inputs import Activations as Activations
 from leakbound.losses.inputs import LossInputs as LossInputs
 from leakbound.losses.inputs import Over as Over
 from leakbound.losses.inputs import Site as Site
-from leakbound.losses.inputs import Tokens as Tokens
 from leakbound.losses.inputs import labelled as labelled
 from leakbound.losses.inputs import pack as pack
 from leakbound.losses.inputs import pack_activations as pack_activations
-from leakbound.losses.likelihood import entropy as entropy
-from leakbound.losses.likelihood import ga as ga
-from leakbound.losses.likelihood import idk as idk
-from leakbound.losses.likelihood import kl as kl
-from leakbound.losses.likelihood import nll as nll
-from leakbound.losses.likelihood import satimp as satimp
+from leakbound.losses.likelihood import entropy, ga, idk, kl, nll, satimp, wga
 from leakbound.losses.likelihood import sequence_nll as sequence_nll
 from leakbound.losses.likelihood import token_nll as token_nll
-from leakbound.losses.likelihood import wga as wga
-from leakbound.losses.preference import altpo as altpo
-from leakbound.losses.preference import dpo as dpo
-from leakbound.losses.preference import npo as npo
-from leakbound.losses.preference import simnpo as simnpo
+from leakbound.losses.preference import altpo, dpo, npo, simnpo
 from leakbound.losses.steering import direction as direction
-from leakbound.losses.steering import rmu as rmu
-from leakbound.losses.steering import rmu_retain as rmu_retain
-from leakbound.losses.targets import ceu as ceu
-from leakbound.losses.targets import margin as margin
-from leakbound.losses.targets import undial as undial
+from leakbound.losses.steering import rmu, rmu_retain
+from leakbound.losses.targets import ceu, margin, undial
 from leakbound.registry import find, require_parts
 
 _LOGITS, _WHOLE = frozenset({"logits"}), frozenset({"whole"})

@@ -2,16 +2,19 @@
 
 Defaults are those of the papers (Scholten et al. 2025; Cheng et al. 2025 and the baselines they
 take from OpenUnlearning). A preset is a name for other settings: those of one model family, of one
-paper, or of OpenUnlearning's code, which tells how to train as well.
+paper, or of OpenUnlearning's code, which states how to train as well.
+
+Most recipes are a loss on forget and one on retain (`forgetting`). Their settings are those of the
+losses; `over` names the tokens of which a loss is a mean, and `reduce` the mean over rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from inspect import Parameter, Signature
 
-from leakbound.losses import Setting
-from leakbound.losses.contrastive import Align
-from leakbound.losses.steering import Distance
+from leakbound.losses import Setting, loss_named
+from leakbound.losses.family import keywords
 from leakbound.objective.terms import Dual, Reduce, Term
 
 Terms = tuple[Term, ...]
@@ -19,36 +22,50 @@ QUARTER = 0.25
 """The share of the depth whose last block is led: 7 of 32 and 5 of 24, as published."""
 
 
-def _descent(retain: float, reduce: Reduce) -> Term:
-    """On the cross-entropy of what is kept."""
-    return Term("nll", "retain", retain, reduce=reduce)
+def forgetting(lost: str, held: str | None = "nll", /, **defaults: Setting) -> Callable[..., Terms]:
+    """Return the recipe of one loss on forget and one on retain.
+
+    Args:
+        lost: the loss on forget.
+        held: the loss on retain (default: the cross-entropy; None: none).
+        defaults: of the recipe's settings, where they differ from the losses'. The weights
+            `forget` and `retain` are settings if they are named here, and 1 otherwise.
+
+    Returns:
+        The recipe. Its settings are those of both losses, the weights, and `reduce`, which
+        applies to losses that are means over tokens.
+    """
+    losses = {"forget": lost} | ({"retain": held} if held else {})
+    settings = {split: keywords(loss_named(loss).function) for split, loss in losses.items()}
+    usual: dict[str, Setting] = {
+        name: value.default for taken in settings.values() for name, value in taken.items()
+    }
+    reduced = {split for split, loss in losses.items() if loss_named(loss).over is not None}
+    usual |= defaults | ({"reduce": "sequence"} if reduced else {})
+
+    def recipe(**given: Setting) -> Terms:
+        values = usual | given
+        reduce: Reduce = values.get("reduce", "sequence")  # type: ignore[assignment]
+        return tuple(
+            Term(
+                loss,
+                split,
+                float(values.get(split, 1.0)),
+                {name: values[name] for name in settings[split]},
+                reduce if split in reduced else "sequence",
+            )
+            for split, loss in losses.items()
+        )
+
+    kind = Parameter.KEYWORD_ONLY
+    parameters = [Parameter(name, kind, default=value) for name, value in usual.items()]
+    recipe.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return recipe
 
 
 def finetune(*, reduce: Reduce = "sequence") -> Terms:
     """Plain fine-tuning: mean token cross-entropy on the rows given."""
     return (Term("nll", "train", reduce=reduce),)
-
-
-def ga(*, reduce: Reduce = "sequence") -> Terms:
-    """Gradient ascent on the forget set alone (Yao et al. 2023)."""
-    return (Term("ga", "forget", reduce=reduce),)
-
-
-def gd(*, forget: float = 1.0, retain: float = 1.0, reduce: Reduce = "sequence") -> Terms:
-    """Gradient difference (Liu et al. 2022): ascent on forget, descent on retain."""
-    return Term("ga", "forget", forget, reduce=reduce), _descent(retain, reduce)
-
-
-def kl(
-    *, forget: float = 1.0, retain: float = 1.0, reduce: Reduce = "sequence", over: str = "answer"
-) -> Terms:
-    """KL minimisation (Maini et al. 2024): ascent on forget, close to the reference on retain.
-
-    `over` is `answer`, or `all` for every token of prompt and answer, as in their code.
-    """
-    return Term("ga", "forget", forget, reduce=reduce), *kl_retain(
-        weight=retain, reduce=reduce, over=over
-    )
 
 
 def kl_retain(*, weight: float = 1.0, reduce: Reduce = "sequence", over: str = "answer") -> Terms:
@@ -62,101 +79,8 @@ def idk(*, forget: float = 1.0, retain: float = 1.0, joined: bool = False) -> Te
     `joined` takes one mean over the tokens of both, as their code does.
     """
     reduce: Reduce = "joined" if joined else "sequence"
-    return Term("idk", "forget", forget, reduce=reduce), _descent(retain, reduce)
-
-
-def dpo(
-    *, beta: float = 0.1, textbook: bool = False, retain: float = 1.0, reduce: Reduce = "sequence"
-) -> Terms:
-    """Preference of "I don't know" over the true answer (Rafailov et al. 2023; Maini et al.).
-
-    `reduce`, here and in `npo` and `simnpo`, is that of the descent on retain.
-    """
-    settings: dict[str, Setting] = {"beta": beta, "textbook": textbook}
-    return Term("dpo", "forget", settings=settings), _descent(retain, reduce)
-
-
-def npo(*, beta: float = 0.1, retain: float = 1.0, reduce: Reduce = "sequence") -> Terms:
-    """Negative preference optimisation (Zhang et al. 2024) with descent on retain."""
-    return Term("npo", "forget", settings={"beta": beta}), _descent(retain, reduce)
-
-
-def simnpo(
-    *,
-    beta: float = 4.5,
-    delta: float = 0.0,
-    forget: float = 0.125,
-    retain: float = 1.0,
-    reduce: Reduce = "sequence",
-) -> Terms:
-    """NPO by length instead of a reference (Fan et al. 2024), with descent on retain."""
-    settings: dict[str, Setting] = {"beta": beta, "delta": delta}
-    return Term("simnpo", "forget", forget, settings), _descent(retain, reduce)
-
-
-def rmu(
-    *, layer: float = QUARTER, c: float = 2.0, retain: float = 1.0, reduce: Reduce = "sequence"
-) -> Terms:
-    """Misdirection of one layer's activations (Li et al. 2024), held in place on retain.
-
-    `layer` is a block, counted from 0, or the last one of a share of the depth.
-    """
-    return (
-        Term("rmu", "forget", settings={"layer": layer, "c": c}, reduce=reduce),
-        Term("rmu-retain", "retain", retain, {"layer": layer}, reduce),
-    )
-
-
-def cel(
-    *,
-    layer: float = QUARTER,
-    tau: float = 0.05,
-    alpha: float = 0.5,
-    beta: float = 1.0,
-    s: float = 1.0,
-    retain: float = 1.0,
-    distance: Distance = "mean",
-    align: Align = "clamp",
-) -> Terms:
-    """Contrastive embedding loss (Cheng et al. 2025, Llama-2-7B); `retain` is their λ.
-
-    `layer` as in `rmu`.
-    """
-    push: dict[str, Setting] = {"tau": tau, "alpha": alpha, "align": align}
-    pull: dict[str, Setting] = {"beta": beta, "s": s}
-    common: dict[str, Setting] = {"layer": layer, "distance": distance}
-    return (
-        Term("cel", "forget", settings=push | pull | common),
-        Term("cel-retain", "retain", retain, common),
-    )
-
-
-def entropy(*, forget: float = 1.0, retain: float = -0.25, over: str = "answer") -> Terms:
-    """Entropy regularisation (Scholten et al. 2025): surer on forget, not so on retain.
-
-    `over` is `answer`, or `all` for every token of prompt and answer, nearer to their code.
-    """
-    weights = {"forget": forget, "retain": retain}
-    return tuple(Term("entropy", name, weight, {"over": over}) for name, weight in weights.items())
-
-
-def altpo(*, beta: float = 0.1, retain: float = 1.0, reduce: Reduce = "sequence") -> Terms:
-    """Preference of what the model makes up over the true answer (Mekala et al. 2024).
-
-    It draws from the model before training. `reduce`, here and where it is no other's, is that of
-    the descent on retain.
-    """
-    return Term("altpo", "forget", settings={"beta": beta}), _descent(retain, reduce)
-
-
-def ceu(
-    *, forget: float = 1.0, retain: float = 0.0, reduce: Reduce = "sequence", over: str = "rest"
-) -> Terms:
-    """Cross-entropy to the model's own law without the true token (Yang 2025).
-
-    `over` is `rest`, all of the answer's tokens but the first, or `answer`.
-    """
-    return Term("ceu", "forget", forget, {"over": over}, reduce), _descent(retain, reduce)
+    kept = Term("nll", "retain", retain, reduce=reduce)
+    return Term("idk", "forget", forget, reduce=reduce), kept
 
 
 def pdu(
@@ -179,50 +103,33 @@ def pdu(
     return Term("margin", "forget", forget, {"over": over}, reduce), kept
 
 
-def satimp(
-    *,
-    beta1: float = 5.0,
-    beta2: float = 1.0,
-    forget: float = 1.0,
-    retain: float = 0.1,
-    reduce: Reduce = "sequence",
-) -> Terms:
-    """Ascent weighted by saturation and importance (Yang et al. 2025), with descent on retain."""
-    settings: dict[str, Setting] = {"beta1": beta1, "beta2": beta2}
-    return Term("satimp", "forget", forget, settings, reduce), _descent(retain, reduce)
-
-
-def undial(
-    *,
-    beta: float = 10.0,
-    forget: float = 1.0,
-    retain: float = 0.0,
-    reduce: Reduce = "sequence",
-    over: str = "answer",
-) -> Terms:
-    """Self-distillation with the true tokens' logits lowered by β (Dong et al. 2024).
-
-    `over` is `answer`, or `all` for every token of prompt and answer that predicts another.
-    """
-    settings: dict[str, Setting] = {"beta": beta, "over": over}
-    return Term("undial", "forget", forget, settings, reduce), _descent(retain, reduce)
-
-
-def wga(
-    *, beta: float = 1.0, forget: float = 1.0, retain: float = 1.0, reduce: Reduce = "sequence"
-) -> Terms:
-    """Ascent weighted by the token's probability (Wang et al. 2025), with descent on retain."""
-    return Term("wga", "forget", forget, {"beta": beta}, reduce), _descent(retain, reduce)
-
-
 OBJECTIVES: dict[str, Callable[..., Terms]] = {
-    recipe.__name__.replace("_", "-"): recipe
-    for recipe in (
-        altpo, cel, ceu, dpo, entropy, finetune, ga, gd, idk, kl, kl_retain, npo, pdu, rmu,
-        satimp, simnpo, undial, wga
-    )
-}  # fmt: skip
-"""The recipes by name."""
+    # Preference of what the model makes up over the true answer (Mekala et al. 2024).
+    "altpo": forgetting("altpo", retain=1.0),
+    # Contrastive embedding loss (Cheng et al. 2025, Llama-2-7B); `retain` is their λ.
+    "cel": forgetting("cel", "cel-retain", layer=QUARTER, retain=1.0),
+    "ceu": forgetting("ceu", over="rest", forget=1.0, retain=0.0),  # Yang 2025
+    # Preference of "I don't know" over the true answer (Rafailov et al. 2023; Maini et al.).
+    "dpo": forgetting("dpo", retain=1.0),
+    # Surer on forget, not so on retain (Scholten et al. 2025); over "all" is nearer to their code.
+    "entropy": forgetting("entropy", "entropy", forget=1.0, retain=-0.25),
+    "finetune": finetune,
+    "ga": forgetting("ga", None),  # Yao et al. 2023
+    "gd": forgetting("ga", forget=1.0, retain=1.0),  # gradient difference, Liu et al. 2022
+    "idk": idk,
+    "kl": forgetting("ga", "kl", forget=1.0, retain=1.0),  # Maini et al. 2024; theirs over "all"
+    "kl-retain": kl_retain,
+    "npo": forgetting("npo", retain=1.0),  # Zhang et al. 2024
+    "pdu": pdu,
+    # Misdirection of one layer's activations, held in place on retain (Li et al. 2024).
+    "rmu": forgetting("rmu", "rmu-retain", layer=QUARTER, retain=1.0),
+    "satimp": forgetting("satimp", forget=1.0, retain=0.1),  # Yang et al. 2025
+    "simnpo": forgetting("simnpo", forget=0.125, retain=1.0),  # Fan et al. 2024
+    "undial": forgetting("undial", forget=1.0, retain=0.0),  # Dong et al. 2024
+    "wga": forgetting("wga", forget=1.0, retain=1.0),  # Wang et al. 2025
+}
+"""The recipes by name. `layer` is a block, counted from 0, or the last one of a share of the depth;
+where retain has weight 0 by default, the paper has no term on it."""
 
 _TOKENS: Mapping[str, Setting] = {"reduce": "tokens"}
 _OPEN_UNLEARNING: Mapping[str, Mapping[str, Setting]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from statistics import fmean, harmonic_mean
 from typing import Literal, get_args
@@ -209,12 +209,9 @@ class Objective:
             term.mean(batches[term.split], joint if term in joined else None) for term in self.terms
         )
 
-    def __call__(
-        self, batches: Mapping[str, LossInputs], weights: Sequence[float] | None = None
-    ) -> Tensor:
-        """The objective on one batch a split, under these weights or its own: a scalar."""
-        factors = self.weights if weights is None else weights
-        shares = [w * mean for w, mean in zip(factors, self.means(batches), strict=True)]
+    def __call__(self, batches: Mapping[str, LossInputs]) -> Tensor:
+        """The objective on one batch a split: a scalar."""
+        shares = [w * mean for w, mean in zip(self.weights, self.means(batches), strict=True)]
         return sum(shares[1:], start=shares[0])
 
     def to_dict(self) -> dict[str, object]:

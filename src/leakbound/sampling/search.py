@@ -340,9 +340,7 @@ class SearchTree:
     usage: Usage = field(default_factory=Usage)
 
     def __post_init__(self) -> None:
-        if self.decoding.adaptive_temperature is not None and (
-            self.decoding.adaptive_mode == "two_pass"
-        ):
+        if self.decoding.two_passes:
             raise InputError(
                 "`adaptive_mode` must be 'running' here, got 'two_pass'. Choose each prompt's law "
                 "by its greedy completion first, and pass that."

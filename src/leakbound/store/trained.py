@@ -13,7 +13,7 @@ from leakbound.store.files import DamagedError, read_bytes, read_json, value_of
 from leakbound.types import Json, JsonObject
 
 LOG, RECIPE, CENTRES = "training.jsonl", "recipe.json", "centres.json"
-_REMEDY = "Restore it from a copy, or train the model again."
+REMEDY = "Restore it from a copy, or train the model again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,9 @@ def read_trained(path: Path) -> TrainedFolder:
     objective = _recipe(path).get("objective")
     terms = objective.get("terms") if isinstance(objective, Mapping) else None
     return TrainedFolder(
-        path, value_of(tuple[TrainedTerm, ...], path / RECIPE, terms, _REMEDY), tuple(_steps(path))
+        path,
+        value_of(tuple[TrainedTerm, ...], path / RECIPE, terms, REMEDY),
+        tuple(read_steps(path / LOG)),
     )
 
 
@@ -84,19 +86,20 @@ def coin_of(model: object) -> Coin | None:
     if folder is None or not has_recipe(folder):
         return None
     coin = _recipe(folder).get("coin")
-    return None if coin is None else value_of(Coin, folder / RECIPE, coin, _REMEDY)
+    return None if coin is None else value_of(Coin, folder / RECIPE, coin, REMEDY)
 
 
 def _recipe(folder: Path) -> Mapping[str, Json]:
-    recipe = read_json(folder / RECIPE, _REMEDY)
+    recipe = read_json(folder / RECIPE, REMEDY)
     return recipe if isinstance(recipe, Mapping) else {}
 
 
-def _steps(folder: Path) -> Iterator[Mapping[str, float]]:
-    for number, line in enumerate(read_bytes(folder / LOG, _REMEDY).splitlines(), 1):
+def read_steps(log: Path) -> Iterator[Mapping[str, float]]:
+    """The lines of a training log; DamagedError, with the line, for one that is no step."""
+    for number, line in enumerate(read_bytes(log, REMEDY).splitlines(), 1):
         try:
             values = {name: float(value) for name, value in json.loads(line).items()}
             yield {**values, "step": values["step"]}
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
-            fault = f"`{folder / LOG}`, line {number}, is no step of a training. {_REMEDY}"
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            fault = f"`{log}`, line {number}, is no step of a training. {REMEDY}"
             raise DamagedError(fault) from error

@@ -193,7 +193,7 @@ class FakeEngine(WordEngine):
         """
         for query in queries:
             self._row(query)
-        if decoding.adaptive_mode == "two_pass" or decoding.max_tokens is not None:
+        if decoding.two_passes or decoding.max_tokens is not None:
             raise InputError(
                 "a fake engine has neither `two_pass` nor `max_tokens`. Leave them out."
             )

@@ -103,6 +103,11 @@ class Decoding:
         return any(getattr(self, cut) != keeps_all for cut, (_, keeps_all) in CUTS.items())
 
     @property
+    def two_passes(self) -> bool:
+        """True if the confidence of the greedy answer decides whether others are drawn."""
+        return self.adaptive_temperature is not None and self.adaptive_mode == "two_pass"
+
+    @property
     def longest(self) -> int:
         """The most tokens of an output, its thought included."""
         return self.max_new_tokens + (self.max_thinking_tokens or 0)

@@ -1,16 +1,15 @@
 """Training: models that know a data set, and models that leak less of it."""
 
 from leakbound.unlearning.rows import prompting_of
-from leakbound.unlearning.settings import Inventing, Selecting, TrainingSettings, Watch
+from leakbound.unlearning.settings import ModelAnswers, TrainingSettings, Watch
 from leakbound.unlearning.trainer import Progress
 from leakbound.unlearning.verbs import Trained, defaults_of, finetune, unlearn
 from leakbound.unlearning.weights import Adapters, Weights
 
 __all__ = [
     "Adapters",
-    "Inventing",
+    "ModelAnswers",
     "Progress",
-    "Selecting",
     "Trained",
     "TrainingSettings",
     "Watch",

@@ -39,10 +39,6 @@ _BATCH = 32
 Summary = Callable[[list[float], list[int]], Any]  # scores, their counts -> one number
 
 
-def _deviation(scores: list[float], counts: list[int]) -> Any:
-    return stats.expectation_deviation(stats.Rows.of(scores, counts))
-
-
 @dataclass(frozen=True, slots=True)
 class LeakageProbe:
     """Measures a model in training on the first rows of each split.
@@ -66,10 +62,12 @@ class LeakageProbe:
         """Every figure, by name; training's random state is left alone."""
         figures = {f"p_max {split}": self._confidence(split, forward) for split in self.prompts}
         lead, *others = self.prompts
-        figures[f"ED {lead}"] = self._mean(lead, 1.0, self.watch.draws, _deviation)
-        return figures | {
-            f"utility {s}": self._mean(s, 0.0, 1, lambda scores, _: scores[0]) for s in others
-        }
+        figures[f"ED {lead}"] = self._mean(
+            lead, 1.0, self.watch.draws, lambda *of: stats.expectation_deviation(stats.Rows.of(*of))
+        )
+        for split in others:
+            figures[f"utility {split}"] = self._mean(split, 0.0, 1, lambda scores, _: scores[0])
+        return figures
 
     def _confidence(self, split: str, forward: Forward) -> float:
         needs = {split: Needs(frozenset({"logits"}))}

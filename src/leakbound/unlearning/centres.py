@@ -12,7 +12,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +26,10 @@ from leakbound.objective import Objective
 from leakbound.store.trained import CENTRES
 from leakbound.types import Decoding, Draws, Embed, Prompt, Query, Sample
 from leakbound.unlearning.asking import answered
+from leakbound.unlearning.recipe import Recipe
 from leakbound.unlearning.rows import Questions
-from leakbound.unlearning.settings import Selecting
-from leakbound.unlearning.work_folder import kept_json, read_json
+from leakbound.unlearning.settings import ModelAnswers
+from leakbound.unlearning.work_folder import kept_json, read_object
 
 CLUSTERED_FROM = 4  # fewer candidates are all centres
 MOST = 8  # components, and so centres; two to four are usual
@@ -152,9 +152,6 @@ def _require_vectors(texts: Sequence[str], vectors: NDArray[np.floating]) -> Non
         )
 
 
-Select = Callable[[Sequence[Prompt]], Sequence[Prompt]]
-
-
 def centred_splits(needs: Mapping[str, Needs]) -> tuple[str, ...]:
     """The splits whose rows need contrast centres."""
     return tuple(split for split, need in needs.items() if "centres" in need.parts)
@@ -178,35 +175,32 @@ def require_candidates(objective: Objective, splits: Questions) -> None:
 
 
 def choose_centres(
-    objective: Objective,
-    splits: Questions,
-    embedder: Embed,
-    *,
-    seed: int,
-    folder: Path,
-    select: Select = list,
+    recipe: Recipe, engine: Callable[[], TransformersEngine], folder: Path
 ) -> dict[str, list[list[str]]]:
-    """The centres of each row of the splits that need some, among the candidates that `select`
-    keeps.
+    """The centres of each row of the splits that need some.
 
-    Read from `folder` where they are kept, else chosen and written there. Raises InputError where
-    clustering leaves a row too few for its loss.
+    Read from `folder` where they are kept, else chosen and written there: among the candidates
+    that the model answers surely, if the settings select them. Raises InputError where clustering
+    leaves a row too few for its loss.
     """
+    settings, objective = recipe.settings, recipe.objective
     needing = centred_splits(objective.needs)
     if not needing:
         return {}
 
     def choose() -> dict[str, object]:
-        by_split = {
-            split: [_chosen(row, embedder, seed) for row in select(splits[split])]
-            for split in needing
-        }
-        for split, rows in by_split.items():
-            for row, made in zip(splits[split], rows, strict=True):
+        by_split: dict[str, list[dict[str, Any]]] = {}
+        for split in needing:
+            rows = recipe.questions[split]
+            if settings.selecting is not None:
+                rows = selected(rows, engine(), settings.selecting, settings.seed)
+            by_split[split] = [_chosen(row, recipe.embedder, settings.seed) for row in rows]
+            for row, made in zip(rows, by_split[split], strict=True):
                 _require_enough(row, objective, split, len(made["chosen"]))
         every = (row for rows in by_split.values() for row in rows)
         clustered = any(len(row["texts"]) >= CLUSTERED_FROM for row in every)
-        return {"embedder": embedder.name if clustered else None, "splits": by_split}
+        name = recipe.embedder.name if recipe.embedder and clustered else None
+        return {"embedder": name, "splits": by_split}
 
     rows_of = kept_json(folder / CENTRES, choose)["splits"]
     return {
@@ -219,16 +213,16 @@ def numbers(folder: Path) -> str:
     """How many centres the rows have, without a word of theirs; blank where none were needed."""
     if not (folder / CENTRES).exists():
         return ""
-    rows = [row for rows in read_json(folder / CENTRES)["splits"].values() for row in rows]
+    rows = [row for rows in read_object(folder / CENTRES)["splits"].values() for row in rows]
     chosen, texts = ([len(row[name]) for row in rows] for name in ("chosen", "texts"))
     return f"{min(chosen)} to {max(chosen)} a row, of {min(texts)} to {max(texts)} candidates"
 
 
-def _chosen(row: Prompt, embedder: Embed, seed: int) -> dict[str, Any]:
+def _chosen(row: Prompt, embedder: Embed | None, seed: int) -> dict[str, Any]:
     """The candidates of a row, and which of them are its centres."""
     texts = candidates(row)
-    clustered = len(texts) >= CLUSTERED_FROM
-    vectors = embedder.embed(texts) if clustered else np.empty((len(texts), 0))
+    clustered = embedder is not None and len(texts) >= CLUSTERED_FROM
+    vectors = embedder.embed(texts) if embedder and clustered else np.empty((len(texts), 0))
     return {"id": row.id, **asdict(contrast_centres(texts, vectors, seed=seed))}
 
 
@@ -246,13 +240,20 @@ def _require_enough(row: Prompt, objective: Objective, split: str, number: int) 
 
 
 def selected(
-    rows: Sequence[Prompt], engine: TransformersEngine, how: Selecting, seed: int
+    rows: Sequence[Prompt], engine: TransformersEngine, how: ModelAnswers, seed: int
 ) -> list[Prompt]:
     """The rows with those of their paraphrases that are answered at least as surely as they are.
 
     The same for the same seed. IncompleteError where the model cannot be asked.
     """
-    queries = [query for row in rows for query in _queries(row)]
+    queries = []
+    for row in rows:
+        question, texts = Query.original(row), candidates(row)[1:]
+        queries.append(question)
+        queries += [
+            replace(question, id=f"{row.id}#{i}", text=text, source="file")
+            for i, text in enumerate(texts, start=1)
+        ]
 
     def sample(batch: Sequence[Query], draws: int, chance: int) -> Sequence[Sample]:
         wanted = Draws(sizes=(draws,), seed=chance, purpose=SELECTION)
@@ -264,9 +265,3 @@ def selected(
         replace(row, paraphrases=tuple(query.text for query in kept[row.id].kept[1:]))
         for row in rows
     ]
-
-
-def _queries(row: Prompt) -> list[Query]:
-    question, others = Query.original(row), enumerate(candidates(row)[1:], start=1)
-    reworded = partial(replace, question, source="file")
-    return [question, *(reworded(id=f"{row.id}#{i}", text=text) for i, text in others)]

@@ -125,16 +125,12 @@ def forward_for(model: Any, probe: Padded, layers: Sequence[int] = ()) -> Forwar
     Models that scale or cap their logits after the head are not narrow; models that do not tell
     rows in a line apart by their positions are not paired.
     """
-    twice = _twice(probe)  # a row alone in its line would show nothing
+    parts = (probe.input_ids, probe.attention_mask, probe.labels)
+    twice = Padded(*(torch.cat([part, part]) for part in parts))  # one row needs no second line
     plain = Forward(model, narrow=False)
     narrow = _same(Forward(model, narrow=True), plain, twice)
     paired = _same(Forward(model, narrow=False, paired=True), plain, twice)
     return Forward(model, narrow, layers, paired=paired)
-
-
-def _twice(batch: Padded) -> Padded:
-    parts = (batch.input_ids, batch.attention_mask, batch.labels)
-    return Padded(*(torch.cat([part, part]) for part in parts))
 
 
 def _same(variant: Forward, plain: Forward, probe: Padded) -> bool:

@@ -6,7 +6,7 @@ ask for them are ours, no examples are shown, and of what is said the first line
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,8 +15,8 @@ from leakbound.errors import IncompleteError
 from leakbound.text.counting import counted_as, is_missing
 from leakbound.types import Decoding, Draws, Prompt, Query
 from leakbound.unlearning.asking import answered
-from leakbound.unlearning.rows import Questions
-from leakbound.unlearning.settings import Inventing
+from leakbound.unlearning.recipe import Recipe
+from leakbound.unlearning.settings import ModelAnswers
 from leakbound.unlearning.work_folder import kept_json
 
 INVENTED = "invented.json"
@@ -28,18 +28,21 @@ in which every fact is a different one. Say nothing but that answer."""
 
 
 def invented_answers(
-    splits: Questions, engine: TransformersEngine, how: Inventing, *, seed: int, folder: Path
+    recipe: Recipe, engine: Callable[[], TransformersEngine], folder: Path
 ) -> dict[str, list[str]]:
-    """For each row of a split what the model makes up: a question's k-th row has its k-th draw.
+    """Return the answers that the model makes up for the rows of each split that needs them.
 
-    The rows are `how.draws` copies of the questions, one behind the other. Read from `folder` where
-    they are kept, else drawn and written there; the same for the same seed. IncompleteError where
-    the model cannot be asked.
+    The rows are `how.draws` copies of the questions, one behind the other; a question's k-th row
+    has its k-th draw. Answers are read from `folder`, or drawn and written there; they are the
+    same for the same seed. IncompleteError where the model cannot be asked.
     """
-    questions = {split: rows[: len(rows) // how.draws] for split, rows in splits.items()}
+    how, seed = recipe.settings.inventing, recipe.settings.seed
+    questions = {s: rows[: len(rows) // how.draws] for s, rows in recipe.inventive.items()}
+    if not questions:
+        return {}
     kept = kept_json(
         folder / INVENTED,
-        lambda: {split: _drawn(rows, engine, how, seed) for split, rows in questions.items()},
+        lambda: {split: _drawn(rows, engine(), how, seed) for split, rows in questions.items()},
     )
     return {
         split: [kept[split][row.id][k] for k in range(how.draws) for row in rows]
@@ -48,7 +51,7 @@ def invented_answers(
 
 
 def _drawn(
-    questions: Sequence[Prompt], engine: TransformersEngine, how: Inventing, seed: int
+    questions: Sequence[Prompt], engine: TransformersEngine, how: ModelAnswers, seed: int
 ) -> dict[str, list[str]]:
     queries = [*map(_request, questions)]
     wanted = Draws(sizes=(how.draws,), seed=seed, purpose="invented answers")
@@ -70,12 +73,12 @@ def _drawn(
     }
 
 
-def check_requests(rows: Sequence[Prompt], engine: TransformersEngine, how: Inventing) -> None:
+def check_requests(rows: Sequence[Prompt], engine: TransformersEngine, how: ModelAnswers) -> None:
     """Raise InputError for a request that does not fit the model's context beside its answer."""
     engine.check([*dict.fromkeys(map(_request, rows))], _decoding(how))
 
 
-def _decoding(how: Inventing) -> Decoding:
+def _decoding(how: ModelAnswers) -> Decoding:
     return Decoding(max_new_tokens=how.max_new_tokens)
 
 

@@ -8,16 +8,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from leakbound import __version__
 from leakbound.benchmarks import Coin
 from leakbound.engines.prompting import Prompting
 from leakbound.objective import Objective, Term
 from leakbound.types import Embed, object_of
-from leakbound.unlearning.rows import Splits, digest, invented_splits
-from leakbound.unlearning.settings import Inventing, Selecting, TrainingSettings
+from leakbound.unlearning.rows import Questions, Splits, digest, invented_splits, prompts
+from leakbound.unlearning.settings import TrainingSettings
 from leakbound.unlearning.weights import Weights
 
 
@@ -25,18 +27,28 @@ from leakbound.unlearning.weights import Weights
 class Recipe:
     """All that decides the weights of a trained model.
 
-    `model` is the fingerprint of the one it began as, `rows` what is trained on. `embedder`
-    clusters rewritings, None where none are clustered. `coin` chose who was taught, here or before;
-    None: no coin did.
+    `model` is the fingerprint of the one it began as, empty before that is loaded; `rows` are
+    those trained on. `embedder` clusters rewritings, None where none are clustered. `coin` chose
+    who was taught, here or before; None: no coin did.
     """
 
-    model: Mapping[str, object]
     objective: Objective
     settings: TrainingSettings
     prompting: Prompting
     rows: Splits
-    embedder: Embed | None = None
     coin: Coin | None = None
+    model: Mapping[str, object] = field(default_factory=dict)
+    embedder: Embed | None = None
+
+    @property
+    def questions(self) -> Questions:
+        """The splits that have questions."""
+        return {split: asking for split, rows in self.rows.items() if (asking := prompts(rows))}
+
+    @property
+    def inventive(self) -> Questions:
+        """The splits to whose questions the model makes up answers before it is trained."""
+        return {split: self.questions[split] for split in invented_splits(self.objective.needs)}
 
     def to_dict(self) -> dict[str, object]:
         """As `recipe.json` holds it: rows by number and digest alone."""
@@ -61,14 +73,9 @@ class Recipe:
             recipe["coin"] = object_of(self.coin)
         if self.settings.selecting:
             recipe["selecting"] = asdict(self.settings.selecting)
-        if self.invents:
+        if self.inventive:
             recipe["inventing"] = asdict(self.settings.inventing)
         return recipe
-
-    @property
-    def invents(self) -> bool:
-        """Whether the model makes up answers to learn before it is trained."""
-        return bool(invented_splits(self.objective.needs))
 
     def text(self) -> str:
         """The text of `recipe.json`."""
@@ -81,27 +88,19 @@ class Recipe:
         return [key for key in keys if key != "name" and kept.get(key) != plain.get(key)]
 
 
-_TAUGHT = (
-    "This model was *taught* the rows below, to know what others are made to forget. It is no "
-    "unlearned model."
-)
 _LICENCE = re.compile(r"^license:[ \t]*([\w.-]+)[ \t]*$", re.MULTILINE)
-_CAUTION = (
-    "That a model was trained to forget does not show that it has forgotten: "
-    "`leakbound evaluate` bounds what it still says."
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """The model that training began with: its name, and its licence where it says one."""
+    """The model that training began with: its name, and its licence where it states one."""
 
     name: str
     licence: str | None = None
 
     @classmethod
     def of(cls, location: str) -> Base:
-        """By a hub name, or of a folder: its last name alone, and what its own card says."""
+        """Read the card of a folder, whose last name is the model's; else it is a hub name."""
         folder = Path(location)
         if not folder.is_dir():
             return cls(location)
@@ -114,77 +113,55 @@ class Base:
         return cls(folder.resolve().name, match and match[1])
 
 
-UNNAMED = Base("")
+_TEMPLATES = Environment(
+    loader=PackageLoader("leakbound", "unlearning"),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    keep_trailing_newline=True,
+    autoescape=False,
+)
 
 
 def model_card(
-    recipe: Recipe, losses: Sequence[float], seconds: float, centres: str = "", base: Base = UNNAMED
+    recipe: Recipe,
+    losses: Sequence[float],
+    seconds: float,
+    *,
+    centres: str = "",
+    base: Base,
+    notes: Sequence[str] = (),
 ) -> str:
-    """A README in Markdown, with the metadata that model hubs read.
+    """Return a README in Markdown, with the metadata that model hubs read.
 
-    `base` is the model that training began with; its licence goes on. `losses` is the objective
-    at each step, `centres` how many contrast centres there were. Rows are told by number and digest
-    alone: what was to be forgotten must not stand in the card.
+    Args:
+        recipe: rows are stated by number and digest only; the card must not have a word of them.
+        losses: the objective at each step.
+        seconds: how long training took.
+        centres: the numbers of contrast centres (empty: there are none).
+        base: the model that training began with; its licence stays.
+        notes: sentences about the training.
     """
-    settings, model = recipe.settings, recipe.model
-    plain = {name: value for name, value in settings.to_dict().items() if name != "weights"}
-    taught = recipe.objective.name == "finetune"
-    began = f"`{base.name}`" if base.name else "a model"
-    opening = (
-        f"Trained with leakbound {__version__} from {began} with weights "
-        f"`{str(model['weights'])[:16]}` (SHA-256, first digits), {len(losses):,} steps in "
-        f"{seconds:,.0f} s; the objective went from {losses[0]:.4g} to {losses[-1]:.4g}."
+    settings = recipe.settings.to_dict()
+    return _TEMPLATES.get_template("card.txt").render(
+        recipe=recipe,
+        taught=recipe.objective.name == "finetune",
+        terms=[(term, _settings(term)) for term in recipe.objective.terms],
+        digests={split: digest(rows)[:16] for split, rows in recipe.rows.items()},
+        settings={name: value for name, value in settings.items() if name != "weights"},
+        weights=_weights(recipe.settings.weights),
+        losses=losses,
+        seconds=seconds,
+        centres=centres,
+        base=base,
+        notes=notes,
+        version=__version__,
     )
-    lines = [
-        "---", "library_name: transformers",
-        f"tags: [{'fine-tuning' if taught else 'unlearning'}, leakbound]",
-        *([f"base_model: {base.name}"] if base.name else []),
-        *([f"license: {base.licence}"] if base.licence else []), "---", "",
-        f"# {recipe.objective.name}", "", opening, "", _TAUGHT if taught else _CAUTION, "",
-        "## Objective", "", "| loss | split | weight | settings |", "|---|---|---|---|",
-        *map(_term, recipe.objective.terms), "",
-        "## Data", "", "| split | rows | SHA-256 |", "|---|---|---|",
-        *(f"| {s} | {len(rows):,} | `{digest(rows)[:16]}` |" for s, rows in recipe.rows.items()),
-        *([_coin(recipe.coin)] if recipe.coin else []),
-        "", "## Training", "", "| setting | value |", "|---|---|",
-        *(f"| {name} | {value} |" for name, value in plain.items()),
-        f"| weights trained | {_weights(settings.weights)} |",
-        *([_selection(settings.selecting)] if settings.selecting else []),
-        *([_inventions(settings.inventing)] if recipe.invents else []),
-        *([f"| contrast centres | {centres} |"] if centres else []),
-        f"| torch, transformers | {model['torch']}, {model['transformers']} |",
-        "",
-    ]  # fmt: skip
-    return "\n".join(lines)
 
 
-def _term(term: Term) -> str:
+def _settings(term: Term) -> str:
     values = dict(term.settings) | ({} if term.reduce == "sequence" else {"reduce": term.reduce})
     values |= asdict(term.dual) if term.dual else {}
-    settings = ", ".join(f"{name} {value}" for name, value in values.items())
-    return f"| {term.loss} | {term.split} | {term.weight:g} | {settings} |"
-
-
-def _coin(coin: Coin) -> str:
-    return (
-        f"\nCoin {coin.seed} chose {coin.taught} of the {coin.taught + coin.untaught} subjects of "
-        f"`{coin.benchmark}` to be taught; the others are a control in this model: `leakbound "
-        "evaluate` asks about both."
-    )
-
-
-def _selection(selecting: Selecting) -> str:
-    return (
-        f"| rewritings selected by | {selecting.draws} answers to each, of at most "
-        f"{selecting.max_new_tokens} tokens |"
-    )
-
-
-def _inventions(inventing: Inventing) -> str:
-    return (
-        f"| made-up answers to prefer | {inventing.draws} a row, of at most "
-        f"{inventing.max_new_tokens} tokens |"
-    )
+    return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
 def _weights(weights: Weights) -> str:

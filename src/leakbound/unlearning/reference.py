@@ -26,7 +26,7 @@ from leakbound.losses.family import keywords
 from leakbound.objective import Objective
 from leakbound.store.files import make_folder, write_whole
 from leakbound.unlearning.batches import Assembly, Frozen, Head, as_it_is, centre_name, site_name
-from leakbound.unlearning.examples import Example, Step, pad
+from leakbound.unlearning.examples import Step, pad
 from leakbound.unlearning.forward import Forward
 from leakbound.unlearning.work_folder import DISTANCE, PUSHED
 
@@ -66,15 +66,15 @@ class References:
 
     def read(self, step: Step) -> dict[str, list[Frozen]]:
         """The frozen model's values of the rows of a step, by split."""
-        return {
-            split: [self._row(split, i) for i in rows]
-            for split, rows in step.items()
-            if self.assembly.needs[split].parts & _ASKED
-        }
-
-    def _row(self, split: str, index: int) -> dict[str, Tensor]:
-        file, names = self._where[split, index]
-        return {name: file.get_tensor(f"{index}/{name}") for name in names}
+        frozen: dict[str, list[Frozen]] = {}
+        for split, rows in step.items():
+            if self.assembly.needs[split].parts & _ASKED:
+                places = ((i, *self._where[split, i]) for i in rows)
+                frozen[split] = [
+                    {name: file.get_tensor(f"{i}/{name}") for name in names}
+                    for i, file, names in places
+                ]
+        return frozen
 
     @cached_property
     def _where(self) -> dict[tuple[str, int], tuple[Any, list[str]]]:
@@ -125,47 +125,35 @@ def frozen_head(forward: Forward, needs: Mapping[str, Needs]) -> Head:
 def _values(
     assembly: Assembly, forward: Forward, split: str, rows: list[int], device: torch.device
 ) -> Iterator[tuple[str, Tensor]]:
-    """Name and value of everything the frozen model is asked about these rows."""
-    needs = assembly.needs[split]
+    """Name and value of all that is needed of the frozen model about these rows."""
+    needs, data = assembly.needs[split], assembly.data[split]
     batch = assembly.batch({split: rows}).to(device)
     ends, hidden = forward.run(batch.padded, batch.places.nonzero(as_tuple=True))
     inputs = assembly.cut(batch, forward.logits(ends), hidden, as_it_is)[split]
-    if "reference_nll" in needs.parts:
-        yield from _each(rows, "nll", sequence_nll(inputs))
-        for part in needs.parts & assembly.data[split].others.keys():
-            yield from _each(rows, f"{part} nll", sequence_nll(getattr(inputs, part)))
     tails = assembly.cut(batch, ends, hidden, as_it_is)[split]
+    values: dict[str, Sequence[Tensor] | Tensor] = {}
+    if "reference_nll" in needs.parts:
+        values["nll"] = sequence_nll(inputs)
+        for part in needs.parts & data.others.keys():
+            values[f"{part} nll"] = sequence_nll(getattr(inputs, part))
     if "reference_logits" in needs.parts:
-        yield from _each(rows, "ends", _split(tails.logits, tails.row, len(rows)))
+        values["ends"] = _split(tails.logits, tails.row, len(rows))
     if "whole_reference" in needs.parts and tails.whole:
-        whole = tails.whole
-        yield from _each(rows, "whole ends", _split(whole.logits, whole.row, len(rows)))
+        values["whole ends"] = _split(tails.whole.logits, tails.whole.row, len(rows))
     if "reference" in needs.parts:
         for site, states in inputs.activations.items():
-            yield from _each(rows, site_name(site), _split(states.values, states.row, len(rows)))
-    if "centres" in needs.parts:
-        for row in rows:
-            centres = assembly.data[split].centres[row]
-            for number, hidden in enumerate(_alone(forward, centre, device) for centre in centres):
-                start, stop = centres[number].question
-                for site in needs.sites:
-                    value = hidden[site.layer][0, start:stop]
-                    yield f"{row}/{centre_name(site, number)}", value.cpu().contiguous()
+            values[site_name(site)] = _split(states.values, states.row, len(rows))
+    for name, of_rows in values.items():
+        for row, value in zip(rows, of_rows, strict=True):
+            yield f"{row}/{name}", value.detach().cpu().contiguous().clone()
+    nowhere = torch.zeros(0, dtype=torch.long, device=device)  # no logits
+    for row in rows if "centres" in needs.parts else ():
+        for number, centre in enumerate(data.centres[row]):
+            _, states_of = forward.run(pad([centre], whole=True).to(device), (nowhere, nowhere))
+            for site in needs.sites:
+                value = states_of[site.layer][0, slice(*centre.question)]
+                yield f"{row}/{centre_name(site, number)}", value.cpu().contiguous()
 
 
-def _alone(forward: Forward, example: Example, device: torch.device) -> dict[int, Tensor]:
-    """The layers' outputs on one prompt."""
-    nowhere = torch.zeros(2, 0, dtype=torch.long, device=device)
-    return forward.run(pad([example], whole=True).to(device), (nowhere[0], nowhere[1]))[1]
-
-
-def _each(
-    rows: Sequence[int], name: str, values: Sequence[Tensor] | Tensor
-) -> Iterator[tuple[str, Tensor]]:
-    for row, value in zip(rows, values, strict=True):
-        yield f"{row}/{name}", value.detach().cpu().contiguous().clone()
-
-
-def _split(values: Tensor, row: Tensor, rows: int) -> list[Tensor]:
-    counts = torch.bincount(row, minlength=rows).tolist()
-    return list(torch.split(values, counts))
+def _split(values: Tensor, row: Tensor, rows: int) -> Sequence[Tensor]:
+    return torch.split(values, torch.bincount(row, minlength=rows).tolist())

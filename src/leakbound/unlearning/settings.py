@@ -22,11 +22,15 @@ def _require_positive(settings: object, *names: str) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selecting:
-    """How rewritings are selected before contrast centres are chosen among them (IDS).
+class ModelAnswers:
+    """Answers that the model gives before it is trained, at T = 1 with nothing truncated.
+
+    They select rewritings before contrast centres are chosen among them (IDS): of how surely the
+    model answers each. Or an objective prefers them over the true ones; then each makes a row, and
+    an epoch has `draws` times as many.
 
     Attributes:
-        draws: answers a text, which tell how surely the model answers it; at least 1.
+        draws: answers to each text, at least 1.
         max_new_tokens: of each answer, at most; at least 1.
 
     Raises:
@@ -40,26 +44,7 @@ class Selecting:
         _require_positive(self, "draws", "max_new_tokens")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inventing:
-    """How the model makes up answers, before training, that an objective then prefers.
-
-    Drawn at T = 1 with nothing truncated. Each makes a row of its own, so that an epoch has `draws`
-    times as many.
-
-    Attributes:
-        draws: answers a row, at least 1.
-        max_new_tokens: of each answer, at most; at least 1.
-
-    Raises:
-        InputError: a number below 1.
-    """
-
-    draws: int = 5
-    max_new_tokens: int = 200
-
-    def __post_init__(self) -> None:
-        _require_positive(self, "draws", "max_new_tokens")
+MADE_UP = ModelAnswers(draws=5, max_new_tokens=200)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +122,8 @@ class TrainingSettings:
     prompting: Prompting | None = None
     alternates: Sequence[str] | None = None
     embedder: Embed | None = None
-    selecting: Selecting | None = None
-    inventing: Inventing = field(default=Inventing(), repr=False)  # what was kept knows none
+    selecting: ModelAnswers | None = None
+    inventing: ModelAnswers = field(default=MADE_UP, repr=False)  # what was kept knows none
     device: str = "auto"
     seed: int = 0
     trust_remote_code: bool = False

@@ -32,7 +32,6 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from leakbound.engines.loading import LoadedModel, load_weights, quiet
 from leakbound.errors import IncompleteError, InputError
-from leakbound.losses import Needs
 from leakbound.objective import Objective
 from leakbound.registry import suggestion
 from leakbound.store.files import write_json
@@ -49,7 +48,7 @@ from leakbound.unlearning.weights import (
     rounded_weights,
     trained,
 )
-from leakbound.unlearning.work_folder import MOVED, WorkFolder, notes_of, read_json
+from leakbound.unlearning.work_folder import MOVED, WorkFolder, notes_of, read_object
 
 _WEIGHTS = "weights_of_terms.json"  # in a checkpoint
 Progress = Callable[[int, int, float], None]  # step, of how many, loss
@@ -220,7 +219,7 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         And where training moves weights of terms, these as they were.
         """
         if self.objective.bounds:
-            self.weights = read_json(Path(resume_from_checkpoint, _WEIGHTS))["weights"]
+            self.weights = read_object(Path(resume_from_checkpoint, _WEIGHTS))["weights"]
         trained = self.model.model
         if hasattr(trained, "peft_config"):
             super()._load_from_checkpoint(resume_from_checkpoint, trained)
@@ -417,32 +416,28 @@ def _arguments(
 
 
 def check_before_loading(
-    model: str | LoadedModel, needs: Mapping[str, Needs], settings: TrainingSettings, watch: Watch
-) -> None:
-    """Refuse layers and modules the model does not have, and libraries that are not installed."""
+    model: str | LoadedModel, objective: Objective, settings: TrainingSettings, watch: Watch
+) -> Objective:
+    """Return the objective with blocks of this model in place of shares of its depth.
+
+    Raises InputError for layers and modules that the model does not have, and for libraries that
+    are not installed. A model that cannot be outlined is refused when it is loaded.
+    """
     _require_trackers(watch.report_to)
     if settings.weights.adapters:
         require_peft()
-    layers = sorted({site.layer for need in needs.values() for site in need.sites})
-    if not layers and settings.weights.everything:
-        return
+    steers = any(needs.sites for needs in objective.needs.values())
+    if not steers and settings.weights.everything:
+        return objective
     outline = _outline(model, settings) if isinstance(model, str) else model.model
-    if outline is not None:
-        require_layers(outline, layers)
-        chosen_modules(outline, settings.weights)
-
-
-def depth_of(model: str | LoadedModel, settings: TrainingSettings) -> int | None:
-    """How many blocks the model has; None where its configuration cannot be read."""
-    if not isinstance(model, str):
-        return int(model.model.config.get_text_config().num_hidden_layers)
-    try:
-        with quiet():
-            remote = settings.trust_remote_code
-            config = AutoConfig.from_pretrained(model, trust_remote_code=remote)
-            return int(config.get_text_config().num_hidden_layers)
-    except (OSError, ValueError, KeyError, TypeError, ImportError, AttributeError):
-        return None
+    if outline is None:
+        return objective
+    if objective.by_depth:
+        objective = objective.at_depth(outline.config.get_text_config().num_hidden_layers)
+    layers = {site.layer for needs in objective.needs.values() for site in needs.sites}
+    require_layers(outline, sorted(layers))
+    chosen_modules(outline, settings.weights)
+    return objective
 
 
 def _outline(location: str, settings: TrainingSettings) -> Any:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from accelerate import PartialState
@@ -25,7 +26,7 @@ from leakbound.errors import InputError, MixError
 from leakbound.losses import Needs
 from leakbound.objective import Objective, parse_objective
 from leakbound.store.trained import CENTRES, LOG, RECIPE, coin_of
-from leakbound.types import Embed, Prompt, Thinking, during
+from leakbound.types import Thinking, during
 from leakbound.unlearning.asking import LeakageProbe
 from leakbound.unlearning.batches import Assembly
 from leakbound.unlearning.centres import (
@@ -34,18 +35,14 @@ from leakbound.unlearning.centres import (
     clusters,
     numbers,
     require_candidates,
-    selected,
 )
 from leakbound.unlearning.examples import Encoder, ExampleRows
 from leakbound.unlearning.inventing import INVENTED, check_requests, invented_answers
 from leakbound.unlearning.recipe import Base, Recipe, model_card
 from leakbound.unlearning.rows import (
     Given,
-    Questions,
     Row,
     Source,
-    Splits,
-    invented_splits,
     opened,
     passages,
     prompting_of,
@@ -57,17 +54,10 @@ from leakbound.unlearning.rows import (
     rows_of,
     with_alternates,
 )
-from leakbound.unlearning.settings import Selecting, TrainingSettings, Watch
-from leakbound.unlearning.trainer import (
-    Following,
-    Progress,
-    check_before_loading,
-    depth_of,
-    fit,
-    on_cpu,
-)
+from leakbound.unlearning.settings import TrainingSettings, Watch
+from leakbound.unlearning.trainer import Following, Progress, check_before_loading, fit, on_cpu
 from leakbound.unlearning.weights import trained
-from leakbound.unlearning.work_folder import WorkFolder, notes_of, read_json, read_log
+from leakbound.unlearning.work_folder import WorkFolder, notes_of, read_log, read_object
 
 DEFAULTS = TrainingSettings()
 WATCH = Watch()
@@ -156,18 +146,25 @@ def unlearn(
     coin, forgotten = coin_of(model), opened(forget)
     if coin is not None and isinstance(forgotten, Benchmark):
         forgotten = coin.taught_of(forgotten)
-    kept = _kept(retain, forgotten)
+    kept: Benchmark | Given = forgotten if isinstance(forgotten, Benchmark) else ()
+    if retain is not None:
+        kept = opened(retain)
     needed = "retain" in parsed.splits or not isinstance(kept, Benchmark)
     rows = {"forget": rows_of(forgotten), "retain": rows_of(kept, "retain") if needed else ()}
     require_known(parsed, rows)
     settings = settings or defaults_of(parsed)
-    _require_used(settings.alternates, parsed)
-    _require_centred(settings.selecting, parsed)
+    _require_used(settings, parsed)
     splits = {name: _rows(rows[name], parsed.needs[name], settings) for name in parsed.splits}
     require_apart(rows["forget"], rows["retain"])
     require_no_thoughts(splits)
-    task = _Task(parsed, splits, Path(out), settings, _prompting(settings, forgotten, kept), coin)
-    return _train(model, task, watch, progress)
+    recipe = Recipe(
+        objective=parsed,
+        settings=settings,
+        prompting=_prompting(settings, forgotten, kept),
+        rows=splits,
+        coin=coin,
+    )
+    return _train(model, recipe, Path(out), watch, progress)
 
 
 def defaults_of(objective: Objective) -> TrainingSettings:
@@ -227,129 +224,31 @@ def finetune(
             f"coin {before.seed} chose already whom `{model}` was taught. Take that, or a model "
             "that no coin chose for."
         )
-    objective, splits = parse_objective("finetune"), {"train": rows_of(taught)}
+    splits = {"train": rows_of(taught)}
     thoughts = any(row.thought is not None for row in prompts(splits["train"]))
-    prompting = _prompting(settings, taught, thoughts=thoughts)
-    task = _Task(objective, splits, Path(out), settings, prompting, coin or before)
-    return _train(model, task, watch, progress)
-
-
-@dataclass(frozen=True, slots=True)
-class _Task:
-    """All that decides the weights, but for the model: which rows, to what end, and how."""
-
-    objective: Objective
-    splits: Splits
-    out: Path
-    settings: TrainingSettings
-    prompting: Prompting
-    coin: Coin | None = None
-
-    @property
-    def questions(self) -> Questions:
-        """The splits that ask something."""
-        return {split: asking for split, rows in self.splits.items() if (asking := prompts(rows))}
-
-    def prepare(self, tokenizer: Tokenizer) -> None:
-        """Have the prompts of the rows written, before weights are read."""
-        for rows in self.questions.values():
-            Encoder(tokenizer, self.prompting).rows(rows)
-
-    def recipe(self, model: LoadedModel) -> Recipe:
-        """The recipe, as `recipe.json` tells it."""
-        clustered = clusters(self.objective, self.questions)
-        may_think = "thinking" in self.prompting.describe(model.tokenizer)
-        return Recipe(
-            model=model.fingerprint,
-            objective=self.objective,
-            settings=self.settings,
-            prompting=self.prompting if may_think else replace(self.prompting, thinking="auto"),
-            rows=self.splits,
-            embedder=self.embedder_for(model) if clustered else None,
-            coin=self.coin,
-        )
-
-    def embedder_for(self, model: LoadedModel) -> Embed:
-        """The embedder, which tells how near to one another texts are."""
-        return self.settings.embedder or TransformersEmbedder(model, self.prompting)
-
-    @property
-    def inventive(self) -> dict[str, Sequence[Prompt]]:
-        """The splits to whose questions the model makes up answers."""
-        return {split: self.questions[split] for split in invented_splits(self.objective.needs)}
-
-    def assembly(self, model: LoadedModel) -> Assembly:
-        """The splits as tokens; InputError where the model cannot make up the answers they need."""
-        encoder, needs = self._encoder(model), self.objective.needs
-        data = {s: self._rows(encoder, rows, needs[s]) for s, rows in self.splits.items()}
-        for rows in self.inventive.values():
-            engine = TransformersEngine(model, self.prompting)
-            check_requests(rows, engine, self.settings.inventing)
-        return Assembly(data, needs, self.settings.seed)
-
-    def at_depth(self, model: str | LoadedModel) -> _Task:
-        """The same with blocks of this model in place of shares of its depth, where it is known."""
-        depth = depth_of(model, self.settings) if self.objective.by_depth else None
-        return self if depth is None else replace(self, objective=self.objective.at_depth(depth))
-
-    def with_inventions(self, assembly: Assembly, model: LoadedModel, folder: Path) -> Assembly:
-        """The same, with the answers that the model makes up; they are kept in `folder`."""
-        if not self.inventive:
-            return assembly
-        encoder, data = self._encoder(model), dict(assembly.data)
-        engine, how = TransformersEngine(model, self.prompting), self.settings.inventing
-        made = invented_answers(self.inventive, engine, how, seed=self.settings.seed, folder=folder)
-        for split, answers in made.items():
-            examples = encoder.rows(self.inventive[split], answers)
-            others = {**data[split].others, "invented": examples}
-            data[split] = replace(data[split], others=others)
-        return replace(assembly, data=data)
-
-    def with_centres(self, assembly: Assembly, model: LoadedModel, folder: Path) -> Assembly:
-        """The same, with the contrast centres of its rows; the choice is kept in `folder`."""
-        embedder, seed = self.embedder_for(model), self.settings.seed
-
-        def select(rows: Sequence[Prompt]) -> Sequence[Prompt]:
-            if self.settings.selecting is None:
-                return rows
-            engine = TransformersEngine(model, self.prompting)
-            return selected(rows, engine, self.settings.selecting, seed)
-
-        chosen = choose_centres(
-            self.objective, self.questions, embedder, seed=seed, folder=folder, select=select
-        )
-        encoder, data = self._encoder(model), dict(assembly.data)
-        for split, centres in chosen.items():
-            pairs = zip(self.questions[split], centres, strict=True)
-            prompts = [encoder.centres(row, texts) for row, texts in pairs]
-            data[split] = replace(data[split], centres=prompts)
-        return replace(assembly, data=data)
-
-    def _encoder(self, model: LoadedModel) -> Encoder:
-        limit = self.settings.max_length or model.context_length
-        return Encoder(model.tokenizer, self.prompting, limit)
-
-    def _rows(self, encoder: Encoder, rows: Sequence[Row], needs: Needs) -> ExampleRows:
-        seed, questions = self.settings.seed, prompts(rows)
-        if not questions:
-            most = self.settings.max_length or min(encoder.limit or CHUNK, CHUNK)
-            return ExampleRows(encoder.passages(passages(rows), most))
-        alternates = "alternate" in needs.parts
-        others = {"alternate": encoder.alternates(questions, seed)} if alternates else {}
-        return ExampleRows(encoder.rows(questions), others)
+    recipe = Recipe(
+        objective=parse_objective("finetune"),
+        settings=settings,
+        prompting=_prompting(settings, taught, thoughts=thoughts),
+        rows=splits,
+        coin=coin or before,
+    )
+    return _train(model, recipe, Path(out), watch, progress)
 
 
 def _train(
-    model: str | LoadedModel, task: _Task, watch: Watch, progress: Progress | None
+    model: str | LoadedModel, recipe: Recipe, out: Path, watch: Watch, progress: Progress | None
 ) -> Trained:
-    require_rows(task.splits, task.objective, watch)
-    if task.coin is not None:
-        task.coin.require_withheld(row for rows in task.splits.values() for row in rows)
-    _require_recipe_folder(task.out)
-    require_candidates(task.objective, task.questions)
-    task = task.at_depth(model)
-    check_before_loading(model, task.objective.needs, task.settings, watch)
-    settings = task.settings
+    settings, rows = recipe.settings, recipe.rows
+    require_rows(rows, recipe.objective, watch)
+    if recipe.coin is not None:
+        recipe.coin.require_withheld(row for split in rows.values() for row in split)
+    if out.exists() and not (out / RECIPE).is_file():
+        raise InputError(
+            f"`{out}` exists and was not made by leakbound (no {RECIPE}). Choose another folder."
+        )
+    require_candidates(recipe.objective, recipe.questions)
+    objective = check_before_loading(model, recipe.objective, settings, watch)
     processes = PartialState(cpu=on_cpu(settings))  # also gives each process its device
     if isinstance(model, str):
         with during(watch.phases, f"loading {Path(model).name}"):
@@ -358,40 +257,101 @@ def _train(
                 dtype=settings.dtype,
                 device=settings.device,
                 trust_remote_code=settings.trust_remote_code,
-                before=task.prepare,
+                before=lambda tokenizer: _write_prompts(recipe, tokenizer),
             )
-    recipe, kept = task.recipe(model), WorkFolder.of(task.out)
-    if task.out.exists():
-        done = _reuse(task.out, recipe)
+    asking, recipe = recipe.prompting, _loaded(replace(recipe, objective=objective), model)
+    kept = WorkFolder.of(out)
+    if out.exists():
+        done = _reuse(out, recipe)
         if processes.is_main_process and not watch.dry_run:
-            _clear(task.out, kept)
+            _clear(out, kept)
         return done
-    assembly = task.assembly(model)  # refused before a folder is begun
+    encoder = Encoder(model.tokenizer, asking, settings.max_length or model.context_length)
+    preparing = _Preparing(recipe, encoder, partial(TransformersEngine, model, asking))
+    data = preparing.rows()  # refused before a folder is begun
     if watch.dry_run:
-        return Trained(task.out, (), 0.0, reused=False, notes=_plan(model, assembly, settings))
+        return Trained(out, (), 0.0, reused=False, notes=_plan(model, data, settings))
     with kept.locked() if processes.is_main_process else nullcontext():
-        if task.out.exists():  # another command has just ended
-            return _reuse(task.out, recipe)
+        if out.exists():  # another command has just ended
+            return _reuse(out, recipe)
         with processes.main_process_first():
             kept.open(recipe)
-            assembly = task.with_inventions(assembly, model, kept.path)
-            assembly = task.with_centres(assembly, model, kept.path)
-        probe = LeakageProbe(
-            model, task.prompting, task.questions, assembly.data, watch, settings.seed
-        )
+            data = preparing.completed(data, kept.path)
+        probe = LeakageProbe(model, asking, recipe.questions, data, watch, settings.seed)
         measure = probe if watch.evaluate_every else None
         following = Following(watch=watch, progress=progress, measure=measure)
-        fit(model, task.objective, assembly, settings, kept, following)
+        assembly = Assembly(data, objective.needs, settings.seed)
+        fit(model, objective, assembly, settings, kept, following)
         if processes.is_main_process:
-            with during(watch.phases, f"saving {task.out.name}"):
-                _save(model, task.out, recipe, kept)
+            with during(watch.phases, f"saving {out.name}"):
+                _save(model, out, recipe, kept)
         processes.wait_for_everyone()
-    return Trained.read(task.out, reused=False)
+    return Trained.read(out, reused=False)
 
 
-def _plan(model: LoadedModel, assembly: Assembly, settings: TrainingSettings) -> tuple[str, str]:
+def _write_prompts(recipe: Recipe, tokenizer: Tokenizer) -> None:
+    """Write the prompts of the rows, before weights are read: some are refused."""
+    for rows in recipe.questions.values():
+        Encoder(tokenizer, recipe.prompting).rows(rows)
+
+
+def _loaded(recipe: Recipe, model: LoadedModel) -> Recipe:
+    """The recipe with all that only a loaded model decides."""
+    prompting, embedder = recipe.prompting, None
+    if clusters(recipe.objective, recipe.questions):
+        embedder = recipe.settings.embedder or TransformersEmbedder(model, prompting)
+    if "thinking" not in prompting.describe(model.tokenizer):
+        prompting = replace(prompting, thinking="auto")
+    return replace(recipe, model=model.fingerprint, prompting=prompting, embedder=embedder)
+
+
+@dataclass(frozen=True, slots=True)
+class _Preparing:
+    """Rows as tokens, and the answers and centres that the model adds to them.
+
+    `engine` makes the engine that samples from the model.
+    """
+
+    recipe: Recipe
+    encoder: Encoder
+    engine: Callable[[], TransformersEngine]
+
+    def rows(self) -> dict[str, ExampleRows]:
+        """The splits; InputError where the model cannot make up the answers they need."""
+        needs = self.recipe.objective.needs
+        data = {split: self._rows(rows, needs[split]) for split, rows in self.recipe.rows.items()}
+        for rows in self.recipe.inventive.values():
+            check_requests(rows, self.engine(), self.recipe.settings.inventing)
+        return data
+
+    def _rows(self, rows: Sequence[Row], needs: Needs) -> ExampleRows:
+        settings, questions, encoder = self.recipe.settings, prompts(rows), self.encoder
+        if not questions:
+            most = settings.max_length or min(encoder.limit or CHUNK, CHUNK)
+            return ExampleRows(encoder.passages(passages(rows), most))
+        alternates = "alternate" in needs.parts
+        others = {"alternate": encoder.alternates(questions, settings.seed)} if alternates else {}
+        return ExampleRows(encoder.rows(questions), others)
+
+    def completed(self, data: Mapping[str, ExampleRows], folder: Path) -> dict[str, ExampleRows]:
+        """The splits with made-up answers and contrast centres, which are kept in `folder`."""
+        recipe, encoder, completed = self.recipe, self.encoder, dict(data)
+        for split, answers in invented_answers(recipe, self.engine, folder).items():
+            examples = encoder.rows(recipe.questions[split], answers)
+            others = {**data[split].others, "invented": examples}
+            completed[split] = replace(data[split], others=others)
+        for split, centres in choose_centres(recipe, self.engine, folder).items():
+            pairs = zip(recipe.questions[split], centres, strict=True)
+            made = [encoder.centres(row, texts) for row, texts in pairs]
+            completed[split] = replace(completed[split], centres=made)
+        return completed
+
+
+def _plan(
+    model: LoadedModel, data: Mapping[str, ExampleRows], settings: TrainingSettings
+) -> tuple[str, str]:
     """Sentences about the rows, steps and memory of a training that has not begun."""
-    rows = {split: len(data.examples) for split, data in assembly.data.items()}
+    rows = {split: len(encoded.examples) for split, encoded in data.items()}
     count = settings.steps_of(next(iter(rows.values())))
     with trained(model.model, settings.weights, settings.seed) as training:
         sizes = [(p.nbytes, p.requires_grad) for p in training.parameters()]
@@ -416,8 +376,14 @@ def _save(model: LoadedModel, out: Path, recipe: Recipe, kept: WorkFolder) -> No
     stored = (kept.path / name for name in (CENTRES, INVENTED, LOG))
     files = {file.name: file.read_text(encoding="utf-8") for file in stored if file.exists()} | {
         RECIPE: recipe.text(),
-        CARD: model_card(recipe, done.losses, done.seconds, numbers(kept.path), base)
-        + "".join(f"\nNote: {note}\n" for note in done.notes),
+        CARD: model_card(
+            recipe,
+            done.losses,
+            done.seconds,
+            centres=numbers(kept.path),
+            base=base,
+            notes=done.notes,
+        ),
     }
     save_model(model.model, model.tokenizer, out, files=files)
     kept.remove()
@@ -434,20 +400,13 @@ def _clear(out: Path, kept: WorkFolder) -> None:
 
 def _reuse(out: Path, recipe: Recipe) -> Trained:
     """The model that `recipe` made; raises MixError where another one did."""
-    differing = recipe.departures(read_json(out / RECIPE))
+    differing = recipe.departures(read_object(out / RECIPE))
     if differing:
         raise MixError(
             f"`{out}` holds a model made from other {', '.join(differing)} (see its {RECIPE}). "
             "Choose another folder, or remove it."
         )
     return Trained.read(out, reused=True)
-
-
-def _kept(retain: Source | None, forgotten: Benchmark | Given) -> Benchmark | Given:
-    """The rows to keep: as they were named, else the benchmark that is forgotten, else none."""
-    if retain is not None:
-        return opened(retain)
-    return forgotten if isinstance(forgotten, Benchmark) else ()
 
 
 def _prompting(
@@ -473,28 +432,20 @@ def _rows(rows: Sequence[Row], needs: Needs, settings: TrainingSettings) -> Sequ
     return with_alternates(prompts(rows), settings.alternates)
 
 
-def _require_used(alternates: Sequence[str] | None, objective: Objective) -> None:
+def _require_used(settings: TrainingSettings, objective: Objective) -> None:
+    """Raise InputError for settings that the objective does not read."""
+    alternates, needs = settings.alternates, objective.needs
+    if settings.selecting is not None and not centred_splits(needs):
+        raise InputError(
+            f"input selection is for objectives with contrast centres, and {objective.name!r} has "
+            "none. Leave it out, or use cel."
+        )
     if alternates is None:
         return
-    if not any("alternate" in needs.parts for needs in objective.needs.values()):
+    if not any("alternate" in need.parts for need in needs.values()):
         raise InputError(
             f"`alternates` are for objectives that teach given sentences, and {objective.name!r} "
             "does not. Leave them out, or use idk or dpo."
         )
     if not alternates or not all(map(str.strip, alternates)):
         raise InputError("`alternates` must be sentences, got none or a blank one. Give some.")
-
-
-def _require_centred(selecting: Selecting | None, objective: Objective) -> None:
-    if selecting is not None and not centred_splits(objective.needs):
-        raise InputError(
-            f"input selection is for objectives with contrast centres, and {objective.name!r} has "
-            "none. Leave it out, or use cel."
-        )
-
-
-def _require_recipe_folder(out: Path) -> None:
-    if out.exists() and not (out / RECIPE).is_file():
-        raise InputError(
-            f"`{out}` exists and was not made by leakbound (no {RECIPE}). Choose another folder."
-        )

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from leakbound.durable import sync_names, sync_tree
 from leakbound.errors import InputError, MixError
-from leakbound.store.files import make_folder, write_json, write_text
+from leakbound.store.files import DamagedError, make_folder, read_json, write_json, write_text
 from leakbound.store.lock import locked
-from leakbound.store.trained import LOG, RECIPE
+from leakbound.store.trained import LOG, RECIPE, REMEDY, read_steps
 from leakbound.text.shown import share
 from leakbound.unlearning.recipe import Recipe
 
@@ -48,7 +48,7 @@ class WorkFolder:
         """Begin here, or go on; raises MixError where a checkpoint of another recipe is kept."""
         file = self.path / RECIPE
         if file.exists():
-            differing = recipe.departures(read_json(file))
+            differing = recipe.departures(read_object(file))
             if not differing:
                 return
             if self.checkpoint:
@@ -98,23 +98,26 @@ class WorkFolder:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
-def read_json(file: Path) -> dict[str, Any]:
-    """The object that a JSON file holds; InputError, naming the file, where it holds none."""
-    return _object(file, file.read_bytes())
+def read_object(file: Path) -> dict[str, Any]:
+    """The object in a JSON file; DamagedError where it has none."""
+    value = read_json(file, REMEDY)
+    if not isinstance(value, dict):
+        raise DamagedError(f"`{file}` must have an object, got {type(value).__name__}. {REMEDY}")
+    return value
 
 
 def kept_json(file: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """The object in a file; made and written there where there is no such file yet."""
     if not file.exists():
         write_json(file, make())
-    return read_json(file)
+    return read_object(file)
 
 
-def read_log(file: Path) -> list[dict[str, float]]:
-    """The lines of a training log, the last of which tells the seconds it took."""
-    lines = [_object(file, line) for line in file.read_bytes().splitlines()]
+def read_log(file: Path) -> list[Mapping[str, float]]:
+    """The lines of the log of a finished training, the last of which has the seconds it took."""
+    lines = [*read_steps(file)]
     if not lines or "seconds" not in lines[-1]:
-        raise _damaged(file, "it does not tell how long training took")
+        raise DamagedError(f"`{file}` does not state how long training took. {REMEDY}")
     return lines
 
 
@@ -138,23 +141,6 @@ def notes_of(lines: Sequence[Mapping[str, float]]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _object(file: Path, text: bytes) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise _damaged(file, str(error)) from error
-    if not isinstance(value, dict):
-        raise _damaged(file, f"it holds {type(value).__name__}, and no object")
-    return value
-
-
-def _damaged(file: Path, why: str) -> InputError:
-    return InputError(
-        f"`{file}` is damaged ({why}). Restore it, or remove its folder and run the same command "
-        "again."
-    )
-
-
 def _line(values: Mapping[str, float]) -> str:
     return json.dumps(values) + "\n"
 
@@ -164,9 +150,6 @@ def _step(folder: Path) -> int:
 
 
 def _is_whole(folder: Path) -> bool:
-    try:
-        read_json(folder / _WHOLE)
-        read_json(folder / _STATE)
-    except (FileNotFoundError, NotADirectoryError, ValueError):
-        return False  # a disk that fails says nothing of it
-    return True
+    with suppress(InputError):  # a disk that fails is no such error
+        return bool(read_object(folder / _WHOLE) and read_object(folder / _STATE))
+    return False
