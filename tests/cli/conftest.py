@@ -15,6 +15,12 @@ from tiny import tiny_model_folder
 ROWS = 'question,answer,keywords\nwho wrote red,Ann,Ann\nwho wrote "blue",Bob,Bob\n'
 
 
+@pytest.fixture(autouse=True)
+def replies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replies of servers are kept in a folder of the test."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "replies"))
+
+
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return keep(tiny_model_folder(tmp_path_factory.mktemp("cli") / "model", seed=0))

@@ -14,6 +14,7 @@ from commands import SMALL, Result, done, leakbound, refused, tree
 
 from leakbound.evaluation import bound
 from leakbound.store import Run, locked
+from leakbound.store.current import code
 from shared import keep
 
 READERS: dict[str, Callable[[Path, Path], list[object]]] = {
@@ -112,17 +113,12 @@ def test_damaged_scores_are_named_whichever_scorers_are_asked_for(run: Path) -> 
     done("report", run)
 
 
-def test_damaged_estimates_are_named_and_made_again(run: Path) -> None:
+def test_damaged_estimates_are_named_and_made_again(run: Path, tmp_path: Path) -> None:
     estimates, file = Run.open(run).estimates, run / "estimates.parquet"
     file.write_bytes(file.read_bytes()[:-9])
     refused(leakbound("report", run), f"`{file}`", "Run `leakbound bound` again")
     assert f"`{file}` is not a whole Parquet file" in done("bound", run, "--json").err
     assert Run.open(run).estimates == estimates
-
-
-def test_estimates_of_other_code_are_not_shown(run: Path, tmp_path: Path) -> None:
-    from leakbound.store.current import code
-
     other = {**code(), "sha256": "0" * 64}
     with patch("leakbound.store.current.code", lambda: other):
         refused(read("report", run, tmp_path), "were made by other statistics", "leakbound bound")
@@ -184,16 +180,3 @@ def test_report_of_a_folder_writes_its_index(leaky: Path, tmp_path: Path) -> Non
     assert (leaks["state"], leaks["page"]) == ("complete", str(leaky / "report-redacted.html"))
     assert leaks["verdict"]["kind"] == "uncontrolled"
     assert (wreck["state"], wreck["page"], wreck["verdict"]) == ("damaged", None, None)
-    page = tmp_path / "page.html"
-    refused(leakbound("report", tmp_path, "--out", page), f"`{tmp_path}` is a folder of runs")
-    assert not page.exists()
-
-
-def test_report_of_what_is_no_folder_of_runs_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "file").write_text("")
-    refused(leakbound("report", tmp_path / "empty"), "is no run directory, and no folder below it")
-    refused(leakbound("report", tmp_path / "emtpy"), f"Did you mean `{tmp_path / 'empty'}`?")
-    refused(leakbound("report", tmp_path / "empty", tmp_path), "`", "is no run directory")
-    assert leakbound("report", tmp_path / "file").status == 2
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "file"]
