@@ -20,9 +20,6 @@ Value = TypeVar("Value")
 _LISTED = {"temperature": "temperatures", "top_p": "top_ps"}
 """Fields of a decoding, and the options that list several values: all combinations are drawn."""
 _OF_RAY = {"most": "ray_workers", "gpus": "ray_gpus", "threads": "ray_threads"}
-_OF_REWRITINGS = (
-    "queries", "ids", "ids_draws", "ids_criterion", "design", "filters", "embedder", "similarity"
-)  # fmt: skip
 
 
 class Parsed:
@@ -93,10 +90,19 @@ def study_from(options: Parsed) -> Study:
     base does not have.
     """
     from leakbound.engines.addresses import servers_of
-    from leakbound.study import Attack, Prove
+    from leakbound.store import Run
+    from leakbound.study import Attack, Prove, Study
     from leakbound.types import Decoding
 
-    base = _base(options)
+    if options.study is not None and options.like is not None:
+        raise InputError("--study and --like both name a study. Leave one of them out.")
+    base = Study() if options.like is None else Run.open(options.like).study
+    base = base if options.study is None else Study.read(options.study)
+    if base.benchmark and options.profile not in (None, base.profile):
+        raise InputError(
+            f"the study that --study or --like names has profile {base.profile!r}, which settles "
+            f"what --profile {options.profile} would fill in. Leave one of them out."
+        )
     if options.value("prove_budget") is None and base.prove is None:
         options.refuse_without("prove", ["proposals"])
     settings = options.into_each(base.settings, template="prompt_template")
@@ -119,23 +125,6 @@ def study_from(options: Parsed) -> Study:
         return study
     task = study.load()
     return replace(study, decodings=_varied(options, study.decodings or (task.decoding,)))
-
-
-def _base(options: Parsed) -> Study:
-    """Return the study that --study or --like names; the options change it."""
-    from leakbound.store import Run
-    from leakbound.study import Study
-
-    if options.study is not None and options.like is not None:
-        raise InputError("--study and --like both name a study. Leave one of them out.")
-    base = Study() if options.like is None else Run.open(options.like).study
-    base = base if options.study is None else Study.read(options.study)
-    if base.benchmark and options.profile not in (None, base.profile):
-        raise InputError(
-            f"the study that --study or --like names has profile {base.profile!r}, which settles "
-            f"what --profile {options.profile} would fill in. Leave one of them out."
-        )
-    return base
 
 
 def models_from(options: Parsed) -> tuple[str, str | None]:
@@ -235,7 +224,8 @@ def _rewritings(options: Parsed, study: Study) -> Rewritings | None:
     profile = PROFILES.get(options.value("profile") or study.profile or "")
     own = profile.rewritings if profile else {}
     if not own and (source == "none" or (source is None and base is None)):
-        options.refuse_without("inputs", _OF_REWRITINGS)
+        named = ("queries", "ids", "ids_draws", "ids_criterion", "design", "filters")
+        options.refuse_without("inputs", (*named, "embedder", "similarity"))
         return None
     plan = base or Rewritings(**{"source": source, **own})
     plan = options.into_each(plan, source="inputs", criterion="ids_criterion")
