@@ -15,7 +15,7 @@ from leakbound.store import Run
 from leakbound.study import Attack
 
 UNTIL = ("-n", 64, "--max-new-tokens", 4, "--until", "p<=0.6")
-EXPLORE = ("--max-new-tokens", 4, "--scorer", "contains", "--explore", "hybrid", "--budget", 40)
+EXPLORE = ("--max-new-tokens", 4, "--scorer", "contains", "--explore", "hybrid,forwards=40")
 SCORER = ("--scorer", "rouge-l-recall")
 
 
@@ -60,7 +60,7 @@ def rewritten(untied: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("rewritten") / "run"
     asked = out.with_name("asked.csv")
     asked.write_text("question,answer\nwho wrote red?,Ann\nwho wrote blue?,Bob\n")
-    how = ("--inputs", "rules", "--queries", 3, "--ids", "--ids-draws", 8)
+    how = ("--inputs", "rules,queries=3,ids=yes,ids_draws=8")
     shown = done(*command(untied, asked, out, *how, *SMALL))
     assert "by protocol, 2 questions" in shown.out
     assert "Full: ED, mean" in " ".join(shown.out.split())
@@ -158,7 +158,7 @@ def test_a_file_of_rewritings_is_found_from_anywhere(
     file = tmp_path / "asked.csv"
     texts: Sequence[str] = ("red by who", "tell me who wrote red")
     file.write_text("\n".join(["question,rewriting", *(f"who wrote red,{t}" for t in texts)]))
-    how = ("--inputs", "file:asked.csv", "--design", "fixed", "--limit", 1)
+    how = ("--inputs", "file:asked.csv,design=fixed", "--limit", 1)
     done("sample", *command(model, questions, tmp_path / "r", *how, *SMALL)[1:])
     run = Run.open(tmp_path / "r")
     assert [q.text for q in run.queries][1:] == [*texts]

@@ -177,7 +177,7 @@ def test_the_script_asks_leakbound(shell: str) -> None:
 
 def test_a_shell_is_told_commands_options_choices_and_paths() -> None:
     assert completed("evaluate", "--benchm") == ["plain,--benchmark"]
-    assert completed("evaluate", "m", "--explore", "h") == ["plain,hybrid"]
+    assert completed("evaluate", "m", "--device", "c") == ["plain,cpu", "plain,cuda"]
     assert completed("report", "") == ["dir,"]
 
 

@@ -41,7 +41,7 @@ EXCEPTIONS = {
     "form=yes-no,prompt=FILE' --out R": "as above",
     "leakbound evaluate M --benchmark wmdp:bio-explain --scorer "
     "judge:openai:http://127.0.0.1:8080/v1#J --out R": "asks a server",
-    "leakbound evaluate M --inputs model:CHAT --design fresh --benchmark tofu:forget10 --out R": (
+    "leakbound evaluate M --inputs model:CHAT,design=fresh --benchmark tofu:forget10 --out R": (
         "needs a model that rewrites"
     ),
 }
@@ -49,7 +49,7 @@ EXCEPTIONS = {
 
 COMPLETED = {
     "benchmark": f"{EVALUATE} --inputs benchmark --out runs/benchmark",
-    "--design fixed": f"{EVALUATE} --inputs rules --design fixed --out runs/fixed",
+    "--inputs rules,design=fixed": f"{EVALUATE} --inputs rules,design=fixed --out runs/fixed",
     "wmdp:bio": "leakbound evaluate my-unlearned-model --benchmark wmdp:bio --out runs/wmdp",
     "jbb": "leakbound evaluate my-unlearned-model --benchmark jbb --out runs/jbb",
     "leakbound export": "leakbound export runs/utility OWN_EVAL.json --openunlearning",

@@ -87,13 +87,21 @@ evaluate vllm:m --engine transformers --benchmark {questions} --out out
 {E} --until 'p<=0.02' --explore exact
     two ways of drawing | 'exact'
 {E} --explore all
-    --explore | 'all' | exact | hybrid | auto
-{E} --budget 9
-    `budget` 9 has no meaning without exploring | --explore
-evaluate m --benchmark {questions} --out out --explore exact --budget 0
-    `budget` | at least 1 forward per question
+    `n` 16 has no meaning with exploring
+evaluate m --benchmark {questions} --out out --explore all
+    --explore | 'all' | 'exact' | 'hybrid' | 'auto'
+evaluate m --benchmark {questions} --out out --explore exact,forwards=0
+    `forwards` must be at least 1 per question, got 0
 {E} --inputs rules --until 'mean<=0.1'
     Leave one of them out
+{E} --inputs rules,querys=3
+    `--inputs` has no field 'querys', got 3. Did you mean 'queries'?
+{E} --inputs rules,queries=many
+    `--inputs`: queries must be a whole number, got 'many'
+{E} --inputs rules,ids_draws=9
+    `--inputs` rules,ids_draws=9 says how inputs are selected | Add `ids=yes`
+{E} --ray local,most=0
+    `most` of the workers must be at least 1, got 0
 {E} --inputs file:nowhere.csv
     nowhere.csv | no file
 {E} --attack 15

@@ -86,7 +86,7 @@ def test_reference_and_commands_are_made_from_the_code(site: Path) -> None:
     for name in COMMANDS:
         assert f'id="{name}"' in commands
     assert "--max-leak" in commands
-    assert "--ray-gpus" in commands  # what the first screen leaves out
+    assert "--ids-draws" in commands  # what the first screen leaves out
 
 
 @pytest.mark.slow

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.fault]
 
 N, LENGTH = 3000, 8
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
-RAY = ("--ray", "local", "--ray-workers", "2")
+RAY = ("--ray", "local,most=2")
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ from cli.commands import done, refused
 from cli.commands import leakbound as command
 from leakbound.benchmarks import PROFILES, load_benchmark
 from leakbound.cli.parsed import Parsed
+from leakbound.engines.ray_workers import RayWorkers
 from leakbound.errors import InputError
 from leakbound.evaluation import evaluate, sample
 from leakbound.store import Run
@@ -38,10 +39,8 @@ from leakbound.types import Decoding
 from suites import slow_but
 
 NEEDS = {
-    "budget": {"explore": "exact"},
     "proposals": {"prove_budget": 9},
     "adaptive_mode": {"adaptive_temperature": 0.4},
-    "filters": {"inputs": "rules"},
 }
 """What an option says nothing without."""
 SAID: dict[str, Any] = {
@@ -142,31 +141,20 @@ def test_a_bad_file_is_refused_by_its_name_and_the_field(
     assert str(file) in str(refused.value)
 
 
-def test_what_excludes_one_another_is_refused_when_it_is_made() -> None:
-    task = load_benchmark("fictitious:authors=6")
-    for said, named in (
-        ({"sampling": Until("p<=0.1"), "attack": Attack(64)}, "`attack` bounds what it finds"),
-        ({"sampling": Explore("auto"), "rewritings": Rewritings("rules")}, "fixed number of outp"),
-        ({"sampling": 256}, r"got 256. Say FixedN\(1024\)"),
-        ({"benchmark": task, "limit": 5}, "`limit` 5 is for a benchmark that is named"),
-    ):
-        with pytest.raises(InputError, match=named):
-            Study(**said)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="above 0"):
-        Attack(16, temperatures=(0.0, 1.0))
-    with pytest.raises(InputError, match="`n` 4 is short for `sampling`"):
-        evaluate(engine(), task, out="nowhere", n=4, sampling=FixedN(4))
-    with pytest.raises(InputError, match="`--benchmark` is missing"):
-        evaluate(engine(), Study(), out="nowhere")
-    assert not Path("nowhere").exists()
-
-
 OUT = {"out": "nowhere"}
+TASK = load_benchmark("fictitious:authors=6")
 
 
 @pytest.mark.parametrize(
     ("call", "named"),
     [
+        (partial(Study, sampling=Until("p<=0.1"), attack=Attack(64)), "`attack` bounds what it"),
+        (partial(Study, sampling=Explore("auto"), rewritings=Rewritings("rules")), "fixed number"),
+        (partial(Study, sampling=256), r"got 256. Say FixedN\(1024\)"),
+        (partial(Study, TASK, limit=5), "`limit` 5 is for a benchmark that is named"),
+        (partial(Attack, 16, temperatures=(0.0, 1.0)), "above 0"),
+        (partial(evaluate, "m", TASK, n=4, sampling=FixedN(4), **OUT), "`n` 4 is short for"),
+        (partial(evaluate, "m", Study(), **OUT), "`--benchmark` is missing"),
         (partial(evaluate, "m", "b", n="5", **OUT), "`n` must be a whole number, got '5'. Change"),
         (partial(evaluate, "m", "b", nn=5, **OUT), "no argument `nn`. Did you mean 'n'"),
         (partial(evaluate, "m", "b", contrl="c", **OUT), "Did you mean 'control'"),
@@ -177,11 +165,10 @@ OUT = {"out": "nowhere"}
         (partial(evaluate, "m", "b"), "`out` is missing.*out='runs/mine'"),
         (partial(Decoding, temperature="hot"), "`temperature` must be a number, got 'hot'"),
         (partial(Explore, "auto", "5"), "`forwards` must be a whole number, got '5'. Change"),
+        (partial(Study("fictitious", profile="scholen").load), "unknown profile 'scholen'"),
     ],
 )
-def test_what_is_of_another_type_is_refused_by_its_name(
-    call: Callable[[], object], named: str
-) -> None:
+def test_what_no_study_has_is_refused_by_its_name(call: Callable[[], object], named: str) -> None:
     with pytest.raises(InputError, match=named):
         call()
     assert not Path("nowhere").exists()
@@ -220,8 +207,6 @@ def test_a_profile_is_a_study(data: Path) -> None:
     (decoding,) = study.decodings
     assert (study.sampling, decoding.top_k, decoding.max_tokens) == (FixedN(128), 50, 128)
     assert (study.profile, study.limit) == ("scholten-notebook", 1)
-    with pytest.raises(InputError, match="unknown profile 'scholen'"):
-        replace(named, profile="scholen").load()
 
 
 def test_the_profile_of_cheng_et_al_selects_rewritings_and_filters_none(data: Path) -> None:
@@ -298,33 +283,37 @@ def test_every_option_of_the_command_line_reaches_the_study() -> None:
 
     given = {
         "benchmark": "csv:b.csv", "data": Path("/d"), "limit": 3, "profile": "openunlearning",
-        "n": 9, "until": "p<=0.4", "explore": "exact", "budget": 7, "temperatures": (0.5, 0.7),
+        "n": 9, "until": "p<=0.4", "explore": "exact,forwards=7", "temperatures": (0.5, 0.7),
         "top_ps": (0.8,), "top_k": 3, "max_new_tokens": 5, "max_tokens": 40,
         "adaptive_temperature": 0.9, "adaptive_mode": "two_pass", "stop": ("x",),
         "scorers": ("exact",), "claims": ("1%",), "filter": "part-of-system", "end_token": "<e>",
-        "calibration": Path("/c"), "inputs": "rules", "queries": 3, "ids": True, "ids_draws": 9,
-        "ids_criterion": "mean_logprob", "design": "fixed", "embedder": "e", "similarity": 0.7,
+        "calibration": Path("/c"), "inputs": "rules,queries=3",
         "attack_budget": 64, "prove_budget": 70, "proposals": ("full",), "metrics": ("rouge",),
         "control_questions": "o.csv", "allow_unmatched": True, "check_scorers": True,
-        "seed": 5, "confidence": 0.9, "rho": 3.0, "filters": False,
+        "seed": 5, "confidence": 0.9, "rho": 3.0,
         "dtype": "float16", "device": "cpu", "system": "be", "prompt_template": "{question}",
         "trust_remote_code": True, "thinking": "on", "max_thinking_tokens": 9,
     }  # fmt: skip
     known = {parameter.name for parameter in from_shell.params}
     others = {"model", "engine", "out", "control", "study", "like", "offline", "dry_run", "as_json"}
-    others |= {"ray", "ray_workers", "ray_gpus", "ray_threads", "report_to"}  # who, not what
+    others |= {"ray", "report_to"}  # who, not what
     others |= {"patience", "unlisted", "questions"}  # in the name of a served model; a slice
     assert known - others == set(given)
     nothing: dict[str, Any] = {**dict.fromkeys(known), "benchmark": "fictitious:authors=6"}
-    rewritten = {"inputs": "rules", "ids": True, "embedder": "f"}
-    asked = {*rewritten, "queries", "ids_draws", "ids_criterion", "design", "similarity"}
     for name, value in given.items():
-        beside = {k: v for k, v in rewritten.items() if name in asked and name not in ("inputs", k)}
-        base = nothing | NEEDS.get(name, {}) | beside
+        base = nothing | NEEDS.get(name, {})
         if name == "benchmark":
             base["benchmark"] = None
         told = study_from(Parsed(base | {name: value}))
         assert told != study_from(Parsed(base)), name
+    settings = "queries=3,ids=yes,ids_draws=9,criterion=mean_logprob,design=fixed,embedder=e"
+    told = study_from(Parsed(nothing | {"inputs": f"rules,{settings},similarity=0.7"}))
+    assert told.rewritings == Rewritings(
+        "rules", queries=3, ids=True, ids_draws=9, criterion="mean_logprob", design="fixed",
+        embedder="e", similarity=0.7,
+    )  # fmt: skip
+    told = study_from(Parsed(nothing | {"ray": "local,most=2,gpus=0.5,threads=3"}))
+    assert told.workers == RayWorkers("local", most=2, gpus=0.5, threads=3)
 
 
 @pytest.mark.slow
@@ -371,14 +360,6 @@ def test_a_study_file_and_what_is_said_beside_it(
     assert command("evaluate", "m", *both).status == 2
 
 
-def test_a_run_of_python_asks_again_otherwise(data: Path, tmp_path: Path) -> None:
-    task = load_benchmark("tofu:forget10", data=data)
-    first = evaluate(engine(), task, out=tmp_path / "a", n=8, scorers=("contains",))
-    second = evaluate(engine(), replace(first.study, seed=1), out=tmp_path / "b")
-    assert second.study == replace(first.study, seed=1)
-    assert second.arms["target"].spec.seed == 1
-
-
 def test_estimates_of_another_version_are_named_and_made_anew(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -413,7 +394,9 @@ def test_what_a_record_cannot_name_is_asked_for(
     refused(command(*like), "`--benchmark` is missing")
 
 
-def test_the_last_command_is_the_one_that_is_repeated(data: Path, tmp_path: Path) -> None:
+def test_the_last_command_is_the_one_that_is_repeated_or_asked_otherwise(
+    data: Path, tmp_path: Path
+) -> None:
     task = load_benchmark("tofu:forget10", data=data)
     for confidence in (0.9, 0.8):
         evaluate(engine(), task, out=tmp_path / "r", n=8, confidence=confidence, scorers="contains")
@@ -421,3 +404,7 @@ def test_the_last_command_is_the_one_that_is_repeated(data: Path, tmp_path: Path
     before = (tmp_path / "r" / "run.json").stat()
     evaluate(engine(), task, out=tmp_path / "r", n=8, confidence=0.8, scorers="contains")
     assert (tmp_path / "r" / "run.json").stat().st_mtime_ns == before.st_mtime_ns
+    first = Run.open(tmp_path / "r")
+    second = evaluate(engine(), replace(first.study, seed=1), out=tmp_path / "b")
+    assert second.study == replace(first.study, seed=1)
+    assert second.arms["target"].spec.seed == 1

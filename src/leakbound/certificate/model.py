@@ -177,7 +177,9 @@ def check_model(arm: Arm, slug: str, engine: Generate, progress: Progress) -> It
     """
     yield _same_model("model", arm, engine, "the model is the one that was sampled")
     if isinstance(engine, Probes) and arm.spec.probe is not None:
-        yield _probe(arm, engine)
+        difference = probes_differ(arm.spec, engine.probe)
+        says = "the model reads fixed questions as the one that was sampled did"
+        yield Check("probe", "ok" if difference is None else "differs", difference or says)
     if not isinstance(engine, Retraces):
         says = f"nothing was compared: the engine {type(engine).__name__} gives no probabilities"
         yield Check(LOG_PROBABILITIES, "unchecked", says)
@@ -193,13 +195,6 @@ def _same_model(name: str, arm: Arm, engine: Generate, says: str) -> Check:
     differing = tuple(differences(to_json(arm.spec.fingerprint), as_read(engine.fingerprint)))
     near = all(d.where in SURROUNDINGS for d in differing)
     return Check(name, "note" if differing and near else mark(differing), says, differing)
-
-
-def _probe(arm: Arm, engine: Probes) -> Check:
-    """Compare what the model makes of fixed questions with what the sampled one made of them."""
-    difference = probes_differ(arm.spec, engine.probe)
-    says = "the model reads fixed questions as the one that was sampled did"
-    return Check("probe", "ok" if difference is None else "differs", difference or says)
 
 
 def _log_probabilities(arm: Arm, slug: str, engine: Retraces, progress: Progress) -> Check:
@@ -297,17 +292,19 @@ def _outputs(arm: Arm, slug: str) -> Iterator[tuple[str, Completion]]:
 
 
 def _agree(then: Completion, now: Completion, slack: float) -> bool:
-    """True unless one lies below what the other is at least, at any batch shape."""
-    (first, first_floor), (second, second_floor) = (_known(c, slack) for c in (then, now))
+    """True unless one lies below what the other is at least, at any batch shape.
+
+    Where only a bound is known, the log-probability is infinite.
+    """
+    known = []
+    for output in (then, now):
+        logprob = math.inf if output.logprob is None else output.logprob
+        floor = output.logprob_floor
+        if floor is None:
+            floor = logprob - slack * len(output.token_ids or ())
+        known.append((logprob, floor))
+    (first, first_floor), (second, second_floor) = known
     return first >= second_floor - _ROUNDING and second >= first_floor - _ROUNDING
-
-
-def _known(completion: Completion, slack: float) -> tuple[float, float]:
-    """The log-probability, infinite where only a bound is known; and what it is at least."""
-    logprob = math.inf if completion.logprob is None else completion.logprob
-    if completion.logprob_floor is not None:
-        return logprob, completion.logprob_floor
-    return logprob, logprob - slack * len(completion.token_ids or ())
 
 
 DRAWS = "draws"

@@ -100,22 +100,16 @@ How it is drawn:
 [steering]
 How it is drawn:
 --until text:CLAIM                 Stop where 'p<=0.02' is decided; -n is the most draws.
---explore exact|hybrid|auto
-    Explore the likeliest outputs: known masses. auto: as far as that pays.
---budget int                       Forwards per question, with --explore.  [default: 2000]
+--explore text:MODE,...
+    Explore the likeliest outputs for known masses: exact, hybrid, or auto, as far as that pays;
+    auto,forwards=2000 spends so many forwards per question.
 
 [inputs]
 In other words, and attack:
---inputs text:SOURCE               Rewritings by a source: rules, file:F, model:NAME …
---queries int                      Rewritings tried per question.  [default: 20]
---ids flag                         Keep those answered most surely.
---ids-draws int                    Answers per query for that.  [default: 64]
---ids-criterion mean_prob|mean_logprob|mean_logprob_per_token
-    What sure means.  [default: mean_prob]
---design allocated|fixed|fresh     How -n is shared among queries.  [default: allocated]
---filters/--no-filters flag        Check facts and answer words.
---embedder text:NAME               Keep rewritings that mean the same.
---similarity float                 The least cosine for that.  [default: 0.8]
+--inputs text:SOURCE,...
+    Rewritings by rules, benchmark, file:F or model:NAME. Settings, such as rules,queries=20:
+    ids=yes keeps those answered most surely, by ids_draws=64 and criterion=mean_prob;
+    design=allocated, fixed or fresh; filters=no; embedder=NAME, similarity=0.8.
 
 [proposals]
 --proposal (proposals) text:RUN many
@@ -170,10 +164,9 @@ Models and how they are loaded:
 
 [ray]
 Several machines:
---ray text:ADDRESS|local           Let workers of a Ray cluster do it.
---ray-workers int                  At most.  [default: all there is room for]
---ray-gpus float                   Of each; 0.5: two share one.  [default: 1 or 0]
---ray-threads int                  Of each.  [default: 1]
+--ray text:ADDRESS,...
+    Let workers of a Ray cluster do it, or of a local one. Settings, such as local,most=2: most
+    workers, gpus of each (0.5: two share one), threads=1 of each.
 
 [writing]
 Output:

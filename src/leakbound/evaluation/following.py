@@ -75,20 +75,6 @@ class ArmProgress:
     planned: int
     stops: bool
 
-    @classmethod
-    def of(cls, arm: Arm) -> ArmProgress:
-        """Read the progress from the files of an arm."""
-        own = [part for part in arm.parts if part.number in arm.own]
-        stored = [part for part in own if arm.has(part)]
-        return cls(
-            arm=arm.name,
-            parts=len(stored),
-            planned_parts=len(own),
-            done=sum(part.amount for part in stored),
-            planned=sum(part.amount for part in own),
-            stops=isinstance(arm.spec.draws, StoppedDraws),
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmSoFar:
@@ -153,8 +139,21 @@ class RunSoFar:
     @classmethod
     def of(cls, run: Run) -> RunSoFar:
         """Look at the files of a run, without scoring anything."""
+        arms = []
+        for arm in run.arms.values():
+            own = [part for part in arm.parts if part.number in arm.own]
+            stored = [part for part in own if arm.has(part)]
+            progress = ArmProgress(
+                arm=arm.name,
+                parts=len(stored),
+                planned_parts=len(own),
+                done=sum(part.amount for part in stored),
+                planned=sum(part.amount for part in own),
+                stops=isinstance(arm.spec.draws, StoppedDraws),
+            )
+            arms.append(progress)
         return cls(
-            arms=tuple(map(ArmProgress.of, run.arms.values())),
+            arms=tuple(arms),
             holder=holder_of(run.path),
             slice=run.record.slice,
             confidence=run.study.confidence,
