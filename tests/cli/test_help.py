@@ -99,23 +99,24 @@ for command in {commands!r}:
     assert status == 0, command
 print("loaded:", *(name for name in {heavy!r} if name in sys.modules))
 """
+ASKS = "import sys; from leakbound.cli import main; sys.argv[0] = 'leakbound'; main()"
 
 
-def shell(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "leakbound", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True)
+def python(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A process of Python, and what it prints."""
+    command = [sys.executable, *map(str, words)]
+    return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
 
 
 def loaded_by(*commands: list[str]) -> set[str]:
     """Which heavy libraries these commands load."""
-    code = SPY.format(commands=commands, heavy=HEAVY)
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    result = python("-c", SPY.format(commands=commands, heavy=HEAVY))
     assert result.returncode == 0, result.stderr
     return set(result.stdout.splitlines()[-1].split()[1:])
 
 
 def test_help_lists_every_command_and_loads_nothing_heavy() -> None:
-    result = shell("--help")
+    result = python("-m", "leakbound", "--help")
     assert result.returncode == 0
     listed = [line.split()[0] for line in result.stdout.partition("Commands:")[2].splitlines()[1:]]
     assert listed == list(COMMANDS)
@@ -132,7 +133,7 @@ def test_help_lists_every_command_and_loads_nothing_heavy() -> None:
         assert not {*devices} & {"cpu", "cuda"}
     helps = (["--help"], ["--version"], ["evaluate", "--help"], ["unlearn", "-h"], ["plan", "-h"])
     assert loaded_by(*helps) == set()
-    wrong = shell("report", "nowhere")
+    wrong = python("-m", "leakbound", "report", "nowhere")
     assert (wrong.returncode, wrong.stdout) == (2, "")
     (line,) = wrong.stderr.splitlines()
     assert line.startswith("leakbound: `nowhere` is no run directory")
@@ -149,16 +150,11 @@ def test_commands_that_run_no_model_load_no_torch(run: Path) -> None:
     assert not loaded & {"torch", "transformers"}
 
 
-ASKS = "import sys; from leakbound.cli import main; sys.argv[0] = 'leakbound'; main()"
-
-
 def completed(*words: str) -> list[str]:
     """What bash is told of the last of these words."""
     asked = {"COMP_WORDS": " ".join(["leakbound", *words]), "COMP_CWORD": str(len(words))}
-    environment = os.environ | asked | {"_LEAKBOUND_COMPLETE": "bash_complete"}
-    told = subprocess.run(
-        [sys.executable, "-c", ASKS], env=environment, capture_output=True, text=True, check=True
-    )
+    told = python("-c", ASKS, **asked, _LEAKBOUND_COMPLETE="bash_complete")
+    assert told.returncode == 0, told.stderr
     return told.stdout.splitlines()
 
 
