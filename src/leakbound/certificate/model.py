@@ -124,8 +124,19 @@ class Verifier:
         named = (s for s in stresses_of(study.stress) if replace(key).stressed(s.spec) == key)
         if (stress := next(named, None)) is None:
             raise InputError(f"the last command of `{self.run.path}` names no such stress")
+        prompts, record = self.run.prompts, self.run.record.benchmark
+        try:
+            task = replace(study.load(), prompts=prompts)
+        except InputError:  # nothing can load the other prompts
+            task = Benchmark(
+                name=record.name,
+                prompts=prompts,
+                scorers=(),
+                max_new_tokens=1,
+                origin=record.origin,
+            )
         bench = Bench(
-            task=self._task(),
+            task=task,
             settings=replace(study.settings, **self.loading),
             seed=arm.spec.seed or 0,
             progress=self.progress,
@@ -147,17 +158,6 @@ class Verifier:
         says = f"question {others[0]} has another text" if others else "the texts are as recorded"
         yield Check("asked", "differs" if others else "ok", f"under {stress.spec}, {says}")
         return base, made
-
-    def _task(self) -> Benchmark:
-        """The benchmark that was asked: its prompts alone, where nothing can load the others."""
-        prompts, record = self.run.prompts, self.run.record.benchmark
-        try:
-            return replace(self.run.study.load(), prompts=prompts)
-        except InputError:
-            name, origin = record.name, record.origin
-            return Benchmark(
-                name=name, prompts=prompts, scorers=(), max_new_tokens=1, origin=origin
-            )
 
     def _opened(self, arm: Arm, model: Subject) -> Generate:
         """The engine of a model, prompting and computing as the arm's model did."""
@@ -252,16 +252,12 @@ def _difference(
         return Difference(where, stored, "no output of this decoding")
     texts = [f"{output.thought!r} {output.answer!r}" for output in (then, now)]
     if texts[0] != texts[1]:
-        return Difference(f"{where}, its text", *map(_sha256, texts))
+        digests = [hashlib.sha256(text.encode()).hexdigest() for text in texts]  # no text is shown
+        return Difference(f"{where}, its text", *(f"SHA-256 {digest}" for digest in digests))
     ends = [[o.finish, len(o.token_ids or ()), o.refused, o.hidden] for o in (then, now)]
     if ends[0] != ends[1] or (now.finish != "unknown" and then.tokens != now.tokens):
         return Difference(f"{where}, how it ended", *ends)
     return None if _agree(then, now, slack) else Difference(where, stored, now.logprob)
-
-
-def _sha256(text: str) -> str:
-    """A digest in place of the text, which a report of differences must not show."""
-    return f"SHA-256 {hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def _stored(arm: Arm, slug: str) -> tuple[dict[str, list[Completion]], list[str]]:

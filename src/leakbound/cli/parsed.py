@@ -212,7 +212,7 @@ def _varied(options: Parsed, decodings: Sequence[Decoding]) -> tuple[Decoding, .
     return tuple(varied)
 
 
-def _with_settings(kind: type[Value], option: str, text: str, **usual: object) -> Value:
+def _with_settings(kind: type[Value], option: str, text: str, **usual: Any) -> Value:
     """Return the value that an option names by `FIRST,field=value,...`, over the usual fields."""
     import yaml
 
