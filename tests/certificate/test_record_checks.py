@@ -24,7 +24,7 @@ from leakbound.store import Arm, Run, load, tables
 from leakbound.store.plan import Plan, QueryShares
 from leakbound.study import FixedN, Rewritings, Until
 from leakbound.types import Decoding, Prompt, Query, Usual
-from leaky import LEAKS, SECRET, benchmark, engine, leaky_run, rewrite
+from leaky import LEAKS, SECRET, benchmark, engine, file_of, leaky_run, rewrite
 from shared import keep
 
 KEYWORD = slug(make_scorer("keyword"))
@@ -381,13 +381,12 @@ def of_last(change: Callable[[dict[str, Any]], None]) -> Callable[[Rows], None]:
     ],
 )
 def test_outputs_that_no_plan_asks_for(run: Run, change: Any, says: str) -> None:
-    (file,) = (run.path / "arms" / "target" / "completions").glob("*.parquet")
-    rewrite(file, of_last(change))
+    rewrite(file_of(run.path), of_last(change))
     assert faults(run) == {"outputs": says}
 
 
 def test_a_forced_answer_among_draws_and_a_single_output_of_another_chunk(run: Run) -> None:
-    (file,) = (run.path / "arms" / "target" / "completions").glob("*.parquet")
+    file = file_of(run.path)
     rewrite(file, lambda rows: rows.append({**rows[-1], "count": 0, "chunk": -1}))
     assert faults(run) == {}
     rewrite(file, lambda rows: rows[-1].update(count=1))
@@ -447,7 +446,7 @@ def test_rows_that_were_not_recorded(run: Run, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_stated_number_of_rows_and_missing_draws(run: Run) -> None:
-    (file,) = (run.path / "arms" / "target" / "completions").glob("*.parquet")
+    file = file_of(run.path)
     table, meta = tables.read_table(file), tables.read_meta(file)
     bare = table.replace_schema_metadata(None)
     tables.write_table(file, bare, {**meta, "missing": {"q1": 2}})
@@ -461,8 +460,7 @@ def test_a_forced_answer_is_no_draw(tmp_path: Path) -> None:
     run = explored_run(tmp_path / "run")
     by = slug(make_scorer("contains"))
     assert faults(run, by=by) == {}
-    (file,) = (run.path / "arms" / "target" / "completions").glob("*.parquet")
-    rewrite(file, lambda rows: rows[0].update(count=-1))
+    rewrite(file_of(run.path), lambda rows: rows[0].update(count=-1))
     assert faults(run, by=by) == {"outputs": "part 0 has an output of 'p0' that no plan asks for"}
 
 
@@ -486,8 +484,7 @@ def test_a_forced_answer_is_no_draw(tmp_path: Path) -> None:
 )
 def test_events_that_share_outputs(tmp_path: Path, change: Any, says: str) -> None:
     run = explored_run(tmp_path / "run")
-    (file,) = (run.path / "arms" / "target" / "masses").iterdir()
-    rewrite(file, change)
+    rewrite(file_of(run.path, "masses"), change)
     found = faults(run, by=slug(make_scorer("contains")))
     assert found.keys() == {"events"}
     assert found["events"].startswith(says)

@@ -8,6 +8,7 @@ import math
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -39,7 +40,7 @@ from leakbound.types import (
     Redrawn,
     silent,
 )
-from leaky import LEAKS, SECRET, N, benchmark, engine, leaky_run, rewrite
+from leaky import LEAKS, SECRET, N, benchmark, engine, file_of, leaky_run, rewrite
 
 Values = dict[str, Any]
 SAME = "outputs have the log-probability that the model gives them"
@@ -85,14 +86,8 @@ def named(found: Verification, name: str) -> Check:
     return check
 
 
-def completions(path: Path) -> Path:
-    (part,) = (path / "arms" / "target" / "completions").glob("*.parquet")
-    return part
-
-
-def scores(path: Path) -> Path:
-    (file,) = (path / "arms" / "target" / "scores").glob("keyword*")
-    return file
+completions = file_of
+scores = partial(file_of, kind="scores", name="keyword*")
 
 
 def edit(file: Path, change: Callable[[Values], Any], *, fits: bool = False) -> None:
@@ -674,8 +669,7 @@ def test_an_explored_run(tmp_path: Path) -> None:
         check = with_model(run.path, Knows(run, mass))
         assert [math.exp(d.certificate) for d in check.differences] == pytest.approx(told)
         assert check.status == ("differs" if told else "ok")
-    (ranges,) = (run.path / "arms" / "target" / "scores").glob("*.ranges.parquet")
-    (masses,) = (run.path / "arms" / "target" / "masses").iterdir()
+    ranges, masses = file_of(run.path, "scores", "*.ranges"), file_of(run.path, "masses")
     for file, row, cells in ((ranges, 2, {"low": 0.0}), (masses, 0, {"mass": 0.1})):
         before = file.read_bytes()
         rewrite(file, lambda rows, row=row, cells=cells: rows[row].update(cells))  # type: ignore[misc]

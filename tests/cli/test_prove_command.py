@@ -22,6 +22,7 @@ from leakbound.scorers import make_scorer
 from leakbound.scorers.wording import Keyword
 from leakbound.scoring.score import slug
 from leakbound.store import CONTROL, EstimateRow, Run, leaking, tables
+from leaky import file_of
 
 SAID = "proved: leak probability ≥ 0."
 
@@ -52,11 +53,6 @@ def proofs(run: Path) -> dict[str, EstimateRow]:
     """What is proved of each question in its own words."""
     how: Any = {"scorer": "keyword", "quantity": "leak probability", "proved": True}
     return {str(row.query_id): row for row in rows(Run.open(run), arm="target", **how)}
-
-
-def file_of_proofs(run: Path) -> Path:
-    (file,) = (run / "arms" / "target" / "proofs").glob("keyword*.parquet")
-    return file
 
 
 def test_a_run_that_moved_with_its_models_is_used_from_any_folder(
@@ -159,7 +155,7 @@ def test_a_scorer_without_bounds_counts_whole_outputs_and_that_is_said(
 ) -> None:
     monkeypatch.delattr(Keyword, "bounds")
     assert "'keyword' has no `bounds` of prefixes" in done("prove", run, "--budget", 20).err
-    assert set(tables.read_table(file_of_proofs(run))["ended"].to_pylist()) == {True}
+    assert set(tables.read_table(file_of(run, "proofs"))["ended"].to_pylist()) == {True}
 
 
 @pytest.mark.slow
@@ -181,7 +177,7 @@ def test_what_cannot_be_proved_of_a_run_is_refused(
 def test_a_certificate_rests_on_the_proofs_too(mine: Path) -> None:
     leakbound("certify", mine, "--max-leak", 0.9, "--scorer", "keyword")
     done("verify", mine / "certificate.json", mine)
-    file = file_of_proofs(mine)
+    file = file_of(mine, "proofs")
     file.write_bytes(file.read_bytes()[:-1] + b"x")
     refused(leakbound("report", mine), file.name, "run `leakbound prove` again")
     assert leakbound("verify", mine / "certificate.json", mine).status == 6

@@ -13,6 +13,7 @@ from commands import SMALL, Result, done, leakbound, refused, tree
 from leakbound.evaluation import bound
 from leakbound.store import Run, locked
 from leakbound.store.current import code
+from leaky import file_of
 
 READERS = {
     "score": "score {run}",
@@ -33,7 +34,7 @@ def read(name: str, run: Path, out: Path) -> Result:
 
 @pytest.mark.parametrize("name", READERS)
 def test_a_part_that_is_damaged_or_missing_is_named(name: str, run: Path, tmp_path: Path) -> None:
-    (part,) = (run / "arms" / "target" / "completions").iterdir()
+    part = file_of(run)
     part.write_bytes(part.read_bytes()[:-50])
     before = tree(run)
     result = read(name, run, tmp_path)
@@ -80,7 +81,7 @@ def test_the_remedy_makes_the_same_estimates_again(run: Path) -> None:
 
 
 def test_damaged_scores_are_named_whichever_scorers_are_asked_for(run: Path) -> None:
-    (file,) = run.glob("arms/target/scores/rouge-l-recall*.parquet")
+    file = file_of(run, "scores", "rouge-l-recall*")
     file.write_bytes(file.read_bytes()[:-9])
     before = tree(run)
     for asked in ((), ("--scorer", "keyword"), ("--scorer", "rouge-l-recall")):

@@ -22,7 +22,7 @@ from leakbound.evaluation import evaluate
 from leakbound.store import tables
 from leakbound.study import Explore, ModelSettings, Study
 from leakbound.types import Decoding
-from leaky import rewrite
+from leaky import file_of, rewrite
 
 Rows = list[dict[str, Any]]
 
@@ -54,16 +54,11 @@ def certified(run: Path) -> Path:
     return run
 
 
-def target(run: Path) -> Path:
-    (part,) = (run / "arms" / "target" / "completions").iterdir()
-    return part
-
-
 def test_every_output_is_compared_and_drawn_again(
     certified: Path, model: Path, control: Path
 ) -> None:
     """The cut ones too."""
-    rows = tables.read_table(target(certified)).to_pylist()
+    rows = tables.read_table(file_of(certified)).to_pylist()
     cut = [row for row in rows if row["finish"] == "length"]
     assert len(cut) > len(rows) / 2  # as where a model goes on and on
     status, check = checked(certified, model, "log-probabilities", "--device", "cpu")
@@ -117,9 +112,9 @@ def test_draws_that_are_not_those_of_the_keys_are_found(
     if differences > 1:
         other = tmp_path / "other"
         done("sample", model, "--benchmark", questions, "--out", other, *SMALL, "--seed", 1)
-        theirs = tables.read_table(target(other)).to_pylist()
+        theirs = tables.read_table(file_of(other)).to_pylist()
         change = lambda rows: rows.__setitem__(slice(None), theirs)  # noqa: E731
-    rewrite(target(certified), change)  # type: ignore[arg-type]
+    rewrite(file_of(certified), change)  # type: ignore[arg-type]
     done("score", certified)
     done("bound", certified)
     certify(certified)
@@ -159,7 +154,7 @@ def test_other_end_tokens_are_another_model(
     told = verified(theirs, model)
     assert told.status == 6
     assert "model: end_tokens" in told.out
-    target(run).unlink()  # as a command leaves it that is killed before its last part
+    file_of(run).unlink()  # as a command leaves it that is killed before its last part
     refused(evaluated(own, questions, run), "ends its answers at other tokens", "[2, 5, 8]")
 
 
@@ -179,6 +174,6 @@ def test_a_change_that_no_fingerprint_sees_is_seen_by_the_probe(
     assert checked(certified, model, "model")[1]["status"] == "ok"
     status, probe = checked(certified, model, "probe")
     assert (status, probe["status"]) == (6, "differs")
-    target(certified).unlink()
+    file_of(certified).unlink()
     resumed = evaluated(model, questions, certified)
     refused(resumed, "of the same fingerprint that reads otherwise: after fixed question 0, token")

@@ -56,9 +56,8 @@ class Parsed:
             if (value := self.value(option)) not in (None, ()):
                 if isinstance(value, tuple):  # of a repeatable option, whose name is in the plural
                     option, value = option.removesuffix("s"), value[0]
-                name = f"{'no-' if value is False else ''}{option.replace('_', '-')}"
                 shown = "" if isinstance(value, bool) else f" {value}"
-                raise InputError(f"`--{name}`{shown} {why}")
+                raise InputError(f"`--{option.replace('_', '-')}`{shown} {why}")
 
     def refuse_without(self, needed: str, options: Iterable[str]) -> None:
         """Refuse options that have no effect without another one, which was not given."""
