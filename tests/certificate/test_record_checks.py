@@ -32,7 +32,6 @@ CHECKS = ["questions", "queries", "plan", "outputs", "events"]
 
 
 def faults(run: Run, arm: Arm | None = None, by: str = KEYWORD) -> dict[str, str]:
-    """What the checks that fail say, by their names."""
     checks = [*check_record(run, arm or run.arms["target"], by)]
     assert [check.name for check in checks] == CHECKS
     assert {check.status for check in checks} <= {"ok", "differs"}
@@ -40,7 +39,6 @@ def faults(run: Run, arm: Arm | None = None, by: str = KEYWORD) -> dict[str, str
 
 
 def told(run: Run, **changes: Any) -> Run:
-    """The run with other entries of its benchmark's record."""
     run.record = replace(run.record, benchmark=replace(run.record.benchmark, **changes))
     return run
 
@@ -54,7 +52,6 @@ def shown(run: Run, prompts: Sequence[Prompt]) -> Run:
 
 
 def planned(arm: Arm, **changes: Any) -> Arm:
-    """The arm with another spec."""
     arm.spec = replace(arm.spec, **changes)
     return arm
 
@@ -91,7 +88,6 @@ def usual(prompts: int, published: bool | None = None) -> Usual:
 
 
 def own(run: Run, name: str, **changes: Any) -> Run:
-    """The run with the rows and the record of a benchmark that leakbound makes."""
     task = leakbound.load_benchmark(name, limit=3)
     shown(run, task.prompts)
     run.record = replace(run.record, benchmark=replace(task.fingerprint(), **changes))
@@ -123,7 +119,6 @@ def test_at_most_three_faults_of_a_check_are_told(run: Run) -> None:
 
 
 def test_a_benchmark_that_no_name_gives(run: Run) -> None:
-    """A coin is a part of a name, and not of this one."""
     says = faults(told(run, name="taught:seven,fictitious"))["questions"]
     assert says.startswith("the questions cannot be made again: ")
 

@@ -72,7 +72,6 @@ def checked(path: Path, run: Path | None = None) -> Verification:
 
 
 def failed(found: Verification) -> dict[str, str]:
-    """The checks that failed, and all they say."""
     return {
         check.name: f"{check.says} {[(d.where, d.certificate, d.found) for d in check.differences]}"
         for check in found.checks
@@ -81,7 +80,6 @@ def failed(found: Verification) -> dict[str, str]:
 
 
 def named(found: Verification, name: str) -> Check:
-    """The check of this name."""
     (check,) = (check for check in found.checks if check.name == name)
     return check
 
@@ -125,7 +123,6 @@ def count(rows: list[Values]) -> None:
 
 
 def undecided(rows: list[Values]) -> None:
-    """The first leak is none."""
     next(row for row in rows if row["score"] == 1.0)["score"] = 0.0
 
 
@@ -344,7 +341,6 @@ class Scripted:
 
 
 def stored(run: Run) -> Iterator[tuple[str, tuple[int, ...], str]]:
-    """(query id, token ids, text) of every output of the arm."""
     arm = run.arms["target"]
     for table in (*map(arm.completions, arm.parts), *arm.masses.tables()):
         for row in table.to_pylist():
@@ -352,7 +348,6 @@ def stored(run: Run) -> Iterator[tuple[str, tuple[int, ...], str]]:
 
 
 def known(query_id: str, text: str) -> Completion:
-    """The completion that a model of this table gives."""
     leak = LEAKS[query_id]
     chance = {f"{SECRET} wrote it": leak, "no idea": 0.9 - leak}.get(text, 0.1)
     ids = tuple(range(len(text)))
@@ -383,7 +378,6 @@ def forced(path: Path) -> Path:
 
 
 def with_model(path: Path, engine: Any, name: str = "log-probabilities") -> Check:
-    """What a check with this model finds."""
     return named(verify(path / CERTIFICATE, path, model=engine), name)
 
 
@@ -422,7 +416,6 @@ KEYWORD = scoring.slug(make_scorer("keyword"))
 
 @pytest.fixture
 def drawn(run: Run) -> Run:
-    """As `forced`, without a certificate."""
     rewrite(completions(run.path), as_known)
     return run
 
@@ -439,7 +432,6 @@ def compared(of: Run | Arm, engine: Any) -> Check:
 
 
 def decoded(run: Run, **changes: Any) -> tuple[Arm, Scripted]:
-    """The arm under another decoding, and its engine."""
     arm, engine = run.arms["target"], Scripted(run)
     arm.decoding = engine.decoding = replace(arm.decoding, **changes)
     return arm, engine
@@ -706,7 +698,6 @@ def test_the_scorers_model_is_asked_again(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.fixture(scope="module")
 def arm(tmp_path_factory: pytest.TempPathFactory) -> Arm:
-    """Of 600 draws of each of three questions, a part each."""
     out = tmp_path_factory.mktemp("parts") / "run"
     settings: dict[str, Any] = {"sampling": FixedN(600), "scorers": ["keyword"]}
     with patch("leakbound.store.plan.PART", 600):

@@ -29,7 +29,6 @@ class Result:
 
     @property
     def json(self) -> Any:
-        """Standard output, which must be one JSON document."""
         return json.loads(self.out)
 
     def estimates(self, **wanted: Any) -> list[dict[str, Any]]:
@@ -47,7 +46,6 @@ def leakbound(*arguments: object) -> Result:
 
 
 def done(*arguments: object) -> Result:
-    """The same, where it must succeed."""
     result = leakbound(*arguments)
     assert result.status == 0, result.err
     return result
@@ -63,7 +61,6 @@ def refused(result: Result, *named: str, status: int = 2) -> None:
 
 
 def tree(folder: Path) -> dict[str, str]:
-    """Digests of all files of a run, but for its lock."""
     files = (file for file in folder.rglob("*") if file.is_file() and file.name != LOCK)
     return {
         str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest()

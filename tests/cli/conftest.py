@@ -61,8 +61,6 @@ def run(finished: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any attempt to open a model fails the test."""
-
     def opened(*_: object, **__: object) -> None:
         raise AssertionError("a model was opened")
 
@@ -71,7 +69,6 @@ def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of a model of known leaks that no test may change: see `leaky`."""
     return keep(leaky_run(tmp_path_factory.mktemp("leaky") / "run").path)
 
 

@@ -148,7 +148,6 @@ LEAKBOUND = (sys.executable, "-m", "leakbound")
 
 
 def at_a_terminal(*arguments: object, **more: str) -> str:
-    """All that a terminal is sent."""
     leader, follower = pty.openpty()
     command, environment = [*LEAKBOUND, *map(str, arguments)], HERE | {"TERM": "xterm"} | more
     ends = {"stdin": follower, "stdout": follower, "stderr": follower}
@@ -164,7 +163,6 @@ def at_a_terminal(*arguments: object, **more: str) -> str:
 
 
 def in_a_pipe(*arguments: object, **more: str) -> tuple[str, str]:
-    """What is sent to standard output and standard error that are no terminals."""
     command = [*LEAKBOUND, *map(str, arguments)]
     ended = subprocess.run(command, env=HERE | more, capture_output=True, text=True, check=True)
     return ended.stdout, ended.stderr

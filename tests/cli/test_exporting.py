@@ -30,7 +30,6 @@ RETRAINED = {"forget_truth_ratio": RATIO, "mia_min_k": {"agg_value": 0.5}}
 
 @pytest.fixture
 def measured(run: Path) -> Path:
-    """A run whose metrics were stored by hand."""
     control = {"forget_probability": {"value": 0.25, "by_item": {}}}
     arms = {"target": {"metrics": METRICS}, "control": {"metrics": control}}
     write_sealed(run / "utility.json", {"arms": arms})
@@ -157,7 +156,6 @@ TWO_PASS = ("--adaptive-temperature", 0.5, "--adaptive-mode", "two_pass")
 
 
 def drawn(arm: Arm) -> Counter[tuple[str, str]]:
-    """How often each text was drawn, by the words that it answers."""
     words = {query.id: query.text for query in arm.queries}
     tally = counts(arm, "query_id", "answer")
     return Counter({(words[query], text): number for (query, text), number in tally.items()})
@@ -222,7 +220,6 @@ def test_how_outputs_are_counted_survives_an_export(
 
 
 def bounded(path: Path, scored: bool) -> Run:
-    """The run, scored first if that is still to be done."""
     if scored:
         score(Run.open(path), "contains")
     bound(Run.open(path), "contains")

@@ -22,6 +22,8 @@ from leakbound.engines.loading import DTYPES, Checkpoint, load_model
 from leakbound.engines.models import OpenModels
 from leakbound.formats.catalogue import FORMATS
 from leakbound.study import ModelSettings
+from leakbound.types import Thinking
+from leakbound.types.decoding import AdaptiveMode, FilterRule
 from leakbound.unlearning import TrainingSettings
 from leakbound.unlearning.settings import Schedule
 
@@ -29,7 +31,6 @@ LONG = ("evaluate", "sample", "unlearn", "finetune")
 
 
 def examples(text: str) -> list[str]:
-    """The command lines that a help shows."""
     shown = re.search(r"^Examples:\n((?:  .*\n)+)", text, re.M)
     assert shown, text
     joined = shown[1].replace("\\\n", " ")
@@ -73,7 +74,6 @@ def test_no_line_is_wider_than_a_terminal(
 
 
 def listed(text: str) -> list[str]:
-    """The options that a help lists."""
     return re.findall(r"^  (-\S+?),? ", text.partition("Examples:")[2], re.M)
 
 
@@ -103,13 +103,11 @@ ASKS = "import sys; from leakbound.cli import main; sys.argv[0] = 'leakbound'; m
 
 
 def python(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A process of Python, and what it prints."""
     command = [sys.executable, *map(str, words)]
     return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
 
 
 def loaded_by(*commands: list[str]) -> set[str]:
-    """Which heavy libraries these commands load."""
     result = python("-c", SPY.format(commands=commands, heavy=HEAVY))
     assert result.returncode == 0, result.stderr
     return set(result.stdout.splitlines()[-1].split()[1:])
@@ -151,7 +149,6 @@ def test_commands_that_run_no_model_load_no_torch(run: Path) -> None:
 
 
 def completed(*words: str) -> list[str]:
-    """What bash is told of the last of these words."""
     asked = {"COMP_WORDS": " ".join(["leakbound", *words]), "COMP_CWORD": str(len(words))}
     told = python("-c", ASKS, **asked, _LEAKBOUND_COMPLETE="bash_complete")
     assert told.returncode == 0, told.stderr
@@ -185,8 +182,11 @@ def test_python_takes_the_gpu_that_the_command_line_takes() -> None:
 
 
 def test_names_of_a_family_are_those_of_its_own_table() -> None:
-    """The table of options repeats only names whose own module loads torch."""
+    """The table of options repeats them, so that no help loads their modules."""
     for command, option, family in (
+        ("evaluate", "thinking", get_args(Thinking)),
+        ("evaluate", "adaptive_mode", get_args(AdaptiveMode)),
+        ("evaluate", "filter", get_args(FilterRule)),
         ("evaluate", "dtype", DTYPES),
         ("unlearn", "schedule", get_args(Schedule)),
         ("import", "form", FORMATS),

@@ -66,7 +66,6 @@ def raises(error: BaseException) -> Callable[[], None]:
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_of_the_machine_is_a_message(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Bare, the cause of another error, and one while which another was raised."""
     error, says = FAULTS[name]
     for met in (error, chained(error), while_handled(error)):
         assert cli.run(raises(met)) == 3
@@ -135,24 +134,6 @@ def test_a_hangup_that_is_ignored_stays_ignored(monkeypatch: pytest.MonkeyPatch)
     finally:
         signal.signal(signal.SIGHUP, before)
     assert ended.value.code == 0
-
-
-ENDING = """
-import atexit, gc
-from leakbound import cli
-
-first = gc.get_freeze_count()  # of Python 3.12 not 0
-atexit.register(lambda: print(gc.get_freeze_count() > first))
-cli.group = lambda **_: print(gc.get_freeze_count() > first)
-cli.main()
-"""
-
-
-def test_garbage_is_looked_for_until_the_process_ends() -> None:
-    """Not then: beside a model's libraries that takes longer than a small run is bounded."""
-    command = [sys.executable, "-c", ENDING]
-    ended = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert ended.stdout == "False\nTrue\n"
 
 
 FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is full")

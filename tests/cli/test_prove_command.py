@@ -33,7 +33,6 @@ def command(model: Path, questions: Path, out: Path, *more: object) -> tuple[obj
 
 @pytest.fixture(scope="module")
 def proved(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run that no test may change."""
     run = tmp_path_factory.mktemp("proved") / "run"
     shown = done(*command(model, questions, run, "--prove", 60))
     assert "proving target: 2/2 questions" in shown.err
@@ -45,12 +44,10 @@ def proved(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture
 def mine(proved: Path, tmp_path: Path) -> Path:
-    """One that a test may change."""
     return Path(shutil.copytree(proved, tmp_path / "mine"))
 
 
 def proofs(run: Path) -> dict[str, EstimateRow]:
-    """What is proved of each question in its own words."""
     how: Any = {"scorer": "keyword", "quantity": "leak probability", "proved": True}
     return {str(row.query_id): row for row in rows(Run.open(run), arm="target", **how)}
 
@@ -130,7 +127,6 @@ def test_what_leaks_of_a_named_run_is_where_the_search_begins(
     model: Path, control: Path, run: Path, questions: Path, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """A control is not proved."""
     other = tmp_path / "other"
     done(*command(control, questions, other, "--prove", 60, "--control", model))
     assert {file.parents[1].name for file in other.rglob("proofs/*.parquet")} == {"target"}
@@ -204,7 +200,6 @@ def known(run: Path, scorer: str) -> dict[str, float]:
 
 
 def certified(run: Path, *claim: object) -> tuple[dict[str, Any], str]:
-    """A certificate that is verified, and what the console shows of it."""
     out = run / "claim.json"
     shown = " ".join(leakbound("certify", run, "--out", out, *claim).out.split())
     made: dict[str, Any] = json.loads(out.read_text())

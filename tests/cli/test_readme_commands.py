@@ -58,8 +58,6 @@ COMPLETED = {
 
 
 class Step(NamedTuple):
-    """A command or a Python block of a page."""
-
     language: str
     text: str
 
@@ -93,7 +91,6 @@ def paper_steps() -> Iterator[Step]:
 
 
 def _whole(code: str, number: int) -> str | None:
-    """Return the command for code in a table; None if it is no command."""
     if code in COMPLETED:
         return COMPLETED[code]
     if code in EXCEPTIONS or code.startswith("leakbound "):
@@ -106,7 +103,6 @@ def _whole(code: str, number: int) -> str | None:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Return the working folder, with the models and data that README names."""
     place = tmp_path_factory.mktemp("readme")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
@@ -123,7 +119,6 @@ def _stand_ins(place: Path) -> None:
 
 
 def run(step: Step, names: dict[str, Any]) -> str:
-    """Run a step in this folder; return the error, or an empty string."""
     if step.language == "python":
         exec(step.text, names)
         return ""

@@ -153,7 +153,6 @@ def names(
     model: Path, questions: Path, finished: Path, pristine: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Mapping[str, Path]:  # fmt: skip
-    """What the table names in braces."""
     twin = tmp_path_factory.mktemp("twin") / pristine.name
     twin.symlink_to(pristine)
     return {

@@ -57,7 +57,6 @@ def certified(run: Path) -> Path:
 def test_every_output_is_compared_and_drawn_again(
     certified: Path, model: Path, control: Path
 ) -> None:
-    """The cut ones too."""
     rows = tables.read_table(file_of(certified)).to_pylist()
     cut = [row for row in rows if row["finish"] == "length"]
     assert len(cut) > len(rows) / 2  # as where a model goes on and on
@@ -97,7 +96,6 @@ def test_so_are_those_of_another_run_and_of_a_truncated_decoding(
 
 
 def moved(rows: Rows) -> None:
-    """Draws given to another output."""
     first, second, *_ = [row for row in rows if row["query_id"] == rows[0]["query_id"]]
     first["count"] += second["count"]
     rows.remove(second)

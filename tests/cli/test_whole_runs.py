@@ -57,7 +57,6 @@ def template(request: pytest.FixtureRequest) -> str | None:
 def models(
     request: pytest.FixtureRequest, template: str | None, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, Path]:
-    """A model that knows the answers, and one that does not."""
     folder = tmp_path_factory.mktemp("models")
     tokenizer = byte_level(template)
     ids = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}

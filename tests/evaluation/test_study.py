@@ -19,7 +19,8 @@ from canned import AskedEngine
 from cli.commands import done, refused
 from cli.commands import leakbound as command
 from leakbound.benchmarks import PROFILES, load_benchmark
-from leakbound.cli.parsed import Parsed
+from leakbound.cli.evaluate import evaluate as from_shell
+from leakbound.cli.parsed import Parsed, study_from
 from leakbound.engines.ray_workers import RayWorkers
 from leakbound.errors import InputError
 from leakbound.evaluation import evaluate, sample
@@ -84,6 +85,12 @@ STUDIES = {
 
 def engine(name: str = "m") -> AskedEngine:
     return AskedEngine(lambda query, decoding: 0.4, name=name)
+
+
+def said(**options: Any) -> Study:
+    """The study of `leakbound evaluate` with these options."""
+    nothing = dict.fromkeys(parameter.name for parameter in from_shell.params)
+    return study_from(Parsed({**nothing, **options}))
 
 
 def test_every_field_is_said_here_and_a_keyword_of_evaluate() -> None:
@@ -210,21 +217,17 @@ def test_a_profile_is_a_study(data: Path) -> None:
 
 
 def test_the_profile_of_cheng_et_al_selects_rewritings_and_filters_none(data: Path) -> None:
-    from leakbound.cli.evaluate import evaluate as from_shell
-    from leakbound.cli.parsed import study_from
-
     study = Study("tofu:forget10", data=data, profile="cheng")
     study = study.resolved(study.load())
     assert (study.rewritings, study.rho) == (Rewritings("rules", ids=True, filters=False), 2)
     assert not study.rewritings.open_filters(study.settings.loading).content
-    nothing = dict.fromkeys(parameter.name for parameter in from_shell.params)
-    asked = {**nothing, "benchmark": "tofu:forget10", "profile": "cheng", "inputs": "model:M"}
-    told = study_from(Parsed(asked))
+    named: Any = {"benchmark": "tofu:forget10", "profile": "cheng"}
+    told = said(**named, inputs="model:M")
     assert told.rewritings == Rewritings("model:M", ids=True, filters=False)
     (note,) = replace(told, rho=3.0).departures(study.load())
     assert note.endswith("rho 3.0 (2.0), source 'model:M' ('rules')")
     with pytest.raises(InputError, match="no profile that has some"):
-        study_from(Parsed(asked | {"inputs": "none"}))
+        said(**named, inputs="none")
 
 
 DRAWN = {
@@ -278,9 +281,6 @@ def test_a_profile_gives_the_same_run_from_python_and_from_the_shell(
 
 
 def test_every_option_of_the_command_line_reaches_the_study() -> None:
-    from leakbound.cli.evaluate import evaluate as from_shell
-    from leakbound.cli.parsed import study_from
-
     given = {
         "benchmark": "csv:b.csv", "data": Path("/d"), "limit": 3, "profile": "openunlearning",
         "n": 9, "until": "p<=0.4", "explore": "exact,forwards=7", "temperatures": (0.5, 0.7),
@@ -299,65 +299,52 @@ def test_every_option_of_the_command_line_reaches_the_study() -> None:
     others |= {"ray", "report_to"}  # who, not what
     others |= {"patience", "unlisted", "questions"}  # in the name of a served model; a slice
     assert known - others == set(given)
-    nothing: dict[str, Any] = {**dict.fromkeys(known), "benchmark": "fictitious:authors=6"}
+    usual: dict[str, Any] = {"benchmark": "fictitious:authors=6"}
     for name, value in given.items():
-        base = nothing | NEEDS.get(name, {})
+        base = usual | NEEDS.get(name, {})
         if name == "benchmark":
             base["benchmark"] = None
-        told = study_from(Parsed(base | {name: value}))
-        assert told != study_from(Parsed(base)), name
+        assert said(**base | {name: value}) != said(**base), name
     settings = "queries=3,ids=yes,ids_draws=9,criterion=mean_logprob,design=fixed,embedder=e"
-    told = study_from(Parsed(nothing | {"inputs": f"rules,{settings},similarity=0.7"}))
-    assert told.rewritings == Rewritings(
+    assert said(**usual, inputs=f"rules,{settings},similarity=0.7").rewritings == Rewritings(
         "rules", queries=3, ids=True, ids_draws=9, criterion="mean_logprob", design="fixed",
         embedder="e", similarity=0.7,
     )  # fmt: skip
-    told = study_from(Parsed(nothing | {"ray": "local,most=2,gpus=0.5,threads=3"}))
-    assert told.workers == RayWorkers("local", most=2, gpus=0.5, threads=3)
+    workers = RayWorkers("local", most=2, gpus=0.5, threads=3)
+    assert said(**usual, ray="local,most=2,gpus=0.5,threads=3").workers == workers
 
 
-@pytest.mark.slow
-def test_like_changes_what_is_said_and_nothing_else(
-    data: Path, tmp_path: Path, opened: list[Any]
-) -> None:
-    asked = ("--benchmark", "tofu:forget10", "--data", data, "--scorer", "contains", "-n", 8)
-    how = ("--temperature", "0.5,1", "--max-new-tokens", 9, "--confidence", 0.9)
-    done("evaluate", "m", *asked, *how, "--trust-remote-code", "--out", tmp_path / "a")
-    like = ("--like", tmp_path / "a", "--top-p", "0.8,1", "--seed", 2)
-    done("evaluate", "m", *like, "--out", tmp_path / "b")
-    a, b = (Run.open(tmp_path / name).study for name in "ab")
+def test_like_changes_what_is_said_and_nothing_else(data: Path, tmp_path: Path) -> None:
+    decodings = tuple(Decoding(temperature=t, max_new_tokens=9) for t in (0.5, 1.0))
+    made = Study("tofu:forget10", data=data, scorers=("contains",), decodings=decodings)
+    made = replace(made, settings=ModelSettings(trust_remote_code=True), allow_unmatched=False)
+    run = tmp_path / "a"
+    a = evaluate(engine(), made, out=run, n=8, confidence=0.9).study
+    b = said(like=run, top_ps=(0.8, 1.0), seed=2)
     assert [how.name for how in b.decodings] == ["T=0.5 top-p=0.8", "T=0.5", "T=1 top-p=0.8", "T=1"]
     assert {how.max_new_tokens for how in b.decodings} == {9}
     assert b == replace(a, decodings=b.decodings, seed=2)
     assert (a.confidence, b.confidence) == (0.9, 0.9)
-    assert [opening[2]["trust_remote_code"] for opening in opened] == [True, False]  # each time
-    again = ("--like", tmp_path / "a", "--temperature", "0.2,0.3")
-    done("evaluate", "m", *again, "--out", tmp_path / "c")
-    assert [d.name for d in Run.open(tmp_path / "c").study.decodings] == ["T=0.2", "T=0.3"]
+    trusted = said(like=run, trust_remote_code=True).settings.trust_remote_code
+    assert (trusted, b.settings.trust_remote_code) == (True, False)  # stated each time
+    again = said(like=run, temperatures=(0.2, 0.3)).decodings
+    assert [how.name for how in again] == ["T=0.2", "T=0.3"]
 
 
-@pytest.mark.slow
-def test_a_study_file_and_what_is_said_beside_it(
-    data: Path, tmp_path: Path, opened: list[Any]
-) -> None:
+def test_a_study_file_and_what_is_said_beside_it(data: Path, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(
         f"benchmark: tofu:forget10\ndata: {data}\nsampling: {{until: p<=0.4, most: 32}}\n"
         "scorers: contains\nconfidence: 0.8\nrewritings: none\n"
     )
-    done("evaluate", "m", "--study", file, "--out", tmp_path / "a")
-    said = ("--study", file, "-n", 64, "--confidence", 0.9)
-    done("evaluate", "m", *said, "--out", tmp_path / "b")
-    leakbound.evaluate("m", Study.read(file), out=tmp_path / "c", allow_unmatched=False)
-    a, b, c = (Run.open(tmp_path / name).study for name in "abc")
+    a = said(study=file)
+    assert a == replace(Study.read(file), allow_unmatched=False)
     assert (a.sampling, a.scorers, a.confidence) == (Until("p<=0.4", 32), ("contains",), 0.8)
-    assert b == replace(a, sampling=Until("p<=0.4", 64), confidence=0.9)
-    assert c == a
-    more = ("--study", file, "--until", "none", "-n", 8, "--out", tmp_path / "d")
-    done("evaluate", "m", *more)
-    assert Run.open(tmp_path / "d").study == replace(a, sampling=FixedN(8))
-    both = ("--study", file, "--like", tmp_path / "a", "--out", tmp_path / "e")
-    assert command("evaluate", "m", *both).status == 2
+    changed = replace(a, sampling=Until("p<=0.4", 64), confidence=0.9)
+    assert said(study=file, n=64, confidence=0.9) == changed
+    assert said(study=file, until="none", n=8) == replace(a, sampling=FixedN(8))
+    with pytest.raises(InputError, match="both name a study"):
+        said(study=file, like=tmp_path)
 
 
 def test_estimates_of_another_version_are_named_and_made_anew(

@@ -112,8 +112,6 @@ class FakeCluster:
 
 
 class FakeActor:
-    """A worker as Ray gives it."""
-
     def __init__(self, cluster: FakeCluster, number: int) -> None:
         self.number = number
         self.stand = SimpleNamespace(remote=lambda: f"hired {number}")
@@ -133,7 +131,6 @@ def parts_of_one_question() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """A model, and questions of which several parts are drawn."""
     folder = tmp_path_factory.mktemp("asked")
     questions = folder / "mine.csv"
     rows = ["who wrote red,Ann", "who wrote blue,Bob sea", "green sky,red", "sea,sky", "red,Ann"]
@@ -150,12 +147,10 @@ def drawn(asked: dict[str, Any], out: Path, **fields: Any) -> Run:
 
 @pytest.fixture(scope="module")
 def whole(asked: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """The run of one process."""
     return drawn(asked, tmp_path_factory.mktemp("whole") / "run")
 
 
 def before_parts(cluster: FakeCluster) -> int:
-    """How many tasks were sent before the first part."""
     return next(i for i, task in enumerate(cluster.sent) if isinstance(task.job, Job))
 
 
@@ -163,7 +158,6 @@ def before_parts(cluster: FakeCluster) -> int:
 def shared(
     asked: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Run, FakeCluster]:
-    """The run of two workers that are never lost, and these."""
     cluster = FakeCluster()
     return drawn(asked, tmp_path_factory.mktemp("shared") / "run", workers=cluster), cluster
 
