@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
+import subprocess
+import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +61,12 @@ def refused(result: Result, *named: str, status: int = 2) -> None:
     for text in named:
         assert text in result.err
     assert "Traceback" not in result.err
+
+
+def python(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A process of Python, and what it prints."""
+    command = [sys.executable, *map(str, words)]
+    return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
 
 
 def tree(folder: Path) -> dict[str, str]:

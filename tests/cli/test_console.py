@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from commands import SMALL, done
+from commands import SMALL, done, python
 
 from leakbound.cli import console
 from leakbound.cli.console import print_table
@@ -143,13 +143,12 @@ def test_in_a_pipe_a_sentence_has_no_end(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 STYLES = re.compile(r"\x1b\[[0-9;]+m")
-HERE = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")}
-LEAKBOUND = (sys.executable, "-m", "leakbound")
 
 
 def at_a_terminal(*arguments: object, **more: str) -> str:
     leader, follower = pty.openpty()
-    command, environment = [*LEAKBOUND, *map(str, arguments)], HERE | {"TERM": "xterm"} | more
+    command = [sys.executable, "-m", "leakbound", *map(str, arguments)]
+    environment = os.environ | {"TERM": "xterm"} | more
     ends = {"stdin": follower, "stdout": follower, "stderr": follower}
     with subprocess.Popen(command, env=environment, **ends) as process:  # type: ignore[call-overload]
         os.close(follower)
@@ -163,8 +162,8 @@ def at_a_terminal(*arguments: object, **more: str) -> str:
 
 
 def in_a_pipe(*arguments: object, **more: str) -> tuple[str, str]:
-    command = [*LEAKBOUND, *map(str, arguments)]
-    ended = subprocess.run(command, env=HERE | more, capture_output=True, text=True, check=True)
+    ended = python("-m", "leakbound", *arguments, **more)
+    assert ended.returncode == 0, ended.stderr
     return ended.stdout, ended.stderr
 
 

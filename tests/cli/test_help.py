@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import subprocess
@@ -13,7 +12,7 @@ from typing import get_args
 
 import click
 import pytest
-from commands import done, leakbound, refused
+from commands import done, leakbound, python, refused
 
 from leakbound.cli import COMMANDS, EXAMPLES, group
 from leakbound.cli.help import MOST
@@ -100,11 +99,6 @@ for command in {commands!r}:
 print("loaded:", *(name for name in {heavy!r} if name in sys.modules))
 """
 ASKS = "import sys; from leakbound.cli import main; sys.argv[0] = 'leakbound'; main()"
-
-
-def python(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, *map(str, words)]
-    return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
 
 
 def loaded_by(*commands: list[str]) -> set[str]:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 import torch
-from commands import SMALL, done, leakbound, refused
+from commands import SMALL, done, leakbound, python, refused
 from safetensors import SafetensorError
 
 from leakbound import cli
@@ -118,8 +116,7 @@ finally:
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 def test_a_signal_to_end_is_a_message(name: str) -> None:
     """In a process of its own, which a signal that is not heeded ends."""
-    command = [sys.executable, "-c", SIGNALLED, name]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    ended = python("-c", SIGNALLED, name)
     assert (ended.returncode, ended.stdout) == (3, "True\n")
     assert "stopped. Run the same command again" in ended.stderr
 
