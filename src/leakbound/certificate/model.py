@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -336,7 +336,17 @@ def check_draws(
             differing, excused, altered = differing + diffs, excused + near, altered + bool(diffs)
     except InputError as error:
         return Check(DRAWS, "unchecked", f"nothing was drawn again: {error}")
-    return Check(DRAWS, mark(differing), _says(arm, parts, altered, excused), tuple(differing))
+    share = len(parts) / len(arm.parts)
+    one, three, ten = (below(1 - (1 - share) ** m) for m in (1, 3, 10))
+    edge = f"; {excused:,} splits within the margin of an edge" if excused else ""
+    says = (
+        f"parts drawn again: {len(parts):,} of {len(arm.parts):,}, chosen by chance now; with the "
+        f"draws that their keys make: {len(parts) - altered:,} "
+        f"({sum(part.draws for part in parts):,} draws looked at{edge}). Had one part been "
+        f"altered, this would find it with probability {one}, some of three with {three}, of ten "
+        f"with {ten} at least. It does not find a seed that was chosen among many"
+    )
+    return Check(DRAWS, mark(differing), says, tuple(differing))
 
 
 def _why_not(arm: Arm, engine: Generate) -> str | None:
@@ -377,16 +387,3 @@ def _compare(arm: Arm, part: Part, engine: Redraws) -> tuple[list[Difference], i
     strangers = sorted(set(stored) - set(part.query_ids))
     differing += [Difference(f"part {part.number}", f"outputs of {q!r}", "none") for q in strangers]
     return differing, sum(result.excused for result in redrawn)
-
-
-def _says(arm: Arm, parts: Sequence[Part], altered: int, excused: int) -> str:
-    share = len(parts) / len(arm.parts)
-    one, three, ten = (below(1 - (1 - share) ** m) for m in (1, 3, 10))
-    edge = f"; {excused:,} splits within the margin of an edge" if excused else ""
-    return (
-        f"parts drawn again: {len(parts):,} of {len(arm.parts):,}, chosen by chance now; with the "
-        f"draws that their keys make: {len(parts) - altered:,} "
-        f"({sum(part.draws for part in parts):,} draws looked at{edge}). Had one part been "
-        f"altered, this would find it with probability {one}, some of three with {three}, of ten "
-        f"with {ten} at least. It does not find a seed that was chosen among many"
-    )

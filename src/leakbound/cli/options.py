@@ -463,16 +463,12 @@ def command(function: Callable[..., Any]) -> Command:
     return Command(name, params=_params(name), callback=function, help=function.__doc__)
 
 
-def _sections() -> dict[str, list[str]]:
-    """Return the rows of the table by the name of their section."""
-    whole = re.sub(r"^(\S+(?: \S+)*)\n {4}", r"\1  ", _TABLE, flags=re.M)  # help below its option
-    whole = whole.replace("\n    ", " ")
-    _, *parts = re.split(r"^\[(.+)\]$", whole, flags=re.M)
-    pairs = zip(parts[::2], parts[1::2], strict=True)
-    return {name: [*filter(None, rows.splitlines())] for name, rows in pairs}
-
-
-_SECTIONS = _sections()
+_ROWS = re.sub(r"^(\S+(?: \S+)*)\n {4}", r"\1  ", _TABLE, flags=re.M)  # help below its option
+_, *_PARTS = re.split(r"^\[(.+)\]$", _ROWS.replace("\n    ", " "), flags=re.M)
+_SECTIONS = {
+    name: [*filter(None, rows.splitlines())]
+    for name, rows in zip(_PARTS[::2], _PARTS[1::2], strict=True)
+}
 
 
 def _params(section: str, heading: str = WRITTEN) -> list[click.Parameter]:

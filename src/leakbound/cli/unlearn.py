@@ -80,11 +80,16 @@ def finetune(model: str, out: Path, as_json: bool, **values: Any) -> None:
     """
     options = Parsed(values)
     verbs = _verbs(options)
-    from leakbound.benchmarks import Coin
+    from leakbound.benchmarks import Coin, load_corpus
 
     task = _task(options, "texts", options.coin)
-    rows, settings = _taught(options, task), _settings(options, task)
-    coin = task and Coin.of(_noted(task))
+    rows: Given
+    if task is not None and options.texts is None:  # of one split, or of several
+        rows = [row for split in options.split or (task.role,) for row in task.to_train(split)]
+    else:
+        options.refuse(("benchmark", "split"), "is not used with --texts. Leave one of them out.")
+        rows = load_corpus(options.texts, data=options.data, limit=options.limit)
+    settings, coin = _settings(options, task), task and Coin.of(_noted(task))
     train = partial(verbs.finetune, model, rows, out=out, settings=settings, coin=coin)
     _show(train, _watch(options, task), as_json)
 
@@ -142,16 +147,6 @@ def _forget(options: Parsed, objective: Objective, task: Benchmark | None) -> Gi
     whole, ids = load_benchmark(options.benchmark, data=options.data), {row.id for row in rows}
     every = with_rewritings(whole.prompts, options.rewritings)  # the file may be of all rows
     return tuple(row for row in every if row.id in ids)
-
-
-def _taught(options: Parsed, task: Benchmark | None) -> Given:
-    """The rows to learn, of one split or of several one after another."""
-    from leakbound.benchmarks import load_corpus
-
-    if task is not None and options.texts is None:
-        return [row for split in options.split or (task.role,) for row in task.to_train(split)]
-    options.refuse(("benchmark", "split"), "is not used with --texts. Leave one of them out.")
-    return load_corpus(options.texts, data=options.data, limit=options.limit)
 
 
 def _unfit(objective: Objective, kind: str, instead: str) -> str:

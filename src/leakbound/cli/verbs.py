@@ -188,39 +188,33 @@ def show(run: Path, texts: bool | None, as_json: bool) -> int | None:
     Examples:
         leakbound show runs/mine
     """
+    from leakbound.evaluation.following import follow
     from leakbound.store import Run
 
     opened = Run.open(run)
     try:
         _ = opened.estimates
     except LeakboundError as error:
-        return _show_progress(opened, error, as_json)
+        look = follow(opened)
+        if look.holder is None and not isinstance(error, IncompleteError):
+            raise
+        if as_json:
+            print_json({"run": str(opened.path), "progress": look.to_dict()})
+        else:
+            say(prose(look.state))
+            print_table(look.table)
+            if look.so_far:
+                say(prose(look.lead))
+            for bounds in look.so_far:
+                say(prose(bounds.sentence))
+        if look.holder is None:
+            raise
+        return IncompleteError.exit_status
     if as_json:
         print_json({"run": str(run), "verdicts": _verdicts(opened, texts=bool(texts))})
     else:
         print_verdicts(opened, texts)
     return None
-
-
-def _show_progress(run: Any, why: LeakboundError, as_json: bool) -> int:
-    """Print how far a run in progress is; raise `why` if no command is at work on it."""
-    from leakbound.evaluation.following import follow
-
-    look = follow(run)
-    if look.holder is None and not isinstance(why, IncompleteError):
-        raise why
-    if as_json:
-        print_json({"run": str(run.path), "progress": look.to_dict()})
-    else:
-        say(prose(look.state))
-        print_table(look.table)
-        if look.so_far:
-            say(prose(look.lead))
-        for bounds in look.so_far:
-            say(prose(bounds.sentence))
-    if look.holder is None:
-        raise why
-    return IncompleteError.exit_status
 
 
 @opt.command

@@ -9,9 +9,9 @@ planned: workers finish parts of short outputs first, and those parts are not a 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 from leakbound import stats
 from leakbound.bounding.drawn import Drawn
@@ -217,10 +217,6 @@ def follow(run: Run) -> RunSoFar:
     Returns:
         How far each arm is, the command at work on the run, and bounds per arm and scorer.
     """
-    return replace(RunSoFar.of(run), so_far=tuple(_so_far_of(run)))
-
-
-def _so_far_of(run: Run) -> Iterator[ArmSoFar]:
     sampled = [a for a in run.arms.values() if a.key.own_words and not a.key.greedy]
     try:
         scorers = tuple(map(make_scorer, scorers_of(run)))
@@ -228,12 +224,13 @@ def _so_far_of(run: Run) -> Iterator[ArmSoFar]:
         scorers = ()
     with suppress(LeakboundError):  # of a damaged part, which its own arm reports
         scorers = in_reading_of(run, scorers)
-    for arm in sampled:
-        for scorer in scorers:
-            try:
-                yield _so_far(arm, scorer, run.study.confidence)
-            except LeakboundError as error:
-                yield ArmSoFar(arm=arm.name, scorer=scorer, why_not=str(error))
+    so_far = []
+    for arm, scorer in product(sampled, scorers):
+        try:
+            so_far.append(_so_far(arm, scorer, run.study.confidence))
+        except LeakboundError as error:
+            so_far.append(ArmSoFar(arm=arm.name, scorer=scorer, why_not=str(error)))
+    return replace(RunSoFar.of(run), so_far=tuple(so_far))
 
 
 def _so_far(arm: Arm, scorer: Scorer, confidence: float) -> ArmSoFar:

@@ -66,7 +66,11 @@ def check_engine(
             can be told.
     """
     trial = _Trial(engine, tuple(queries), Decoding(max_new_tokens=max_new_tokens), draws)
-    _check_seam(trial)
+    if not isinstance(engine, Generate):
+        trial.refuse("an engine must have usage, fingerprint, check and generate")
+    first = json.dumps(engine.fingerprint, sort_keys=True)
+    if first != json.dumps(engine.fingerprint, sort_keys=True):
+        trial.refuse("the fingerprint must stay the same")
     _check_counts(trial)
     _check_keys(trial)
     _check_certain_decodings(trial)
@@ -120,15 +124,6 @@ class _Trial:
         raise InputError(
             f"{promise}: engine {type(self.engine).__name__}. Mend it: bounds rest on this."
         )
-
-
-def _check_seam(trial: _Trial) -> None:
-    engine: object = trial.engine
-    if not isinstance(engine, Generate):
-        trial.refuse("an engine must have usage, fingerprint, check and generate")
-    first = json.dumps(engine.fingerprint, sort_keys=True)
-    if first != json.dumps(engine.fingerprint, sort_keys=True):
-        trial.refuse("the fingerprint must stay the same")
 
 
 def _check_counts(trial: _Trial) -> None:
