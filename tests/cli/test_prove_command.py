@@ -161,7 +161,8 @@ def test_what_cannot_be_proved_of_a_run_is_refused(
     strange, greedy = tmp_path / "strange.csv", tmp_path / "greedy"
     strange.write_text("question,answer\nwho wrote green,Cid\n")
     done(*command(model, strange, tmp_path / "r"))
-    done("evaluate", model, "--benchmark", questions, "--out", greedy, "--temperature", 0)
+    how = ("--temperature", 0, "--max-new-tokens", 4)
+    done("evaluate", model, "--benchmark", questions, "--out", greedy, *how)
     for where, option, named in (
         (run, ("--proposal", tmp_path / "r"), "none of the questions"),
         (run, ("--model", control), "fingerprint"),
