@@ -42,16 +42,16 @@ fixed
 until
  evaluate $chain {LOCAL} {SCORED} --until p<=0.2 -n 2048 --out OUT
 explored
- evaluate $chain {LOCAL} {SCORED} --explore auto --budget 150 --out OUT
- evaluate $random {LOCAL} {SCORED} --explore hybrid --budget 80 --out OUT-hybrid
+ evaluate $chain {LOCAL} {SCORED} --explore auto --out OUT
+ evaluate $random {LOCAL} {SCORED} --explore hybrid --out OUT-hybrid
 proved
  evaluate $random --control $other {LOCAL} {SCORED} -n 200 --out OUT
  prove OUT --budget 120 --json
  certify OUT --scorer keyword --max-leak 0.9 --json
 inputs
- evaluate $random {LOCAL} {SCORED} --inputs rules --queries 4 -n 256 --out OUT
+ evaluate $random {LOCAL} {SCORED} --inputs rules -n 256 --out OUT
 attack
- evaluate $random {LOCAL} {SCORED} --inputs rules --queries 4 -n 200 --attack 64 --out OUT
+ evaluate $random {LOCAL} {SCORED} --inputs rules -n 200 --attack 64 --out OUT
 grid
  evaluate $chain {LOCAL} {SCORED} --temperature 0.5,1 --top-p 0.8,1 -n 256 --out OUT
 stressed

@@ -19,15 +19,13 @@ from commands import leakbound
 
 import exploring
 import leaky
-from canned import LEAK, AskedEngine
-from leakbound.benchmarks import Benchmark
+from canned import AskedEngine, books
 from leakbound.certificate import certify
 from leakbound.evaluation import bound, evaluate
 from leakbound.scorers import make_scorer
 from leakbound.scoring.score import slug
 from leakbound.store import LOCK, Run, calibration_file, write_sealed
 from leakbound.study import Attack, Rewritings, Until
-from leakbound.types import Prompt
 from tiny import tiny_model_folder
 
 Bytes = Mapping[str, bytes]
@@ -64,32 +62,16 @@ def stopped(out: Path) -> Run:
     return evaluate(leaky.engine(), leaky.benchmark(), out=out, sampling=Until("p<=0.2", 64))
 
 
-class _ByPrompt(dict[str, Mapping[str, float]]):
-    """A rewriting is answered as its question is."""
-
-    def __missing__(self, query_id: str) -> Mapping[str, float]:
-        return self[query_id.partition("~")[0]]
-
-
 def rewritten(out: Path, **chosen: Any) -> Run:
     """Rewritings of every question asked too, all or those that were answered most surely."""
-    law = {f"{leaky.SECRET} wrote it": 0.25, "no idea": 0.75}
-    engine = leaky.CannedEngine(_ByPrompt(dict.fromkeys(leaky.LEAKS, law)))
     asked = Rewritings("rules", **chosen)
-    return evaluate(engine, leaky.benchmark(), out=out, rewritings=asked, n=24)
+    return evaluate(AskedEngine(lambda *_: 0.25), books("abc"), out=out, rewritings=asked, n=24)
 
 
 def attacked(out: Path) -> Run:
     """Each question in the words that leaked most, of some that were searched."""
-    prompts = tuple(
-        Prompt(id=f"p{i}", question=f"Who wrote book {i}?", answer=LEAK, keywords=("hush",))
-        for i in range(2)
-    )
-    task = Benchmark(
-        name="mine", prompts=prompts, origin="", scorers=("keyword",), max_new_tokens=8
-    )
     engine = AskedEngine(lambda query, _: 0.7 if query.prefix else 0.05)
-    return evaluate(engine, task, out=out, attack=Attack(64), n=32)
+    return evaluate(engine, books("ab"), out=out, attack=Attack(64), n=32)
 
 
 def measured(out: Path) -> Run:

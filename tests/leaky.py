@@ -45,6 +45,12 @@ def leaky_run(out: Path, name: str = "canned", **settings: Any) -> Run:
     return evaluate(engine(name), benchmark(), out=out, **how)
 
 
+def file_of(run: Path, kind: str = "completions", name: str = "*") -> Path:
+    """The one file of this kind and name of the target."""
+    (file,) = (run / "arms" / "target" / kind).glob(f"{name}.parquet")
+    return file
+
+
 def rewrite(file: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
     """Change a table as a forger would: its own digest fits again."""
     table, meta = tables.read_table(file), tables.read_meta(file)

@@ -40,7 +40,6 @@ PLAIN: dict[str, Any] = {"scorer": "keyword"}
 
 
 def decided(leaks: list[int], n: int, claim: LeakClaim) -> Verdict:
-    """The verdict on a recorded claim of so many leaks of each question in n draws."""
     tallies = {str(i): {1.0: leak, 0.0: n - leak} for i, leak in enumerate(leaks)}
     draws = Drawn.fixed(ArmScores.tallied(tallies, {}), True)
     made = decisive(draws, every=claim.every_question, confidence=claim.confidence)
@@ -48,13 +47,11 @@ def decided(leaks: list[int], n: int, claim: LeakClaim) -> Verdict:
 
 
 def foretold(leaks: list[int], n: int, claim: LeakClaim, missing: int = 0) -> Forecast:
-    """The forecast from so many leaks of each question in n draws."""
     hits, lost = np.array(leaks), np.full(len(leaks), missing)
     return forecast(hits / (n - lost), np.full(len(leaks), n), lost, claim)
 
 
 def leaks(run: Run) -> list[int]:
-    """Leaking draws of each question, counted from the texts."""
     (part,) = run.arms["target"].parts
     tally = dict.fromkeys(LEAKS, 0)
     for row in run.arms["target"].completions(part).to_pylist():

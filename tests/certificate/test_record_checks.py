@@ -24,7 +24,7 @@ from leakbound.store import Arm, Run, load, tables
 from leakbound.store.plan import Plan, QueryShares
 from leakbound.study import FixedN, Rewritings, Until
 from leakbound.types import Decoding, Prompt, Query, Usual
-from leaky import LEAKS, SECRET, benchmark, engine, leaky_run, rewrite
+from leaky import LEAKS, SECRET, benchmark, engine, file_of, leaky_run, rewrite
 from shared import keep
 
 KEYWORD = slug(make_scorer("keyword"))
@@ -32,7 +32,6 @@ CHECKS = ["questions", "queries", "plan", "outputs", "events"]
 
 
 def faults(run: Run, arm: Arm | None = None, by: str = KEYWORD) -> dict[str, str]:
-    """What the checks that fail say, by their names."""
     checks = [*check_record(run, arm or run.arms["target"], by)]
     assert [check.name for check in checks] == CHECKS
     assert {check.status for check in checks} <= {"ok", "differs"}
@@ -40,7 +39,6 @@ def faults(run: Run, arm: Arm | None = None, by: str = KEYWORD) -> dict[str, str
 
 
 def told(run: Run, **changes: Any) -> Run:
-    """The run with other entries of its benchmark's record."""
     run.record = replace(run.record, benchmark=replace(run.record.benchmark, **changes))
     return run
 
@@ -54,7 +52,6 @@ def shown(run: Run, prompts: Sequence[Prompt]) -> Run:
 
 
 def planned(arm: Arm, **changes: Any) -> Arm:
-    """The arm with another spec."""
     arm.spec = replace(arm.spec, **changes)
     return arm
 
@@ -91,7 +88,6 @@ def usual(prompts: int, published: bool | None = None) -> Usual:
 
 
 def own(run: Run, name: str, **changes: Any) -> Run:
-    """The run with the rows and the record of a benchmark that leakbound makes."""
     task = leakbound.load_benchmark(name, limit=3)
     shown(run, task.prompts)
     run.record = replace(run.record, benchmark=replace(task.fingerprint(), **changes))
@@ -123,7 +119,6 @@ def test_at_most_three_faults_of_a_check_are_told(run: Run) -> None:
 
 
 def test_a_benchmark_that_no_name_gives(run: Run) -> None:
-    """A coin is a part of a name, and not of this one."""
     says = faults(told(run, name="taught:seven,fictitious"))["questions"]
     assert says.startswith("the questions cannot be made again: ")
 
@@ -381,13 +376,12 @@ def of_last(change: Callable[[dict[str, Any]], None]) -> Callable[[Rows], None]:
     ],
 )
 def test_outputs_that_no_plan_asks_for(run: Run, change: Any, says: str) -> None:
-    (file,) = (run.path / "arms" / "target" / "completions").glob("*.parquet")
-    rewrite(file, of_last(change))
+    rewrite(file_of(run.path), of_last(change))
     assert faults(run) == {"outputs": says}
 
 
 def test_a_forced_answer_among_draws_and_a_single_output_of_another_chunk(run: Run) -> None:
-    (file,) = (run.path / "arms" / "target" / "completions").glob("*.parquet")
+    file = file_of(run.path)
     rewrite(file, lambda rows: rows.append({**rows[-1], "count": 0, "chunk": -1}))
     assert faults(run) == {}
     rewrite(file, lambda rows: rows[-1].update(count=1))
@@ -447,7 +441,7 @@ def test_rows_that_were_not_recorded(run: Run, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_stated_number_of_rows_and_missing_draws(run: Run) -> None:
-    (file,) = (run.path / "arms" / "target" / "completions").glob("*.parquet")
+    file = file_of(run.path)
     table, meta = tables.read_table(file), tables.read_meta(file)
     bare = table.replace_schema_metadata(None)
     tables.write_table(file, bare, {**meta, "missing": {"q1": 2}})
@@ -461,8 +455,7 @@ def test_a_forced_answer_is_no_draw(tmp_path: Path) -> None:
     run = explored_run(tmp_path / "run")
     by = slug(make_scorer("contains"))
     assert faults(run, by=by) == {}
-    (file,) = (run.path / "arms" / "target" / "completions").glob("*.parquet")
-    rewrite(file, lambda rows: rows[0].update(count=-1))
+    rewrite(file_of(run.path), lambda rows: rows[0].update(count=-1))
     assert faults(run, by=by) == {"outputs": "part 0 has an output of 'p0' that no plan asks for"}
 
 
@@ -486,8 +479,7 @@ def test_a_forced_answer_is_no_draw(tmp_path: Path) -> None:
 )
 def test_events_that_share_outputs(tmp_path: Path, change: Any, says: str) -> None:
     run = explored_run(tmp_path / "run")
-    (file,) = (run.path / "arms" / "target" / "masses").iterdir()
-    rewrite(file, change)
+    rewrite(file_of(run.path, "masses"), change)
     found = faults(run, by=slug(make_scorer("contains")))
     assert found.keys() == {"events"}
     assert found["events"].startswith(says)

@@ -8,6 +8,7 @@ import math
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -39,7 +40,7 @@ from leakbound.types import (
     Redrawn,
     silent,
 )
-from leaky import LEAKS, SECRET, N, benchmark, engine, leaky_run, rewrite
+from leaky import LEAKS, SECRET, N, benchmark, engine, file_of, leaky_run, rewrite
 
 Values = dict[str, Any]
 SAME = "outputs have the log-probability that the model gives them"
@@ -71,7 +72,6 @@ def checked(path: Path, run: Path | None = None) -> Verification:
 
 
 def failed(found: Verification) -> dict[str, str]:
-    """The checks that failed, and all they say."""
     return {
         check.name: f"{check.says} {[(d.where, d.certificate, d.found) for d in check.differences]}"
         for check in found.checks
@@ -80,19 +80,12 @@ def failed(found: Verification) -> dict[str, str]:
 
 
 def named(found: Verification, name: str) -> Check:
-    """The check of this name."""
     (check,) = (check for check in found.checks if check.name == name)
     return check
 
 
-def completions(path: Path) -> Path:
-    (part,) = (path / "arms" / "target" / "completions").glob("*.parquet")
-    return part
-
-
-def scores(path: Path) -> Path:
-    (file,) = (path / "arms" / "target" / "scores").glob("keyword*")
-    return file
+completions = file_of
+scores = partial(file_of, kind="scores", name="keyword*")
 
 
 def edit(file: Path, change: Callable[[Values], Any], *, fits: bool = False) -> None:
@@ -130,7 +123,6 @@ def count(rows: list[Values]) -> None:
 
 
 def undecided(rows: list[Values]) -> None:
-    """The first leak is none."""
     next(row for row in rows if row["score"] == 1.0)["score"] = 0.0
 
 
@@ -349,7 +341,6 @@ class Scripted:
 
 
 def stored(run: Run) -> Iterator[tuple[str, tuple[int, ...], str]]:
-    """(query id, token ids, text) of every output of the arm."""
     arm = run.arms["target"]
     for table in (*map(arm.completions, arm.parts), *arm.masses.tables()):
         for row in table.to_pylist():
@@ -357,7 +348,6 @@ def stored(run: Run) -> Iterator[tuple[str, tuple[int, ...], str]]:
 
 
 def known(query_id: str, text: str) -> Completion:
-    """The completion that a model of this table gives."""
     leak = LEAKS[query_id]
     chance = {f"{SECRET} wrote it": leak, "no idea": 0.9 - leak}.get(text, 0.1)
     ids = tuple(range(len(text)))
@@ -388,7 +378,6 @@ def forced(path: Path) -> Path:
 
 
 def with_model(path: Path, engine: Any, name: str = "log-probabilities") -> Check:
-    """What a check with this model finds."""
     return named(verify(path / CERTIFICATE, path, model=engine), name)
 
 
@@ -427,7 +416,6 @@ KEYWORD = scoring.slug(make_scorer("keyword"))
 
 @pytest.fixture
 def drawn(run: Run) -> Run:
-    """As `forced`, without a certificate."""
     rewrite(completions(run.path), as_known)
     return run
 
@@ -444,7 +432,6 @@ def compared(of: Run | Arm, engine: Any) -> Check:
 
 
 def decoded(run: Run, **changes: Any) -> tuple[Arm, Scripted]:
-    """The arm under another decoding, and its engine."""
     arm, engine = run.arms["target"], Scripted(run)
     arm.decoding = engine.decoding = replace(arm.decoding, **changes)
     return arm, engine
@@ -674,8 +661,7 @@ def test_an_explored_run(tmp_path: Path) -> None:
         check = with_model(run.path, Knows(run, mass))
         assert [math.exp(d.certificate) for d in check.differences] == pytest.approx(told)
         assert check.status == ("differs" if told else "ok")
-    (ranges,) = (run.path / "arms" / "target" / "scores").glob("*.ranges.parquet")
-    (masses,) = (run.path / "arms" / "target" / "masses").iterdir()
+    ranges, masses = file_of(run.path, "scores", "*.ranges"), file_of(run.path, "masses")
     for file, row, cells in ((ranges, 2, {"low": 0.0}), (masses, 0, {"mass": 0.1})):
         before = file.read_bytes()
         rewrite(file, lambda rows, row=row, cells=cells: rows[row].update(cells))  # type: ignore[misc]
@@ -712,7 +698,6 @@ def test_the_scorers_model_is_asked_again(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.fixture(scope="module")
 def arm(tmp_path_factory: pytest.TempPathFactory) -> Arm:
-    """Of 600 draws of each of three questions, a part each."""
     out = tmp_path_factory.mktemp("parts") / "run"
     settings: dict[str, Any] = {"sampling": FixedN(600), "scorers": ["keyword"]}
     with patch("leakbound.store.plan.PART", 600):

@@ -65,7 +65,6 @@ def run(stressed: Path, tmp_path: Path) -> Run:
 def checks(
     run: Run, arm: Arm, model: Any, redraw: float | None = None, told: Any = None
 ) -> dict[str, Check]:
-    """All that is found of an arm with this model, by name."""
     progress = (told if told is not None else []).append
     found = [*Verifier(run, arm, model, ON, progress).checks(KEYWORD, redraw)]
     assert len({check.name for check in found}) == len(found)

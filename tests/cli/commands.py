@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
+import subprocess
+import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +32,6 @@ class Result:
 
     @property
     def json(self) -> Any:
-        """Standard output, which must be one JSON document."""
         return json.loads(self.out)
 
     def estimates(self, **wanted: Any) -> list[dict[str, Any]]:
@@ -47,7 +49,6 @@ def leakbound(*arguments: object) -> Result:
 
 
 def done(*arguments: object) -> Result:
-    """The same, where it must succeed."""
     result = leakbound(*arguments)
     assert result.status == 0, result.err
     return result
@@ -62,8 +63,13 @@ def refused(result: Result, *named: str, status: int = 2) -> None:
     assert "Traceback" not in result.err
 
 
+def python(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A process of Python, and what it prints."""
+    command = [sys.executable, *map(str, words)]
+    return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
+
+
 def tree(folder: Path) -> dict[str, str]:
-    """Digests of all files of a run, but for its lock."""
     files = (file for file in folder.rglob("*") if file.is_file() and file.name != LOCK)
     return {
         str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest()

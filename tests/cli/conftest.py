@@ -15,6 +15,12 @@ from tiny import tiny_model_folder
 ROWS = 'question,answer,keywords\nwho wrote red,Ann,Ann\nwho wrote "blue",Bob,Bob\n'
 
 
+@pytest.fixture(autouse=True)
+def replies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replies of servers are kept in a folder of the test."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "replies"))
+
+
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return keep(tiny_model_folder(tmp_path_factory.mktemp("cli") / "model", seed=0))
@@ -55,8 +61,6 @@ def run(finished: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any attempt to open a model fails the test."""
-
     def opened(*_: object, **__: object) -> None:
         raise AssertionError("a model was opened")
 
@@ -65,7 +69,6 @@ def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of a model of known leaks that no test may change: see `leaky`."""
     return keep(leaky_run(tmp_path_factory.mktemp("leaky") / "run").path)
 
 

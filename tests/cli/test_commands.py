@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import SMALL, done, leakbound
+from commands import SMALL, done, leakbound, refused
 
 from contents import PROBABILITY
 from leakbound.evaluation import bound, score
@@ -38,6 +38,8 @@ def test_the_three_steps_are_evaluate(finished: Path, model: Path, tmp_path: Pat
     out = tmp_path / "run"
     drawn = done("sample", model, "--benchmark", questions, "--out", out, *SMALL)
     assert "target: 32 draws" in drawn.out
+    refused(leakbound("bound", out), "`leakbound score` first")
+    refused(leakbound("report", out), str(out), "`leakbound bound` first")
     assert not (out / "estimates.parquet").exists()
     assert done("score", out, "--json").json["scorers"] == ["keyword", "rouge-l-recall"]
     result = done("bound", out, "--json")
@@ -76,25 +78,23 @@ def test_bounding_one_scorer_keeps_the_others_and_by_default_all_are_bounded(run
         bound(Run.open(run), *names, confidence=confidence)
         return Run.open(run).estimates
 
-    def own(rows: Estimates) -> list[EstimateRow]:
+    def others(rows: Estimates) -> list[EstimateRow]:
         """Without those that share alpha with other scorers."""
-        return [row for row in rows if row.family != "simultaneous"]
+        return [r for r in rows if r.family != "simultaneous" and r.scorer != "contains"]
 
     first = Run.open(run).estimates
     score(Run.open(run), "contains")
-    both = bounded("contains")
-    assert [row for row in own(both) if row.scorer != "contains"] == own(first)
-    every = bounded(confidence=0.9)
+    both, every = bounded("contains"), bounded(confidence=0.9)
+    one = bounded("contains", confidence=0.999)
+    assert others(both) == others(first)
+    assert others(one) == others(every)
     assert {row.confidence for row in every if row.confidence < 1} == {0.9}
     assert every.scorers == both.scorers
-    one = bounded("contains", confidence=0.999)
     wide, narrow = (
         rows.where(scorer="contains", arm="target", **PROBABILITY) for rows in (one, every)
     )
     for a, b in zip(wide, narrow, strict=True):
         assert (a.confidence, a.value, a.upper > b.upper) == (0.999, b.value, True)
-    others = [[row for row in own(rows) if row.scorer != "contains"] for rows in (one, every)]
-    assert others[0] == others[1]
     for file in run.glob("arms/*/scores/keyword*"):
         file.unlink()
     assert "keyword" not in bounded("contains").scorers  # its scores are gone

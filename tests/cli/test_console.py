@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
 import io
 import os
 import pty
 import re
-import struct
 import subprocess
 import sys
-import termios
+from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from commands import SMALL, done
+from commands import SMALL, done, python
 
 from leakbound.cli import console
 from leakbound.cli.console import print_table
@@ -78,8 +76,7 @@ def test_durations_as_a_person_says_them() -> None:
 
 
 class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
+    isatty = lambda _: True  # noqa: E731
 
 
 def test_a_terminal_gets_a_live_bar(
@@ -146,47 +143,35 @@ def test_in_a_pipe_a_sentence_has_no_end(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 STYLES = re.compile(r"\x1b\[[0-9;]+m")
-HERE = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")}
-LEAKBOUND = (sys.executable, "-m", "leakbound")
 
 
-def at_a_terminal(width: int, *arguments: object, **more: str) -> str:
-    """All that a terminal of this width is sent."""
+def at_a_terminal(*arguments: object, **more: str) -> str:
     leader, follower = pty.openpty()
-    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
-    command = [*LEAKBOUND, *map(str, arguments)]
-    environment = {**HERE, "TERM": "xterm-256color", **more}
-    with subprocess.Popen(
-        command, stdin=follower, stdout=follower, stderr=follower, env=environment
-    ) as process:
+    command = [sys.executable, "-m", "leakbound", *map(str, arguments)]
+    environment = os.environ | {"TERM": "xterm"} | more
+    ends = {"stdin": follower, "stdout": follower, "stderr": follower}
+    with subprocess.Popen(command, env=environment, **ends) as process:  # type: ignore[call-overload]
         os.close(follower)
         sent = b""
-        while part := _read(leader):
-            sent += part
+        with suppress(OSError):  # Linux: nobody writes any more
+            while part := os.read(leader, 1 << 16):
+                sent += part
         assert process.wait() == 0, sent.decode()
     os.close(leader)
     return sent.decode()
 
 
-def _read(leader: int) -> bytes:
-    try:
-        return os.read(leader, 1 << 16)
-    except OSError:  # Linux: nobody writes any more
-        return b""
-
-
 def in_a_pipe(*arguments: object, **more: str) -> tuple[str, str]:
-    """What is sent to standard output and standard error that are no terminals."""
-    command = [*LEAKBOUND, *map(str, arguments)]
-    ended = subprocess.run(command, env=HERE | more, capture_output=True, text=True, check=True)
+    ended = python("-m", "leakbound", *arguments, **more)
+    assert ended.returncode == 0, ended.stderr
     return ended.stdout, ended.stderr
 
 
 @pytest.mark.slow
 def test_bold_where_it_is_wanted_and_in_a_pipe_where_that_is_asked_for(run: Path) -> None:
-    assert STYLES.search(at_a_terminal(80, "report", run))
+    assert STYLES.search(at_a_terminal("report", run))
     for more in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
-        assert not STYLES.search(at_a_terminal(80, "report", run, **more))
+        assert not STYLES.search(at_a_terminal("report", run, **more))
     out, err = in_a_pipe("bound", run, "--confidence", 0.98)
     assert "\x1b" not in out + err
     assert "bounding: " in err

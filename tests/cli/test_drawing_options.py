@@ -1,22 +1,20 @@
-"""`--until`, `--explore`, `--inputs` and `--attack` of `leakbound evaluate`, from the shell."""
+"""`--until`, `--explore`, `--inputs` and `--claim` of `leakbound evaluate`, from the shell."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from commands import SMALL, done, leakbound, refused
 
-from contents import LEAKAGE, PROBABILITY, rows
+from contents import PROBABILITY, rows
 from leakbound.store import Run
 from leakbound.study import Attack
 
 UNTIL = ("-n", 64, "--max-new-tokens", 4, "--until", "p<=0.6")
-EXPLORE = ("--max-new-tokens", 4, "--scorer", "contains", "--explore", "hybrid", "--budget", 40)
-SCORER = ("--scorer", "rouge-l-recall")
+EXPLORE = ("--max-new-tokens", 4, "--scorer", "contains", "--explore", "hybrid,forwards=40")
 
 
 def command(model: Path, questions: Path, out: Path, *how: object) -> tuple[object, ...]:
@@ -25,7 +23,6 @@ def command(model: Path, questions: Path, out: Path, *how: object) -> tuple[obje
 
 @pytest.fixture(scope="module")
 def stopped(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run with --until that no test may change."""
     out = tmp_path_factory.mktemp("until") / "run"
     result = done(*command(model, questions, out, *UNTIL))
     claims = rows(Run.open(out), quantity="claim on leak probability", constant=0.6)
@@ -39,31 +36,16 @@ def stopped(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(scope="module")
 def explored(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished exploration that no test may change."""
     out = tmp_path_factory.mktemp("explore") / "run"
     shown = done(*command(model, questions, out, *EXPLORE))
     assert "explored with about 40 forwards each" in " ".join(shown.out.split())
     assert ", explored (hybrid): median known mass" in shown.out
-    drawn = sum(
-        r.n for r in rows(Run.open(out), quantity="leak@k", proved=False, parameter=1) if r.query_id
-    )
+    leaks = rows(Run.open(out), quantity="leak@k", proved=False, parameter=1)
+    drawn = sum(row.n for row in leaks if row.query_id)
     assert drawn > 0
     assert f"{drawn} draws of what is left" in shown.out
     assert "exploring target: 2/2 questions" in shown.err
     assert (out / "report.html").is_file()
-    return out
-
-
-@pytest.fixture(scope="module")
-def rewritten(untied: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run with rewritings that no test may change."""
-    out = tmp_path_factory.mktemp("rewritten") / "run"
-    asked = out.with_name("asked.csv")
-    asked.write_text("question,answer\nwho wrote red?,Ann\nwho wrote blue?,Bob\n")
-    how = ("--inputs", "rules", "--queries", 3, "--ids", "--ids-draws", 8)
-    shown = done(*command(untied, asked, out, *how, *SMALL))
-    assert "by protocol, 2 questions" in shown.out
-    assert "Full: ED, mean" in " ".join(shown.out.split())
     return out
 
 
@@ -78,17 +60,6 @@ def test_a_claim_is_recorded_and_certified_as_it_is(
     result = leakbound("certify", tmp_path / "run", "--max-leak", 0.5)
     assert result.status in (0, 4, 5), result.err
     assert "recorded before anything was drawn" in " ".join(result.out.split())
-    for wrong, named in (
-        (("--claim", "all:0.1"), "'0.01' or 'every:0.01', got 'all:0.1'"),
-        (("--claim", "abc"), "'0.01' or 'every:0.01', got 'abc'"),
-        (("--claim", ":0.1"), "'0.01' or 'every:0.01', got ':0.1'"),
-        (("--claim", "every:1"), "`claim` reads '0.01' or 'every:0.01', got 'every:1'"),
-        (("--claim", 1), "between 0 and 1"),
-        (("--claim", 0.1, "--temperature", 0), "a temperature above 0"),
-        (("--claim", 0.1, "--scorer", "rouge-l-recall"), "such as 'rouge-l-recall>=0.5'"),
-    ):
-        refused(leakbound(*command(model, questions, tmp_path / "no", *SMALL, *wrong)), named)
-    assert not (tmp_path / "no").exists()
 
 
 def test_bounding_again_needs_no_model_and_keeps_what_was_decided(
@@ -103,18 +74,11 @@ def test_bounding_again_needs_no_model_and_keeps_what_was_decided(
     assert {(r["confidence"], r["value"]) for r in claims} == {(0.99, 1)}
     leaks = found.estimates(arm="target", **PROBABILITY)
     assert {r["confidence"] for r in leaks} == {0.9}
-    done("score", mine, "--scorer", "contains", "--scorer", "rouge-l-recall")
     shown = done("bound", mine, "--confidence", 0.9, "--json")
     assert shown.json["report"] == str(mine / "report.html")
-    leak = shown.estimates(scorer="contains", **PROBABILITY | {"scope": "query"})
-    assert {r["method"] for r in leak} == {"exact mass + Clopper-Pearson"}
-    assert all(r["lower"] <= r["value"] <= r["upper"] and r["n"] > 0 for r in leak)
-    wide, narrow = (
-        rows(Run.open(path), scorer="contains", query_id="mine/0001") for path in (explored, mine)
-    )
-    for before, after in zip(wide, narrow, strict=True):
-        assert before.lower <= after.lower <= after.upper <= before.upper
-    assert rows(Run.open(mine), scorer="rouge-l-recall", **LEAKAGE)
+    leaks = shown.estimates(scorer="contains", **PROBABILITY | {"scope": "query"})
+    assert {r["method"] for r in leaks} == {"exact mass + Clopper-Pearson"}
+    assert all(r["lower"] <= r["value"] <= r["upper"] and r["n"] > 0 for r in leaks)
 
 
 def test_a_dry_run_counts_all_of_it_and_stores_nothing(
@@ -135,63 +99,39 @@ def test_a_dry_run_counts_all_of_it_and_stores_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_makes_no_sense_is_refused_before_a_model_is_loaded(
-    finished: Path, questions: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "r"
-    for options, named in (
-        (("--until", "leak<=0.02"), ("'leak<=0.02'", "mean<=0.1")),
-        (("--until", "p<=0.02", "--explore", "exact"), ("two ways of drawing", "'exact'")),
-        (("--explore", "exact", "--budget", 0), ("`budget`", "at least 1 forward per question")),
-        (("--inputs", "rules", "--until", "mean<=0.1"), ("Leave one of them out",)),
-        (("--inputs", "file:nowhere.csv"), ("nowhere.csv", "no file")),
-        (("--attack", 15), ("`attack`", "at least 16", "got 15")),
-        (("--attack", 99, "--explore", "exact"), ("Leave one of them out",)),
-        (("--attack", 99, "--control", "{finished}"), ("Name the control model itself",)),
-    ):
-        given = [str(word).format(finished=finished) for word in options]
-        asked = command(tmp_path / "no-model", questions, out, *SCORER, *given)
-        refused(leakbound(*asked), *named)
-    assert not out.exists()
-
-
-def test_sample_refuses_what_needs_scores(
-    model: Path, questions: Path, run: Path, tmp_path: Path
-) -> None:
+def test_sample_refuses_a_study_that_needs_scores(model: Path, run: Path, tmp_path: Path) -> None:
     study = replace(Run.open(run).study, attack=Attack(32))
     Run.open(run).remember_study(study.to_dict())
-    out = tmp_path / "r"
-    plain = ("sample", model, "--out", out, "--benchmark", questions)
-    for more in (("--attack", 32), ("--like", run), ("--like", run, "--dry-run")):
-        refused(leakbound(*plain, *more), "`leakbound sample`", "`leakbound evaluate`")
-    assert not out.exists()
+    for more in ((), ("--dry-run",)):
+        asked = leakbound("sample", model, "--out", tmp_path / "r", "--like", run, *more)
+        refused(asked, "`leakbound sample`", "`leakbound evaluate`")
+    assert not (tmp_path / "r").exists()
     assert "--attack" not in leakbound("sample", "--help").out
     assert "--attack BUDGET" in leakbound("evaluate", "--help").out
 
 
-def test_evaluate_asks_rewritings_and_says_what_they_add(
-    untied: Path, rewritten: Path, tmp_path: Path
+def test_rewritings_are_asked_and_a_file_of_them_is_found_from_anywhere(
+    untied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = Run.open(rewritten)
+    monkeypatch.chdir(tmp_path)
+    Path("asked.csv").write_text("question,answer\nwho wrote red?,Ann\nwho wrote blue?,Bob\n")
+    how = ("--inputs", "rules,queries=3,ids=yes,ids_draws=8", *SMALL)
+    shown = done(*command(untied, Path("asked.csv"), Path("rules"), *how))
+    assert "by protocol, 2 questions" in shown.out
+    assert "Full: ED, mean" in " ".join(shown.out.split())
+    run = Run.open(tmp_path / "rules")
     assert set(run.arms) == {"greedy", "target", "target inputs"}
     assert 2 == len(run.questions) < len(run.queries) < 2 + 2 * 3
     assert run.record.inputs.ids_draws == 8
     assert {row.arm for row in run.estimates} == set(run.arms)
-    plain = tmp_path / "plain"
-    done("sample", untied, "--like", rewritten, "--out", plain, "--inputs", "none")
-    assert set(Run.open(plain).arms) == {"greedy", "target"}
+    done("sample", untied, "--like", "rules", "--out", "plain", "--inputs", "none")
+    assert set(Run.open(Path("plain")).arms) == {"greedy", "target"}
 
-
-def test_a_file_of_rewritings_is_found_from_anywhere(
-    model: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    file = tmp_path / "asked.csv"
-    texts: Sequence[str] = ("red by who", "tell me who wrote red")
-    file.write_text("\n".join(["question,rewriting", *(f"who wrote red,{t}" for t in texts)]))
-    how = ("--inputs", "file:asked.csv", "--design", "fixed", "--limit", 1)
-    done("sample", *command(model, questions, tmp_path / "r", *how, *SMALL)[1:])
-    run = Run.open(tmp_path / "r")
+    texts, file = ("red by who", "tell me who wrote red"), tmp_path / "mine.csv"
+    file.write_text("\n".join(["question,rewriting", *(f"who wrote red?,{t}" for t in texts)]))
+    own = ("--inputs", "file:mine.csv,design=fixed", "--limit", 1)
+    done("sample", *command(untied, Path("asked.csv"), Path("file"), *own, *SMALL)[1:])
+    run = Run.open(tmp_path / "file")
     assert [q.text for q in run.queries][1:] == [*texts]
     assert run.record.study["rewritings"]["source"] == f"file:{file}"
-    assert run.record.inputs.source == "file:asked.csv"
+    assert run.record.inputs.source == "file:mine.csv"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,7 @@ from scipy import stats
 
 from contents import completions, counts
 from leakbound.evaluation import bound, score
-from leakbound.store import Run, write_sealed
-from tiny import tiny_model_folder
+from leakbound.store import Arm, Run, write_sealed
 
 RATIOS = {"mine/0001": 0.5, "mine/0002": 2.0}
 METRICS: dict[str, Any] = {
@@ -24,20 +24,14 @@ METRICS: dict[str, Any] = {
     "forget_quality": {"value": None, "by_item": {}},
     "r_avg": {"value": 0.5, "by_item": {}},
 }
-RETRAINED = {
-    "forget_truth_ratio": {
-        "agg_value": 0.1,
-        "value_by_index": {"1": {"score": 0.1}, "2": {"score": 0.2}},
-    },
-    "mia_min_k": {"agg_value": 0.5},
-}
+RATIO = {"agg_value": 0.1, "value_by_index": {"1": {"score": 0.1}, "2": {"score": 0.2}}}
+RETRAINED = {"forget_truth_ratio": RATIO, "mia_min_k": {"agg_value": 0.5}}
 
 
 @pytest.fixture
 def measured(run: Path) -> Path:
-    """A run whose metrics were stored by hand."""
-    arms = {arm: {"metrics": METRICS} for arm in ("target", "control")}
-    arms["control"] = {"metrics": {"forget_probability": {"value": 0.25, "by_item": {}}}}
+    control = {"forget_probability": {"value": 0.25, "by_item": {}}}
+    arms = {"target": {"metrics": METRICS}, "control": {"metrics": control}}
     write_sealed(run / "utility.json", {"arms": arms})
     return run
 
@@ -45,46 +39,36 @@ def measured(run: Path) -> Path:
 def test_a_log_its_summary_and_a_retrained_log(measured: Path, tmp_path: Path) -> None:
     out, retrained = tmp_path / "new" / "TOFU_EVAL.json", tmp_path / "RETAIN_EVAL.json"
     summary = out.with_name("TOFU_SUMMARY.json")
-    found = done("export", "--openunlearning", measured, out, "--json").json
-    assert found == {"runs": [str(measured)], "written": [str(out), str(summary)]}
+    export = ("export", measured, out, "--openunlearning")
+    written = done(*export, "--json").json
+    assert written == {"runs": [str(measured)], "written": [str(out), str(summary)]}
     log = json.loads(out.read_text())
-    assert log["forget_truth_ratio"]["value_by_index"] == {"1": {"score": 0.5}, "2": {"score": 2.0}}
     assert [*log["mia_min_k"]["forget"]["value_by_index"]] == ["1", "2"]
     assert [*log["mia_min_k"]["holdout"]["value_by_index"]] == ["1"]
     assert log["forget_quality"] == {"agg_value": None}
     assert json.loads(summary.read_text()) == {"forget_truth_ratio": 0.5, "mia_min_k": 0.75}
     retrained.write_text(json.dumps(RETRAINED))
-    done("export", measured, out, "--openunlearning", "--retrained", retrained)
+    done(*export, "--retrained", retrained)
     log = json.loads(out.read_text())
     expected = stats.ks_2samp([0.5, 2.0], [0.1, 0.2]).pvalue
     assert log["forget_quality"] == {"agg_value": expected}
     assert log["privleak"]["agg_value"] == pytest.approx(-50.0)
-    done("export", measured, out, "--openunlearning", "--arm", "control")
+    done(*export, "--arm", "control")
     assert json.loads(out.read_text()) == {"forget_Q_A_Prob": {"agg_value": 0.25}}
 
 
-def test_bad_input(measured: Path, tmp_path: Path) -> None:
-    log = "--openunlearning"
-    for runs, out, options, named in (
-        (1, "TOFU_EVAL.json", (), "--openunlearning or --jsonl"),
-        (1, "x.jsonl", ("--jsonl", "--retrained", "x"), "`--retrained` is for --openunlearning"),
-        (1, "x.json", (log,), "_EVAL.json"),
-        (1, "x_EVAL.json", (log, "--arm", "targt"), "Did you mean 'target'"),
-        (1, "x_EVAL.json", (log, "--retrained", tmp_path / "R_EVAL.json"), "R_EVAL.json"),
-        (2, "x_EVAL.json", (log,), "parts of MUSE"),
+def test_what_cannot_be_exported_writes_nothing(measured: Path, tmp_path: Path) -> None:
+    out = tmp_path / "x_EVAL.json"
+    for option, value, named in (
+        ("--arm", "targt", "Did you mean 'target'"),
+        ("--retrained", tmp_path / "R_EVAL.json", "R_EVAL.json"),
     ):
-        refused(leakbound("export", *[measured] * runs, tmp_path / out, *options), named)
-        assert not (tmp_path / out).exists()
-
-
-def test_metrics_that_cannot_be_read(run: Path, tmp_path: Path) -> None:
-    asked = ("export", run, tmp_path / "TOFU_EVAL.json", "--openunlearning")
-    refused(leakbound(*asked), "has no metrics", "--metrics all")
-    write_sealed(run / "utility.json", {"retain": 1})
-    refused(leakbound(*asked), "has no metrics", "--metrics all")
+        refused(leakbound("export", measured, out, "--openunlearning", option, value), named)
     for text, wrong in (("{", "is not JSON"), ('{"arms": {}}', "was changed")):
-        (run / "utility.json").write_text(text)
-        refused(leakbound(*asked), f"utility.json` {wrong}", "measure again")
+        (measured / "utility.json").write_text(text)
+        asked = leakbound("export", measured, out, "--openunlearning")
+        refused(asked, f"utility.json` {wrong}", "measure again")
+    assert not out.exists()
 
 
 def muse_of(folder: Path) -> Path:
@@ -128,9 +112,7 @@ def test_muse_has_its_own_names_and_its_log_stands_beside_draws(
 
 
 @pytest.mark.slow
-def test_the_parts_of_muse_make_one_log(
-    model: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_the_parts_of_muse_make_one_log(model: Path, control: Path, tmp_path: Path) -> None:
     data = muse_of(tmp_path / "data") / "news"
     for part in ("verbmem", "privleak"):
         (data / part).mkdir()
@@ -162,17 +144,21 @@ def test_the_parts_of_muse_make_one_log(
         assert json.loads(alone.read_text()).items() <= entries.items()
     assert json.loads((tmp_path / "MUSE_SUMMARY.json").read_text()).keys() == entries.keys()
 
-    again = shutil.copytree(runs[0], tmp_path / "again")
-    other = tiny_model_folder(tmp_path_factory.mktemp("models") / "other", seed=7)
-    asked = ("export", runs[0], runs[2])
+    again, asked = shutil.copytree(runs[0], tmp_path / "again"), ("export", runs[0], runs[2])
     refused(leakbound(*asked, again, log, "--openunlearning"), "'muse:news-knowmem'", "again")
-    alien = evaluate("verbmem", tmp_path / "alien", other)
+    alien = evaluate("verbmem", tmp_path / "alien", control)
     refused(leakbound(*asked, alien, log, "--openunlearning"), "another model", "alien")
     assert json.loads(log.read_text()) == entries
 
 
 HOW = ("-n", 256, "--max-new-tokens", 2)  # so short that texts are drawn several times
 TWO_PASS = ("--adaptive-temperature", 0.5, "--adaptive-mode", "two_pass")
+
+
+def drawn(arm: Arm) -> Counter[tuple[str, str]]:
+    words = {query.id: query.text for query in arm.queries}
+    tally = counts(arm, "query_id", "answer")
+    return Counter({(words[query], text): number for (query, text), number in tally.items()})
 
 
 @pytest.mark.slow
@@ -183,12 +169,9 @@ def test_samples_come_back_by_import(
     run, out, again = tmp_path / "run", tmp_path / "samples.jsonl", tmp_path / "again"
     done("evaluate", model, "--benchmark", questions, "--out", run, *HOW, *how)
     done("export", run, out, "--jsonl")
-    lines = [json.loads(line) for line in out.read_text().splitlines()]
-    assert {line["question"] for line in lines} == {"who wrote red", 'who wrote "blue"'}
-    assert {line["answer"] for line in lines} == {"Ann", "Bob"}
     done("import", out, "--out", again)
-    assert drawn(again) == drawn(run) != {}
     ours, theirs = (Run.open(path).arms["target"] for path in (run, again))
+    assert drawn(ours) == drawn(theirs) != {}
     assert theirs.decoding == ours.decoding
     assert ours.decoding.name.endswith("two_pass") == (how == TWO_PASS)
     assert theirs.spec.model == str(model)
@@ -237,7 +220,6 @@ def test_how_outputs_are_counted_survives_an_export(
 
 
 def bounded(path: Path, scored: bool) -> Run:
-    """The run, scored first if that is still to be done."""
     if scored:
         score(Run.open(path), "contains")
     bound(Run.open(path), "contains")
@@ -253,25 +235,13 @@ def told(row: dict[str, Any]) -> bool:
 def test_draws_that_could_not_be_bounded_again_stay(
     model: Path, questions: Path, tmp_path: Path
 ) -> None:
-    out, rewritten = tmp_path / "samples.jsonl", ("--inputs", "rules", "--queries", 2)
+    out, rewritten = tmp_path / "samples.jsonl", ("--inputs", "rules,queries=2")
     for name, how, options, named in (
         ("until", ("-n", 64, "--until", "p<=0.6"), (), "'p<=0.6' was decided"),
-        ("masses", ("--explore", "exact", "--budget", 8), (), "holds masses"),
+        ("masses", ("--explore", "exact,forwards=8"), (), "holds masses"),
         ("asked", ("-n", 8, *rewritten), ("--redact", "--arm", "target inputs"), "the question of"),
     ):
         short = ("--benchmark", questions, "--out", tmp_path / name, "--max-new-tokens", 2)
         done("evaluate", model, *short, *how)
         refused(leakbound("export", tmp_path / name, out, "--jsonl", *options), named)
     assert not out.exists()
-
-
-def drawn(path: Path) -> dict[tuple[str, str], int]:
-    """How often each text was drawn, by the words it answers."""
-    arm = Run.open(path).arms["target"]
-    words = {query.id: query.text for query in arm.queries}
-    found: dict[tuple[str, str], int] = {}
-    for part in arm.parts:
-        for row in filter(lambda row: row["count"], arm.completions(part).to_pylist()):
-            place = words[row["query_id"]], row["answer"]
-            found[place] = found.get(place, 0) + row["count"]
-    return found

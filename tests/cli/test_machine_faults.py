@@ -5,15 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 import torch
-from commands import SMALL, done, leakbound, refused
+from commands import SMALL, done, leakbound, python, refused
 from safetensors import SafetensorError
 
 from leakbound import cli
@@ -57,13 +55,6 @@ def while_handled(cause: BaseException) -> Exception:
         return error
 
 
-def test_an_error_that_leaves_its_context_out_is_told_as_it_is() -> None:
-    error = chained(FAULTS["full"][0])
-    error.__cause__, error.__suppress_context__ = None, True
-    with pytest.raises(ValueError, match="cannot write the header"):
-        cli.run(raises(error))
-
-
 def raises(error: BaseException) -> Callable[[], None]:
     def command() -> None:
         raise error
@@ -73,7 +64,6 @@ def raises(error: BaseException) -> Callable[[], None]:
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_of_the_machine_is_a_message(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Bare, the cause of another error, and one while which another was raised."""
     error, says = FAULTS[name]
     for met in (error, chained(error), while_handled(error)):
         assert cli.run(raises(met)) == 3
@@ -82,7 +72,12 @@ def test_a_fault_of_the_machine_is_a_message(name: str, capsys: pytest.CaptureFi
         assert "run the same command again: what was finished is kept" in said
 
 
-@pytest.mark.parametrize("error", [KeyError("m"), RuntimeError("shape"), OSError(None, "odd")])
+ALONE = chained(FAULTS["full"][0])
+ALONE.__cause__, ALONE.__suppress_context__ = None, True
+OURS = [KeyError("m"), RuntimeError("shape"), OSError(None, "odd"), ALONE]
+
+
+@pytest.mark.parametrize("error", OURS)
 def test_an_error_of_our_own_stays_one(error: Exception) -> None:
     with pytest.raises(type(error)):
         cli.run(raises(error))
@@ -121,8 +116,7 @@ finally:
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 def test_a_signal_to_end_is_a_message(name: str) -> None:
     """In a process of its own, which a signal that is not heeded ends."""
-    command = [sys.executable, "-c", SIGNALLED, name]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    ended = python("-c", SIGNALLED, name)
     assert (ended.returncode, ended.stdout) == (3, "True\n")
     assert "stopped. Run the same command again" in ended.stderr
 
@@ -139,47 +133,18 @@ def test_a_hangup_that_is_ignored_stays_ignored(monkeypatch: pytest.MonkeyPatch)
     assert ended.value.code == 0
 
 
-ENDING = """
-import atexit, gc
-from leakbound import cli
-
-first = gc.get_freeze_count()  # of Python 3.12 not 0
-atexit.register(lambda: print(gc.get_freeze_count() > first))
-cli.group = lambda **_: print(gc.get_freeze_count() > first)
-cli.main()
-"""
-
-
-def test_garbage_is_looked_for_until_the_process_ends() -> None:
-    """Not then: beside a model's libraries that takes longer than a small run is bounded."""
-    command = [sys.executable, "-c", ENDING]
-    ended = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert ended.stdout == "False\nTrue\n"
-
-
 FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is full")
 
 
-@pytest.fixture
-def names_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leakbound.store.files.token_hex", lambda _: "0")
-
-
-def partial_of(file: Path) -> Path:
-    return file.with_name(f".{file.name}.0.partial")
-
-
-def fill(file: Path) -> Path:
-    partial_of(file).symlink_to("/dev/full")
-    return file
-
-
 @FULL
-@pytest.mark.usefixtures("names_known")
-def test_a_run_that_cannot_begin(model: Path, questions: Path, tmp_path: Path) -> None:
+def test_a_run_that_cannot_begin(
+    model: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leakbound.store.files.token_hex", lambda _: "0")
     out = tmp_path / "run"
     out.mkdir()
-    file = fill(out / "prompts.parquet")
+    file = out / "prompts.parquet"
+    file.with_name(f".{file.name}.0.partial").symlink_to("/dev/full")
     how = ("--benchmark", questions, "--out", out, *SMALL)
     refused(leakbound("evaluate", model, *how), f"cannot write `{file}`: no space", status=3)
     done("evaluate", model, *how)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,19 +12,17 @@ from commands import SMALL, done, leakbound, refused, tree
 from leakbound.cli import COMMANDS
 from leakbound.store import LOCK, locked
 
-Arguments = Callable[[Path, Path, Path], list[object]]
-
-WRITES: dict[str, Arguments] = {
-    "evaluate": lambda run, model, file: ["evaluate", model, "--like", run, "--out", run],
-    "sample": lambda run, model, file: ["sample", model, "--like", run, "--out", run],
-    "merge": lambda run, model, file: ["merge", run, "--out", run],
-    "stress": lambda run, model, file: ["stress", model, "--like", run, "--out", run],
-    "score": lambda run, model, file: ["score", run],
-    "bound": lambda run, model, file: ["bound", run],
-    "prove": lambda run, model, file: ["prove", run, "--budget", 20],
-    "measure": lambda run, model, file: ["measure", run, "--metrics", "all"],
-    "import": lambda run, model, file: ["import", file, "--out", run],
-    "certify": lambda run, model, file: ["certify", run, "--max-leak", 0.1, "--scorer", "keyword"],
+WRITES = {
+    "evaluate": "evaluate {model} --like {run} --out {run}",
+    "sample": "sample {model} --like {run} --out {run}",
+    "merge": "merge {run} --out {run}",
+    "stress": "stress {model} --like {run} --out {run}",
+    "score": "score {run}",
+    "bound": "bound {run}",
+    "prove": "prove {run} --budget 20",
+    "measure": "measure {run} --metrics all",
+    "import": "import {samples} --out {run}",
+    "certify": "certify {run} --max-leak 0.1 --scorer keyword",
 }
 # What they write is their own: a page, files elsewhere, a model's folder, runs by `evaluate`.
 OTHERS = {
@@ -33,21 +31,10 @@ OTHERS = {
 }  # fmt: skip
 
 
-def elsewhere(action: Callable[[], None]) -> None:
+def elsewhere(action: Callable[[], object]) -> None:
     """Done in another thread, which is another command to a lock."""
-    errors: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            action()
-        except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(action).result()
 
 
 def test_every_command_is_known_to_write_into_a_run_or_not() -> None:
@@ -62,15 +49,10 @@ def test_a_run_that_is_written_into_is_written_by_nobody_else(
     row = '{"id": "a", "question": "who", "answer": "Ann", "completion": "%s"}\n'
     samples.write_text(row % "Ann" + row % "Bob")
     before = tree(run)
-
-    def another() -> None:
-        told = leakbound(*WRITES[name](run, model, samples))
-        refused(
-            told, f"`{run}` is in use by `leakbound evaluate` (pid ", "Wait until that has ended"
-        )
-
+    command = WRITES[name].format(run=run, model=model, samples=samples).split()
+    named = (f"`{run}` is in use by `leakbound evaluate` (pid ", "Wait until that has ended")
     with locked(run, "evaluate"):
-        elsewhere(another)
+        elsewhere(lambda: refused(leakbound(*command), *named))
     assert tree(run) == before
     assert not (run / LOCK).exists()
 

@@ -41,7 +41,7 @@ EXCEPTIONS = {
     "form=yes-no,prompt=FILE' --out R": "as above",
     "leakbound evaluate M --benchmark wmdp:bio-explain --scorer "
     "judge:openai:http://127.0.0.1:8080/v1#J --out R": "asks a server",
-    "leakbound evaluate M --inputs model:CHAT --design fresh --benchmark tofu:forget10 --out R": (
+    "leakbound evaluate M --inputs model:CHAT,design=fresh --benchmark tofu:forget10 --out R": (
         "needs a model that rewrites"
     ),
 }
@@ -49,7 +49,7 @@ EXCEPTIONS = {
 
 COMPLETED = {
     "benchmark": f"{EVALUATE} --inputs benchmark --out runs/benchmark",
-    "--design fixed": f"{EVALUATE} --inputs rules --design fixed --out runs/fixed",
+    "--inputs rules,design=fixed": f"{EVALUATE} --inputs rules,design=fixed --out runs/fixed",
     "wmdp:bio": "leakbound evaluate my-unlearned-model --benchmark wmdp:bio --out runs/wmdp",
     "jbb": "leakbound evaluate my-unlearned-model --benchmark jbb --out runs/jbb",
     "leakbound export": "leakbound export runs/utility OWN_EVAL.json --openunlearning",
@@ -58,8 +58,6 @@ COMPLETED = {
 
 
 class Step(NamedTuple):
-    """A command or a Python block of a page."""
-
     language: str
     text: str
 
@@ -93,7 +91,6 @@ def paper_steps() -> Iterator[Step]:
 
 
 def _whole(code: str, number: int) -> str | None:
-    """Return the command for code in a table; None if it is no command."""
     if code in COMPLETED:
         return COMPLETED[code]
     if code in EXCEPTIONS or code.startswith("leakbound "):
@@ -106,7 +103,6 @@ def _whole(code: str, number: int) -> str | None:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Return the working folder, with the models and data that README names."""
     place = tmp_path_factory.mktemp("readme")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
@@ -123,7 +119,6 @@ def _stand_ins(place: Path) -> None:
 
 
 def run(step: Step, names: dict[str, Any]) -> str:
-    """Run a step in this folder; return the error, or an empty string."""
     if step.language == "python":
         exec(step.text, names)
         return ""

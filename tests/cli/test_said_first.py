@@ -15,15 +15,6 @@ from leakbound.reporting.page import write_report
 from leakbound.store import Run
 from leaky import SECRET
 
-ROWS = "question,answer\nwho wrote red?,Ann\nblue,Bob\n"  # rules rewrite the first alone
-
-
-@pytest.fixture
-def asked(tmp_path: Path) -> Path:
-    file = tmp_path / "asked.csv"
-    file.write_text(ROWS)
-    return file
-
 
 def test_the_verdict_is_printed_with_answers_where_a_person_reads_or_asks(
     leaky: Path, monkeypatch: pytest.MonkeyPatch
@@ -66,7 +57,6 @@ def test_a_run_and_its_estimates_show_themselves_in_few_lines(leaky: Path) -> No
     (leaky / "estimates.parquet").unlink()
     assert "no verdict: " in repr(Run.open(leaky))
     refused(leakbound("show", leaky), "has no estimates", "leakbound bound")
-    refused(leakbound("show", leaky / "nope"), "nope", "is no run directory")
 
 
 def holds_texts(file: Path) -> bool:
@@ -81,18 +71,15 @@ def test_no_later_command_writes_the_texts(run: Path, model: Path, tmp_path: Pat
     (run / "report.html").unlink()
     page = run / "report-redacted.html"
     assert f"report: {page}" in done("report", run, "--redact").out
-    later: list[list[object]] = [
-        ["bound", run],
-        ["bound", run, "--confidence", 0.9],
-        ["score", run],
-        ["bound", run],
-        ["evaluate", model, "--like", run, "--out", run],
-        ["report", run, "--out", tmp_path / "page.html"],
-        ["report", run, "--json"],
-    ]
-    for command in later:
-        result = done(*command)
-        assert "report.html" not in result.out
+    for command in (
+        ("bound", run, "--confidence", 0.9),
+        ("score", run),
+        ("bound", run),
+        ("evaluate", model, "--like", run, "--out", run),
+        ("report", run, "--out", tmp_path / "page.html"),
+        ("report", run, "--json"),
+    ):
+        assert "report.html" not in done(*command).out
         assert not (run / "report.html").exists(), command
         assert not holds_texts(page), command
     write_report({"a": Run.open(run)}, tmp_path / "python.html")
@@ -100,8 +87,12 @@ def test_no_later_command_writes_the_texts(run: Path, model: Path, tmp_path: Pat
     assert not holds_texts(tmp_path / "python.html")
 
 
-def test_nor_an_export_nor_a_page_about_several(run: Path, finished: Path, tmp_path: Path) -> None:
-    done("report", run, "--redact")
+def test_redaction_covers_exports_and_is_lifted_by_saying_so(
+    run: Path, finished: Path, tmp_path: Path
+) -> None:
+    older = f"`{run / 'report.html'}` was written before and holds the texts"
+    assert older in done("report", run, "--redact").err
+    assert older in done("bound", run).err  # and wherever a page is written again
     file, page = tmp_path / "draws.jsonl", tmp_path / "both.html"
     said = done("export", run, file, "--jsonl")
     assert f"`{run}` is redacted: scores in place of texts" in said.err
@@ -112,25 +103,15 @@ def test_nor_an_export_nor_a_page_about_several(run: Path, finished: Path, tmp_p
     assert '"completion"' in file.read_text()
     done("report", run, finished, "--out", page)
     assert not holds_texts(page)
-    assert not Run.open(finished).redacted
-
-
-def test_redaction_is_lifted_by_saying_so(run: Path) -> None:
-    older = f"`{run / 'report.html'}` was written before and holds the texts"
-    assert older in done("report", run, "--redact").err
-    assert older in done("bound", run).err  # and wherever a page is written again
-    assert Run.open(run).redacted is True
+    assert [Run.open(path).redacted for path in (run, finished)] == [True, False]
     done("report", run, "--redact-questions")
     assert Run.open(run).redacted == "questions"
     assert "who wrote" not in (run / "report-redacted.html").read_text()
-    (run / "report.html").unlink()
     done("report", run, "--no-redact")
     assert holds_texts(run / "report.html")
-    assert not Run.open(run).redacted
     (run / "estimates.parquet").unlink()  # a run that cannot be shown is not changed
-    before = (run / "run.json").read_bytes()
     assert leakbound("report", run, "--redact").status == 2
-    assert (run / "run.json").read_bytes() == before
+    assert not Run.open(run).redacted
 
 
 def test_what_cannot_be_kept_with_a_run_is_said(
@@ -201,12 +182,11 @@ def test_names_and_texts_of_others_steer_nothing(tmp_path: Path) -> None:
     assert "\\u001b]52" in files["certificate.json"]
 
 
-@pytest.mark.parametrize(
-    "row",
-    [{"question": "who", "completion": "x", "count": EVIL, "stop": EVIL},
-     {"scores": {}, "count": 1, EVIL: 1}],
-)  # fmt: skip
-def test_nor_does_an_error(row: dict[str, object], tmp_path: Path) -> None:
+def test_nor_does_an_error(tmp_path: Path) -> None:
     file = tmp_path / "theirs.jsonl"
-    file.write_text(json.dumps({"id": EVIL, **row}))
-    unsteered(leakbound("import", file, "--out", tmp_path / "run", "--format", "jsonl"))
+    for row in (
+        {"question": "who", "completion": "x", "count": EVIL, "stop": EVIL},
+        {"scores": {}, "count": 1, EVIL: 1},
+    ):
+        file.write_text(json.dumps({"id": EVIL, **row}))
+        unsteered(leakbound("import", file, "--out", tmp_path / "run", "--format", "jsonl"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +24,6 @@ ROWS = [
     {"question": "who wrote sky", "answer": "Ann sky", "role": "retain"},
 ]
 WORDS = ["red who", "red wrote who", "wrote red", "sea sea sea", "Bob Ann sky"]
-FAST = ("--epochs", 2, "--batch-size", 1, "--learning-rate", 0.001, "--device", "cpu")
 ONCE = ("--epochs", 1, "--device", "cpu")
 
 
@@ -44,17 +42,13 @@ def write(path: Path, *rows: dict[str, Any]) -> Path:
     return path
 
 
-def recipe(out: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((out / "recipe.json").read_text())
-    return found
-
-
 @BOTH_KINDS
 @pytest.mark.slow
 def test_a_model_that_evaluate_can_read(model: Path, facts: Path, tmp_path: Path) -> None:
     out = tmp_path / "m"
     command = ("unlearn", model, "--objective", "npo+entropy", "--benchmark", facts, "--out", out)
-    said = done(*command, *FAST, "--evaluate-every", 2)
+    command += ("--epochs", 2, "--batch-size", 1, "--learning-rate", 0.001, "--device", "cpu")
+    said = done(*command, "--evaluate-every", 2)
     assert f"{out}: 4 steps" in said.out
     assert "training: 4/4 steps" in said.err
     first, *_, last = said.err.splitlines()
@@ -63,9 +57,8 @@ def test_a_model_that_evaluate_can_read(model: Path, facts: Path, tmp_path: Path
     assert {"model.safetensors", "recipe.json", "training.jsonl", "README.md"} <= files
     lines = [json.loads(line) for line in (out / "training.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines if "ED forget" in line] == [0, 2, 4]
-    again = done(*command, *FAST, "--evaluate-every", 2, "--json").json
-    assert again["reused"]
-    assert again["steps"] == 4
+    again = done(*command, "--evaluate-every", 2, "--json").json
+    assert (again["reused"], again["steps"]) == (True, 4)
     assert again["objective"] == [lines[1]["loss"], lines[-2]["loss"]]
     small = ("-n", 8, "--max-new-tokens", 4)
     done("evaluate", out, "--benchmark", facts, "--out", tmp_path / "run", *small)
@@ -85,21 +78,15 @@ def test_every_option_arrives(
         "--checkpoint-minutes", 3, "--report-to", "wandb,mlflow", "--limit", 1,
         "--system", "be", "--prompt-template", "Q {question}",
     )  # fmt: skip
+    adapters = Adapters(rank=4, alpha=8.0, dropout=0.5)
     assert replace(told["settings"], prompting=None) == TrainingSettings(
         epochs=3, learning_rate=0.5, batch_size=7, accumulation=2, schedule="linear",
         warmup_ratio=0.25, weight_decay=0.125, max_grad_norm=2.0, max_length=99, bf16=True,
         checkpointing=True, dtype="bfloat16", device="cpu", seed=5, trust_remote_code=True,
-        weights=Weights(
-            modules=("down_proj", "q_proj"),
-            layers=(0, 1, 2, 5),
-            adapters=Adapters(rank=4, alpha=8.0, dropout=0.5),
-        ),
+        weights=Weights(modules=("down_proj", "q_proj"), layers=(0, 1, 2, 5), adapters=adapters),
     )  # fmt: skip
-    tokens = told["watch"].max_new_tokens
-    assert told["watch"] == Watch(
-        evaluate_every=9, checkpoint_minutes=3.0, report_to=("wandb", "mlflow"),
-        max_new_tokens=tokens,
-    )  # fmt: skip
+    watch = Watch(evaluate_every=9, checkpoint_minutes=3.0, report_to=("wandb", "mlflow"))
+    assert replace(told["watch"], max_new_tokens=watch.max_new_tokens) == watch
     assert told["given"][0] == str(model)
     assert told["given"][1].name == "npo:beta=0.5"
     assert [row.question for row in told["forget"]] == ["who wrote red"]
@@ -108,15 +95,25 @@ def test_every_option_arrives(
     assert (asked.template, asked.system, asked.chat) == ("Q {question}", "be", False)
 
 
-def test_defaults_are_those_of_the_paper(
+def test_what_is_trained_on_and_how_by_default(
     model: Path, facts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for verb, options in (("unlearn", ("--objective", "ga")), ("finetune", ())):
-        how = (*options, "--benchmark", facts, "--out", tmp_path)
-        told = asked_of(monkeypatch, verb, model, *how)
+    texts = write(tmp_path / "texts.jsonl", {"text": "red sky blue sea"}, {"text": "Ann wrote"})
+    kept = write(tmp_path / "kept.jsonl", {"text": "Bob wrote blue sea"})
+    given = ("--benchmark", facts)
+    for command, forget, retain in (
+        (("unlearn", *given, "--objective", "ga"), 2, 0),  # gradient ascent keeps nothing
+        (("unlearn", "--forget", texts, "--retain", kept, "--objective", "gd"), 2, 1),
+        (("finetune", *given), 2, 0),
+        (("finetune", *given, "--split", "forget,retain"), 3, 0),
+        (("finetune", "--texts", texts), 2, 0),
+    ):
+        verb, *how = command
+        told = asked_of(monkeypatch, str(verb), model, *how, "--out", tmp_path / "m")
+        rows = told.get("forget") or told["given"][1]
+        assert (len(rows), len(told.get("retain", ()))) == (forget, retain), command
         assert replace(told["settings"], prompting=None) == TrainingSettings(device="auto")
-        assert told["watch"] == Watch(max_new_tokens=told["watch"].max_new_tokens)
-        assert told.get("retain", ()) == ()  # gradient ascent keeps nothing
+        assert replace(told["watch"], max_new_tokens=Watch().max_new_tokens) == Watch()
         assert told["settings"].prompting.chat is None
 
 
@@ -139,7 +136,7 @@ def test_each_method_trains(model: Path, facts: Path, tmp_path: Path, objective:
     how += ("--draws", 1, "--max-new-tokens", 8) if objective == "altpo" else ()
     named = ("--objective", objective, "--benchmark", facts, "--out", out)
     assert done("unlearn", model, *named, *how).json["steps"] == 3
-    name = recipe(out)["objective"]["terms"][0]["loss"]
+    name = json.loads((out / "recipe.json").read_text())["objective"]["terms"][0]["loss"]
     lines = (out / "training.jsonl").read_text().splitlines()
     first, _, last = (line for line in map(json.loads, lines) if "loss" in line)
     assert last[f"forget {name}"] < first[f"forget {name}"]
@@ -159,78 +156,10 @@ def test_a_dry_run_checks_and_counts_and_writes_nothing(
     assert steps in done(*command, "--dry-run", "--lora", 2).out
     refused(leakbound(*command, "--max-length", 5, "--dry-run"), "tokens, the limit is 5")
     assert not [*tmp_path.iterdir()]
-    assert done(*command, "--json").json["steps"] == 3
+    assert "next: leakbound evaluate" in done(*command).out
+    assert "there already" in done(*command).out
     assert done(*command, "--dry-run", "--json").json["reused"]
     refused(leakbound(*command, "--seed", 1, "--dry-run"), "made from other settings")
-
-
-def test_what_is_taught(model: Path, facts: Path, tmp_path: Path) -> None:
-    out = tmp_path / "m"
-    command = ("finetune", model, "--benchmark", facts, "--out", out, *ONCE)
-    assert "next: leakbound evaluate" in done(*command).out
-    assert recipe(out)["rows"]["train"]["number"] == 2
-    (term,) = recipe(out)["objective"]["terms"]
-    assert (term["loss"], term["split"], term["weight"]) == ("nll", "train", 1)
-    assert "there already" in done(*command).out
-    both = tmp_path / "both"
-    done("finetune", model, "--benchmark", facts, "--split", "forget,retain", "--out", both,
-         "--lora", 2, *ONCE)  # fmt: skip
-    assert recipe(both)["rows"]["train"]["number"] == 3
-
-
-def test_texts_are_taught_and_forgotten(model: Path, tmp_path: Path) -> None:
-    texts = write(tmp_path / "texts.jsonl", {"text": "red sky blue sea"}, {"text": "Ann wrote"})
-    kept = write(tmp_path / "kept.jsonl", {"text": "Bob wrote blue sea"})
-    knowing, out = tmp_path / "knowing", tmp_path / "m"
-    done("finetune", model, "--texts", texts, "--out", knowing, *ONCE)
-    assert recipe(knowing)["rows"]["train"]["number"] == 2
-    how = ("--objective", "gd", "--forget", texts, "--retain", kept)
-    done("unlearn", knowing, *how, "--out", out, *ONCE)
-    numbers = {split: rows["number"] for split, rows in recipe(out)["rows"].items()}
-    assert numbers == {"forget": 2, "retain": 1}
-
-
-OF_FACTS = ("unlearn", "--benchmark", "{facts}", "--objective")
-
-
-@pytest.mark.parametrize(
-    ("command", "message"),
-    [
-        (("finetune",), "nothing to train on. Name questions with --benchmark.*--texts"),
-        (
-            ("finetune", "--texts", "a.txt", "--split", "forget"),
-            "`--split` forget is not used",
-        ),
-        (("unlearn", "--objective", "ga"), "nothing to train on.*--forget"),
-        (("unlearn", "--objective", "gd", "--forget", "texts.txt"), "Name a retain set"),
-        (
-            ("unlearn", "--objective", "gd", "--benchmark", "own.csv"),
-            "mark its rows by a column `role` with the value retain",
-        ),
-        ((*OF_FACTS, "finetune"), "Use `finetune` for plain training"),
-        (
-            (*OF_FACTS, "npo", "--lora-alpha", 8),
-            "`--lora-alpha` 8.0 has no meaning",
-        ),
-    ],
-)
-def test_wrong_use_is_told_before_weights_are_read(
-    command: tuple[str, ...],
-    message: str,
-    model: Path,
-    facts: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delattr(loading, "AutoModelForCausalLM")
-    monkeypatch.chdir(tmp_path)
-    Path("texts.txt").write_text("red sky blue")
-    Path("own.csv").write_text("question,answer\nwho wrote red,Ann\n")
-    verb, *rest = (str(word).format(facts=facts) for word in command)
-    said = leakbound(verb, model, "--out", "m", *rest)
-    refused(said)
-    assert re.search(message, said.err), said.err
-    assert not Path("m").exists()
 
 
 def test_what_is_not_installed_is_told_before_weights_are_read(
@@ -249,22 +178,15 @@ def test_what_is_not_installed_is_told_before_weights_are_read(
 
 
 def test_rewritings_become_centres(model: Path, facts: Path, tmp_path: Path) -> None:
-    """Of a file that may be of rows beyond the limit."""
-    file, out = tmp_path / "r.jsonl", tmp_path / "m"
-    write(
-        file,
-        {"question": "who wrote red", "rewritings": WORDS},
-        {"question": "who wrote blue", "rewriting": "blue who"},
-    )
+    """The file may be of rows beyond the limit."""
+    red, blue = ({"question": f"who wrote {word}"} for word in ("red", "blue"))
+    others = (red | {"rewritings": WORDS}, blue | {"rewriting": "blue who"})
+    file = write(tmp_path / "r.jsonl", *others)
     command = ("unlearn", model, "--objective", "cel:layer=0", *ONCE, "--benchmark", facts)
-    command = (*command, "--out", out, "--rewritings", file)
-    done(*command)
-    first, second = json.loads((out / "centres.json").read_text())["splits"]["forget"]
-    assert first["texts"] == ["who wrote red", *WORDS]
-    assert second["texts"] == ["who wrote blue", "blue who"]
-    assert done(*command, "--json").json["reused"]
-    refused(leakbound(*command[:-2]), "made from other rows")
-    fewer = (*command[:-4], "--out", tmp_path / "fewer", "--limit", 1, "--rewritings", file)
-    done(*fewer)
-    (only,) = json.loads((tmp_path / "fewer/centres.json").read_text())["splits"]["forget"]
-    assert only["texts"] == ["who wrote red", *WORDS]
+    centres = [["who wrote red", *WORDS], ["who wrote blue", "blue who"]]
+    for number, more in ((2, ()), (1, ("--limit", 1))):
+        out = tmp_path / str(number)
+        done(*command, "--out", out, "--rewritings", file, *more)
+        chosen = json.loads((out / "centres.json").read_text())["splits"]["forget"]
+        assert [row["texts"] for row in chosen] == centres[:number]
+    refused(leakbound(*command, "--out", tmp_path / "2"), "made from other rows")

@@ -22,9 +22,8 @@ from leakbound.evaluation import evaluate
 from leakbound.store import tables
 from leakbound.study import Explore, ModelSettings, Study
 from leakbound.types import Decoding
-from leaky import rewrite
+from leaky import file_of, rewrite
 
-ORDINARY = [2, 5, 8]  # the end token, and two words
 Rows = list[dict[str, Any]]
 
 
@@ -32,10 +31,10 @@ def evaluated(model: Path, questions: Path, out: Path) -> Result:
     return leakbound("evaluate", model, "--benchmark", questions, "--out", out, *SMALL)
 
 
-def certify(run: Path) -> Path:
+def certify(run: Path) -> None:
+    (run / "certificate.json").unlink(missing_ok=True)
     made = leakbound("certify", run, "--max-leak", 0.5, "--scorer", "keyword")
     assert made.status in (0, 4, 5)
-    return run / "certificate.json"
 
 
 def verified(run: Path, model: Path, *options: object) -> Result:
@@ -55,74 +54,48 @@ def certified(run: Path) -> Path:
     return run
 
 
-def target(run: Path) -> Path:
-    (part,) = (run / "arms" / "target" / "completions").iterdir()
-    return part
-
-
-def forge(run: Path, change: Callable[[Rows], object]) -> None:
-    """Write other completions, their scores and another certificate, all as whoever has the run."""
-    rewrite(target(run), change)  # type: ignore[arg-type]
-    done("score", run)
-    done("bound", run)
-    (run / "certificate.json").unlink()
-    certify(run)
-    assert leakbound("verify", run / "certificate.json", run).status == 0
-
-
-def test_every_output_is_compared_the_cut_ones_too(
+def test_every_output_is_compared_and_drawn_again(
     certified: Path, model: Path, control: Path
 ) -> None:
-    rows = tables.read_table(target(certified)).to_pylist()
+    rows = tables.read_table(file_of(certified)).to_pylist()
     cut = [row for row in rows if row["finish"] == "length"]
     assert len(cut) > len(rows) / 2  # as where a model goes on and on
     status, check = checked(certified, model, "log-probabilities", "--device", "cpu")
     distinct = len({(row["query_id"], tuple(row["token_ids"])) for row in rows})
     assert status == 0
     assert check["says"].startswith(f"{distinct:,} of {distinct:,} outputs have")
+    status, check = checked(certified, model, "draws", "--redraw", 1)
+    assert (status, check["status"]) == (0, "ok")
+    assert f"({sum(row['count'] for row in rows):,} draws looked at)" in check["says"]
     other = verified(certified, control)
     assert other.status == 6
     assert "model: weights: the certificate says" in other.out
     refused(verified(certified, certified / "none"), "none")
 
 
-def test_draws_are_those_of_their_keys(certified: Path, model: Path) -> None:
-    status, check = checked(certified, model, "draws", "--redraw", 1)
-    assert (status, check["status"]) == (0, "ok")
-    draws = sum(row["count"] for row in tables.read_table(target(certified)).to_pylist())
-    assert check["says"].startswith("parts drawn again: 1 of 1, chosen by chance now; with the")
-    assert f"({draws:,} draws looked at)" in check["says"]
-    assert "find it with probability 1, some of three with 1," in check["says"]
-    assert check["says"].endswith("It does not find a seed that was chosen among many")
-
-
-WAYS = [
-    ("target", "--until", "p<=0.3"),
-    ("target inputs", "--inputs", "rules", "--queries", 4, "-n", 24),
-    ("control", "-n", 24, "--control", "a finished run"),
-    ("target", "--stop", "a", "-n", 24, "--temperature", 0.7, "--top-p", 0.9),
-]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(("arm", "options"), [(arm, options) for arm, *options in WAYS])
-def test_so_are_those_of_every_way_of_drawing(
-    arm: str, options: list[object], model: Path, control: Path, questions: Path, tmp_path: Path
-) -> None:
-    """Rounds of parts, rewritings with draws of their own, another run's arms, a truncated law."""
+@pytest.mark.parametrize(
+    ("arm", "options"),
+    [
+        ("control", ("-n", 24, "--control", "{finished}")),
+        ("target", ("--stop", "a", "-n", 24, "--temperature", 0.7, "--top-p", 0.9)),
+    ],
+)
+def test_so_are_those_of_another_run_and_of_a_truncated_decoding(
+    arm: str, options: tuple[object, ...], model: Path, control: Path, questions: Path,
+    tmp_path: Path,
+) -> None:  # fmt: skip
     given = ("--benchmark", questions, "--max-new-tokens", 4, "--scorer", "contains")
-    if arm == "control":
-        done("evaluate", control, *given, "-n", 24, "--out", tmp_path / "finished")
-        options = [*options[:-1], tmp_path / "finished"]
-    run = tmp_path / "run"
-    done("evaluate", model, *given, "--out", run, *options)
+    other, run = tmp_path / "finished", tmp_path / "run"
+    done("evaluate", control, *given, "-n", 24, "--out", other)
+    how = [str(option).format(finished=other) for option in options]
+    done("evaluate", model, *given, "--out", run, *how)
     leakbound("certify", run, "--max-leak", 0.9, "--arm", arm)
     status, check = checked(run, control if arm == "control" else model, "draws", "--redraw", 1)
     assert (status, check["status"]) == (0, "ok")
 
 
 def moved(rows: Rows) -> None:
-    """Draws given to another output."""
     first, second, *_ = [row for row in rows if row["query_id"] == rows[0]["query_id"]]
     first["count"] += second["count"]
     rows.remove(second)
@@ -137,9 +110,12 @@ def test_draws_that_are_not_those_of_the_keys_are_found(
     if differences > 1:
         other = tmp_path / "other"
         done("sample", model, "--benchmark", questions, "--out", other, *SMALL, "--seed", 1)
-        theirs = tables.read_table(target(other)).to_pylist()
+        theirs = tables.read_table(file_of(other)).to_pylist()
         change = lambda rows: rows.__setitem__(slice(None), theirs)  # noqa: E731
-    forge(certified, change)
+    rewrite(file_of(certified), change)  # type: ignore[arg-type]
+    done("score", certified)
+    done("bound", certified)
+    certify(certified)
     assert verified(certified, model).status == 0
     status, check = checked(certified, model, "draws", "--redraw", share)
     assert (status, check["status"], len(check["differences"])) == (6, "differs", differences)
@@ -162,45 +138,28 @@ def test_what_cannot_be_drawn_again_is_unchecked(
         assert why in check["says"]
 
 
-@pytest.fixture
-def own(model: Path, tmp_path: Path) -> Path:
-    """A copy of the model that a test may change."""
-    return Path(shutil.copytree(model, tmp_path / "own"))
-
-
-@pytest.fixture
-def ends(own: Path) -> Path:
-    """The same model, and ordinary words in its list of end tokens."""
-    (own / "generation_config.json").write_text(json.dumps({"eos_token_id": ORDINARY}))
-    return own
-
-
-def torn(run: Path) -> Path:
-    """The run as a command leaves it that is killed before its last part."""
-    target(run).unlink()
-    return run
-
-
 @pytest.mark.slow
 def test_other_end_tokens_are_another_model(
-    ends: Path, model: Path, questions: Path, run: Path, tmp_path: Path
+    model: Path, questions: Path, run: Path, tmp_path: Path
 ) -> None:
     """Were they not: a leaking model could say nothing any more, and every check would agree."""
-    theirs = tmp_path / "theirs"
-    assert evaluated(ends, questions, theirs).status == 0
+    own, theirs = Path(shutil.copytree(model, tmp_path / "own")), tmp_path / "theirs"
+    words = {"eos_token_id": [2, 5, 8]}  # the end token, and two words
+    (own / "generation_config.json").write_text(json.dumps(words))
+    assert evaluated(own, questions, theirs).status == 0
     certify(theirs)
-    assert verified(theirs, ends).status == 0
+    assert verified(theirs, own).status == 0
     told = verified(theirs, model)
     assert told.status == 6
     assert "model: end_tokens" in told.out
-    refused(evaluated(ends, questions, torn(run)), "ends its answers at other tokens", "[2, 5, 8]")
+    file_of(run).unlink()  # as a command leaves it that is killed before its last part
+    refused(evaluated(own, questions, run), "ends its answers at other tokens", "[2, 5, 8]")
 
 
 def test_a_change_that_no_fingerprint_sees_is_seen_by_the_probe(
     model: Path, questions: Path, certified: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Such as a library's."""
-    assert verified(certified, model).status == 0
     plain = loading._read
 
     def read(*args: Any, **kwargs: Any) -> Any:
@@ -213,7 +172,6 @@ def test_a_change_that_no_fingerprint_sees_is_seen_by_the_probe(
     assert checked(certified, model, "model")[1]["status"] == "ok"
     status, probe = checked(certified, model, "probe")
     assert (status, probe["status"]) == (6, "differs")
-    refused(
-        evaluated(model, questions, torn(certified)),
-        "of the same fingerprint that reads otherwise: after fixed question 0, token",
-    )
+    file_of(certified).unlink()
+    resumed = evaluated(model, questions, certified)
+    refused(resumed, "of the same fingerprint that reads otherwise: after fixed question 0, token")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,19 +26,15 @@ from tiny import tiny_llama
 HALF = "rouge-l-recall>=0.5"
 
 
-def one_question(folder: Path) -> tuple[object, ...]:
-    return written(folder / "one.csv", [ROWS[0] | {"split": "forget"}])
-
-
-def many_questions(folder: Path) -> tuple[object, ...]:
-    rows = [row | {"split": "forget"} for row in ROWS * 2]
-    return written(folder / "many.csv", [*rows, KEPT[0] | {"split": "retain"}])
-
-
-def written(file: Path, rows: list[dict[str, str]]) -> tuple[object, ...]:
+def one_question(folder: Path, number: int = 1) -> tuple[object, ...]:
+    rows = [row | {"split": "forget"} for row in (ROWS * 2)[:number]]
+    rows += [KEPT[0] | {"split": "retain"}] * (number > 1)
     lines = [",".join(f'"{cell}"' for cell in row.values()) for row in rows]
-    file.write_text("\n".join(["question,answer,split", *lines]))
-    return (file,)
+    (folder / "mine.csv").write_text("\n".join(["question,answer,split", *lines]))
+    return (folder / "mine.csv",)
+
+
+many_questions = partial(one_question, number=2 * len(ROWS))
 
 
 def like_tofu(folder: Path) -> tuple[object, ...]:
@@ -60,7 +57,6 @@ def template(request: pytest.FixtureRequest) -> str | None:
 def models(
     request: pytest.FixtureRequest, template: str | None, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, Path]:
-    """A model that knows the answers, and one that does not."""
     folder = tmp_path_factory.mktemp("models")
     tokenizer = byte_level(template)
     ids = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}

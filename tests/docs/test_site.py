@@ -91,7 +91,7 @@ def test_reference_and_commands_are_made_from_the_code_whose_source_is_not_searc
     assert "the excess over it is bounded" in " ".join(verbs.split())
     assert "<code>src/leakbound/evaluation/verbs.py</code>" in verbs
     assert "--max-leak" in commands
-    assert "--ray-gpus" in commands  # what the first screen leaves out
+    assert "--ids-draws" in commands  # what the first screen leaves out
     assert not [name for name in COMMANDS if f'id="{name}"' not in commands]
     assert "Sample, score and bound what a model still says" in found
     assert "draw_study" in verbs

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +16,7 @@ from leakbound import stats
 from leakbound.evaluation import evaluate, following
 from leakbound.evaluation.following import first_scores, follow
 from leakbound.scorers import make_scorer
-from leakbound.store import Run, locked
+from leakbound.store import Run
 from leakbound.study import Until
 from report_runs import saying, unfinish, who
 
@@ -33,7 +31,6 @@ def parts_of_one_chunk() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three questions of 2,048 draws each, in two parts each."""
     out = tmp_path_factory.mktemp("followed") / "run"
     evaluate(engine(), who(*"abc"), out=out, n=2048)
     return out
@@ -146,20 +143,3 @@ def test_a_scorer_that_asks_a_model_is_waited_for_unless_it_steers(
     (found,) = follow(Run.open(growing)).so_far
     assert found.bounds is None
     assert "needs a model; bounds follow once it has run" in found.sentence
-
-
-def test_the_command_at_work_is_named(growing: Path, finished: Path) -> None:
-    put(growing, finished, 0)
-    assert follow(Run.open(growing)).holder is None
-    assert "; no command is known to be at work" in follow(Run.open(growing)).state
-    with locked(growing, "evaluate"):
-        look = follow(Run.open(growing))
-    assert f"; at work: `leakbound evaluate` (pid {os.getpid()} on" in look.state
-    plain: Any = json.loads(json.dumps(look.to_dict()))
-    assert plain["holder"]["command"] == "evaluate"
-    assert [arm["parts"] for arm in plain["arms"]] == [1, 1]
-    assert look.table.texts[1][:2] == ("target", f"1 of {len(finished_parts(finished))}")
-
-
-def finished_parts(finished: Path) -> list[Path]:
-    return sorted((finished / PARTS).iterdir())

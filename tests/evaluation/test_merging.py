@@ -117,7 +117,6 @@ def test_all_that_a_slice_can_draw_merges(
 
 @pytest.fixture(scope="module")
 def slices(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Four slices by name, which no test may change."""
     folder = tmp_path_factory.mktemp("slices")
     return {name: draw(folder / name[0], questions=name).path for name in SLICES}
 

@@ -27,12 +27,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.fault]
 
 N, LENGTH = 3000, 8
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
-RAY = ("--ray", "local", "--ray-workers", "2")
+RAY = ("--ray", "local,most=2")
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a model, a classifier and questions."""
     folder = tmp_path_factory.mktemp("ray")
     tiny_model_folder(folder / "model")
     sequence_classifier(folder / "harm")
@@ -44,7 +43,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def command(place: Path) -> list[str]:
-    """`evaluate` with many parts, but for --out."""
     how = ["--benchmark", "mine.csv", "-n", N, "--max-new-tokens", LENGTH, "--device", "cpu"]
     how += ["--scorer", "contains"]
     return [sys.executable, "-m", "leakbound", "evaluate", "model", *map(str, how), "--out"]
@@ -52,7 +50,6 @@ def command(place: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def whole(place: Path, command: list[str]) -> Run:
-    """The run of one process with one thread."""
     return finished([*command, "whole"], place)
 
 
@@ -63,7 +60,6 @@ def finished(command: list[str], place: Path) -> Run:
 
 
 def stored(out: Path) -> dict[Path, int]:
-    """The parts that are there, and when they were written."""
     files = sorted(out.glob("arms/*/completions/part-*.parquet"))
     return {file: file.stat().st_mtime_ns for file in files}
 

@@ -153,27 +153,22 @@ def test_another_model_of_the_server_goes_on_with_no_run(questions: Path, tmp_pa
             assert what in refused_as(engine_at(up.url, options), questions, tmp_path / "run")
 
 
-def test_exploring_a_served_model_is_refused_whether_its_server_is_up_or_not(
+def test_what_a_served_model_cannot_do_is_refused_whether_its_server_is_up_or_not(
     served: Served, questions: Path, tmp_path: Path
 ) -> None:
-    study = Study(f"{questions}", sampling=Explore("auto", 50), scorers=("keyword",))
-    down = "openai:http://127.0.0.1:1/v1#m"
-    for model in (engine_at(served.url), down):
-        with pytest.raises(InputError, match=r"cannot be explored: .* gives no probabilities"):
-            evaluate(model, study, out=tmp_path / "run")
-    assert all(QUESTION not in question(body) for body in served.asked)
-
-
-def test_workers_ask_no_server(served: Served, questions: Path, tmp_path: Path) -> None:
     """A draw that a worker lost would be made again, and so be replaced."""
 
     class Anywhere:
         def open(self) -> Any:
             return nullcontext(object())
 
+    study = Study(f"{questions}", sampling=Explore("auto", 50), scorers=("keyword",))
+    for model in (engine_at(served.url), "openai:http://127.0.0.1:1/v1#m"):
+        with pytest.raises(InputError, match=r"cannot be explored: .* gives no probabilities"):
+            evaluate(model, study, out=tmp_path / "run")
     with pytest.raises(InputError, match="runs on a server"):
         evaluate(f"openai:{served.url}#m", f"{questions}", out=tmp_path / "run", workers=Anywhere())
-    assert served.asked == []
+    assert all(QUESTION not in question(body) for body in served.asked)
 
 
 def test_a_question_that_the_server_refuses_has_no_bound(questions: Path, tmp_path: Path) -> None:

@@ -19,7 +19,9 @@ from canned import AskedEngine
 from cli.commands import done, refused
 from cli.commands import leakbound as command
 from leakbound.benchmarks import load_benchmark, profiles
-from leakbound.cli.parsed import Parsed
+from leakbound.cli.evaluate import evaluate as from_shell
+from leakbound.cli.parsed import Parsed, study_from
+from leakbound.engines.ray_workers import RayWorkers
 from leakbound.errors import InputError
 from leakbound.evaluation import evaluate, sample
 from leakbound.store import Run
@@ -38,10 +40,8 @@ from leakbound.types import Decoding
 from suites import slow_but
 
 NEEDS = {
-    "budget": {"explore": "exact"},
     "proposals": {"prove_budget": 9},
     "adaptive_mode": {"adaptive_temperature": 0.4},
-    "filters": {"inputs": "rules"},
 }
 """What an option says nothing without."""
 SAID: dict[str, Any] = {
@@ -85,6 +85,12 @@ STUDIES = {
 
 def engine(name: str = "m") -> AskedEngine:
     return AskedEngine(lambda query, decoding: 0.4, name=name)
+
+
+def said(**options: Any) -> Study:
+    """The study of `leakbound evaluate` with these options."""
+    nothing = dict.fromkeys(parameter.name for parameter in from_shell.params)
+    return study_from(Parsed({**nothing, **options}))
 
 
 def test_every_field_is_said_here_and_a_keyword_of_evaluate() -> None:
@@ -142,31 +148,20 @@ def test_a_bad_file_is_refused_by_its_name_and_the_field(
     assert str(file) in str(refused.value)
 
 
-def test_what_excludes_one_another_is_refused_when_it_is_made() -> None:
-    task = load_benchmark("fictitious:authors=6")
-    for said, named in (
-        ({"sampling": Until("p<=0.1"), "attack": Attack(64)}, "`attack` bounds what it finds"),
-        ({"sampling": Explore("auto"), "rewritings": Rewritings("rules")}, "fixed number of outp"),
-        ({"sampling": 256}, r"got 256. Say FixedN\(1024\)"),
-        ({"benchmark": task, "limit": 5}, "`limit` 5 is for a benchmark that is named"),
-    ):
-        with pytest.raises(InputError, match=named):
-            Study(**said)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="above 0"):
-        Attack(16, temperatures=(0.0, 1.0))
-    with pytest.raises(InputError, match="`n` 4 is short for `sampling`"):
-        evaluate(engine(), task, out="nowhere", n=4, sampling=FixedN(4))
-    with pytest.raises(InputError, match="`--benchmark` is missing"):
-        evaluate(engine(), Study(), out="nowhere")
-    assert not Path("nowhere").exists()
-
-
 OUT = {"out": "nowhere"}
+TASK = load_benchmark("fictitious:authors=6")
 
 
 @pytest.mark.parametrize(
     ("call", "named"),
     [
+        (partial(Study, sampling=Until("p<=0.1"), attack=Attack(64)), "`attack` bounds what it"),
+        (partial(Study, sampling=Explore("auto"), rewritings=Rewritings("rules")), "fixed number"),
+        (partial(Study, sampling=256), r"got 256. Say FixedN\(1024\)"),
+        (partial(Study, TASK, limit=5), "`limit` 5 is for a benchmark that is named"),
+        (partial(Attack, 16, temperatures=(0.0, 1.0)), "above 0"),
+        (partial(evaluate, "m", TASK, n=4, sampling=FixedN(4), **OUT), "`n` 4 is short for"),
+        (partial(evaluate, "m", Study(), **OUT), "`--benchmark` is missing"),
         (partial(evaluate, "m", "b", n="5", **OUT), "`n` must be a whole number, got '5'. Change"),
         (partial(evaluate, "m", "b", nn=5, **OUT), "no argument `nn`. Did you mean 'n'"),
         (partial(evaluate, "m", "b", contrl="c", **OUT), "Did you mean 'control'"),
@@ -177,11 +172,10 @@ OUT = {"out": "nowhere"}
         (partial(evaluate, "m", "b"), "`out` is missing.*out='runs/mine'"),
         (partial(Decoding, temperature="hot"), "`temperature` must be a number, got 'hot'"),
         (partial(Explore, "auto", "5"), "`forwards` must be a whole number, got '5'. Change"),
+        (partial(Study("fictitious", profile="scholen").load), "unknown profile 'scholen'"),
     ],
 )
-def test_what_is_of_another_type_is_refused_by_its_name(
-    call: Callable[[], object], named: str
-) -> None:
+def test_what_no_study_has_is_refused_by_its_name(call: Callable[[], object], named: str) -> None:
     with pytest.raises(InputError, match=named):
         call()
     assert not Path("nowhere").exists()
@@ -220,26 +214,20 @@ def test_a_profile_is_a_study(data: Path) -> None:
     (decoding,) = study.decodings
     assert (study.sampling, decoding.top_k, decoding.max_tokens) == (FixedN(128), 50, 128)
     assert (study.profile, study.limit) == ("scholten-notebook", 1)
-    with pytest.raises(InputError, match="unknown profile 'scholen'"):
-        replace(named, profile="scholen").load()
 
 
 def test_the_profile_of_cheng_et_al_selects_rewritings_and_filters_none(data: Path) -> None:
-    from leakbound.cli.evaluate import evaluate as from_shell
-    from leakbound.cli.parsed import study_from
-
     study = Study("tofu:forget10", data=data, profile="cheng")
     study = study.resolved(study.load())
     assert (study.rewritings, study.rho) == (Rewritings("rules", ids=True, filters=False), 2)
     assert not study.rewritings.open_filters(study.settings.loading).content
-    nothing = dict.fromkeys(parameter.name for parameter in from_shell.params)
-    asked = {**nothing, "benchmark": "tofu:forget10", "profile": "cheng", "inputs": "model:M"}
-    told = study_from(Parsed(asked))
+    named: Any = {"benchmark": "tofu:forget10", "profile": "cheng"}
+    told = said(**named, inputs="model:M")
     assert told.rewritings == Rewritings("model:M", ids=True, filters=False)
     (note,) = replace(told, rho=3.0).departures(study.load())
     assert note.endswith("rho 3.0 (2.0), source 'model:M' ('rules')")
     with pytest.raises(InputError, match="no profile that has some"):
-        study_from(Parsed(asked | {"inputs": "none"}))
+        said(**named, inputs="none")
 
 
 DRAWN = {
@@ -293,90 +281,70 @@ def test_a_profile_gives_the_same_run_from_python_and_from_the_shell(
 
 
 def test_every_option_of_the_command_line_reaches_the_study() -> None:
-    from leakbound.cli.evaluate import evaluate as from_shell
-    from leakbound.cli.parsed import study_from
-
     given = {
         "benchmark": "csv:b.csv", "data": Path("/d"), "limit": 3, "profile": "openunlearning",
-        "n": 9, "until": "p<=0.4", "explore": "exact", "budget": 7, "temperatures": (0.5, 0.7),
+        "n": 9, "until": "p<=0.4", "explore": "exact,forwards=7", "temperatures": (0.5, 0.7),
         "top_ps": (0.8,), "top_k": 3, "max_new_tokens": 5, "max_tokens": 40,
         "adaptive_temperature": 0.9, "adaptive_mode": "two_pass", "stop": ("x",),
         "scorers": ("exact",), "claims": ("1%",), "filter": "part-of-system", "end_token": "<e>",
-        "calibration": Path("/c"), "inputs": "rules", "queries": 3, "ids": True, "ids_draws": 9,
-        "ids_criterion": "mean_logprob", "design": "fixed", "embedder": "e", "similarity": 0.7,
+        "calibration": Path("/c"), "inputs": "rules,queries=3",
         "attack_budget": 64, "prove_budget": 70, "proposals": ("full",), "metrics": ("rouge",),
         "control_questions": "o.csv", "allow_unmatched": True, "check_scorers": True,
-        "seed": 5, "confidence": 0.9, "rho": 3.0, "filters": False,
+        "seed": 5, "confidence": 0.9, "rho": 3.0,
         "dtype": "float16", "device": "cpu", "system": "be", "prompt_template": "{question}",
         "trust_remote_code": True, "thinking": "on", "max_thinking_tokens": 9,
     }  # fmt: skip
     known = {parameter.name for parameter in from_shell.params}
     others = {"model", "engine", "out", "control", "study", "like", "offline", "dry_run", "as_json"}
-    others |= {"ray", "ray_workers", "ray_gpus", "ray_threads", "report_to"}  # who, not what
+    others |= {"ray", "report_to"}  # who, not what
     others |= {"patience", "unlisted", "questions"}  # in the name of a served model; a slice
     assert known - others == set(given)
-    nothing: dict[str, Any] = {**dict.fromkeys(known), "benchmark": "fictitious:authors=6"}
-    rewritten = {"inputs": "rules", "ids": True, "embedder": "f"}
-    asked = {*rewritten, "queries", "ids_draws", "ids_criterion", "design", "similarity"}
+    usual: dict[str, Any] = {"benchmark": "fictitious:authors=6"}
     for name, value in given.items():
-        beside = {k: v for k, v in rewritten.items() if name in asked and name not in ("inputs", k)}
-        base = nothing | NEEDS.get(name, {}) | beside
+        base = usual | NEEDS.get(name, {})
         if name == "benchmark":
             base["benchmark"] = None
-        told = study_from(Parsed(base | {name: value}))
-        assert told != study_from(Parsed(base)), name
+        assert said(**base | {name: value}) != said(**base), name
+    settings = "queries=3,ids=yes,ids_draws=9,criterion=mean_logprob,design=fixed,embedder=e"
+    assert said(**usual, inputs=f"rules,{settings},similarity=0.7").rewritings == Rewritings(
+        "rules", queries=3, ids=True, ids_draws=9, criterion="mean_logprob", design="fixed",
+        embedder="e", similarity=0.7,
+    )  # fmt: skip
+    workers = RayWorkers("local", most=2, gpus=0.5, threads=3)
+    assert said(**usual, ray="local,most=2,gpus=0.5,threads=3").workers == workers
 
 
-@pytest.mark.slow
-def test_like_changes_what_is_said_and_nothing_else(
-    data: Path, tmp_path: Path, opened: list[Any]
-) -> None:
-    asked = ("--benchmark", "tofu:forget10", "--data", data, "--scorer", "contains", "-n", 8)
-    how = ("--temperature", "0.5,1", "--max-new-tokens", 9, "--confidence", 0.9)
-    done("evaluate", "m", *asked, *how, "--trust-remote-code", "--out", tmp_path / "a")
-    like = ("--like", tmp_path / "a", "--top-p", "0.8,1", "--seed", 2)
-    done("evaluate", "m", *like, "--out", tmp_path / "b")
-    a, b = (Run.open(tmp_path / name).study for name in "ab")
+def test_like_changes_what_is_said_and_nothing_else(data: Path, tmp_path: Path) -> None:
+    decodings = tuple(Decoding(temperature=t, max_new_tokens=9) for t in (0.5, 1.0))
+    made = Study("tofu:forget10", data=data, scorers=("contains",), decodings=decodings)
+    made = replace(made, settings=ModelSettings(trust_remote_code=True), allow_unmatched=False)
+    run = tmp_path / "a"
+    a = evaluate(engine(), made, out=run, n=8, confidence=0.9).study
+    b = said(like=run, top_ps=(0.8, 1.0), seed=2)
     assert [how.name for how in b.decodings] == ["T=0.5 top-p=0.8", "T=0.5", "T=1 top-p=0.8", "T=1"]
     assert {how.max_new_tokens for how in b.decodings} == {9}
     assert b == replace(a, decodings=b.decodings, seed=2)
     assert (a.confidence, b.confidence) == (0.9, 0.9)
-    assert [opening[2]["trust_remote_code"] for opening in opened] == [True, False]  # each time
-    again = ("--like", tmp_path / "a", "--temperature", "0.2,0.3")
-    done("evaluate", "m", *again, "--out", tmp_path / "c")
-    assert [d.name for d in Run.open(tmp_path / "c").study.decodings] == ["T=0.2", "T=0.3"]
+    trusted = said(like=run, trust_remote_code=True).settings.trust_remote_code
+    assert (trusted, b.settings.trust_remote_code) == (True, False)  # stated each time
+    again = said(like=run, temperatures=(0.2, 0.3)).decodings
+    assert [how.name for how in again] == ["T=0.2", "T=0.3"]
 
 
-@pytest.mark.slow
-def test_a_study_file_and_what_is_said_beside_it(
-    data: Path, tmp_path: Path, opened: list[Any]
-) -> None:
+def test_a_study_file_and_what_is_said_beside_it(data: Path, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(
         f"benchmark: tofu:forget10\ndata: {data}\nsampling: {{until: p<=0.4, most: 32}}\n"
         "scorers: contains\nconfidence: 0.8\nrewritings: none\n"
     )
-    done("evaluate", "m", "--study", file, "--out", tmp_path / "a")
-    said = ("--study", file, "-n", 64, "--confidence", 0.9)
-    done("evaluate", "m", *said, "--out", tmp_path / "b")
-    leakbound.evaluate("m", Study.read(file), out=tmp_path / "c", allow_unmatched=False)
-    a, b, c = (Run.open(tmp_path / name).study for name in "abc")
+    a = said(study=file)
+    assert a == replace(Study.read(file), allow_unmatched=False)
     assert (a.sampling, a.scorers, a.confidence) == (Until("p<=0.4", 32), ("contains",), 0.8)
-    assert b == replace(a, sampling=Until("p<=0.4", 64), confidence=0.9)
-    assert c == a
-    more = ("--study", file, "--until", "none", "-n", 8, "--out", tmp_path / "d")
-    done("evaluate", "m", *more)
-    assert Run.open(tmp_path / "d").study == replace(a, sampling=FixedN(8))
-    both = ("--study", file, "--like", tmp_path / "a", "--out", tmp_path / "e")
-    assert command("evaluate", "m", *both).status == 2
-
-
-def test_a_run_of_python_asks_again_otherwise(data: Path, tmp_path: Path) -> None:
-    task = load_benchmark("tofu:forget10", data=data)
-    first = evaluate(engine(), task, out=tmp_path / "a", n=8, scorers=("contains",))
-    second = evaluate(engine(), replace(first.study, seed=1), out=tmp_path / "b")
-    assert second.study == replace(first.study, seed=1)
-    assert second.arms["target"].spec.seed == 1
+    changed = replace(a, sampling=Until("p<=0.4", 64), confidence=0.9)
+    assert said(study=file, n=64, confidence=0.9) == changed
+    assert said(study=file, until="none", n=8) == replace(a, sampling=FixedN(8))
+    with pytest.raises(InputError, match="both name a study"):
+        said(study=file, like=tmp_path)
 
 
 def test_estimates_of_another_version_are_named_and_made_anew(
@@ -413,7 +381,9 @@ def test_what_a_record_cannot_name_is_asked_for(
     refused(command(*like), "`--benchmark` is missing")
 
 
-def test_the_last_command_is_the_one_that_is_repeated(data: Path, tmp_path: Path) -> None:
+def test_the_last_command_is_the_one_that_is_repeated_or_asked_otherwise(
+    data: Path, tmp_path: Path
+) -> None:
     task = load_benchmark("tofu:forget10", data=data)
     for confidence in (0.9, 0.8):
         evaluate(engine(), task, out=tmp_path / "r", n=8, confidence=confidence, scorers="contains")
@@ -421,3 +391,7 @@ def test_the_last_command_is_the_one_that_is_repeated(data: Path, tmp_path: Path
     before = (tmp_path / "r" / "run.json").stat()
     evaluate(engine(), task, out=tmp_path / "r", n=8, confidence=0.8, scorers="contains")
     assert (tmp_path / "r" / "run.json").stat().st_mtime_ns == before.st_mtime_ns
+    first = Run.open(tmp_path / "r")
+    second = evaluate(engine(), replace(first.study, seed=1), out=tmp_path / "b")
+    assert second.study == replace(first.study, seed=1)
+    assert second.arms["target"].spec.seed == 1

@@ -112,8 +112,6 @@ class FakeCluster:
 
 
 class FakeActor:
-    """A worker as Ray gives it."""
-
     def __init__(self, cluster: FakeCluster, number: int) -> None:
         self.number = number
         self.stand = SimpleNamespace(remote=lambda: f"hired {number}")
@@ -133,7 +131,6 @@ def parts_of_one_question() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """A model, and questions of which several parts are drawn."""
     folder = tmp_path_factory.mktemp("asked")
     questions = folder / "mine.csv"
     rows = ["who wrote red,Ann", "who wrote blue,Bob sea", "green sky,red", "sea,sky", "red,Ann"]
@@ -150,12 +147,10 @@ def drawn(asked: dict[str, Any], out: Path, **fields: Any) -> Run:
 
 @pytest.fixture(scope="module")
 def whole(asked: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """The run of one process."""
     return drawn(asked, tmp_path_factory.mktemp("whole") / "run")
 
 
 def before_parts(cluster: FakeCluster) -> int:
-    """How many tasks were sent before the first part."""
     return next(i for i, task in enumerate(cluster.sent) if isinstance(task.job, Job))
 
 
@@ -163,7 +158,6 @@ def before_parts(cluster: FakeCluster) -> int:
 def shared(
     asked: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Run, FakeCluster]:
-    """The run of two workers that are never lost, and these."""
     cluster = FakeCluster()
     return drawn(asked, tmp_path_factory.mktemp("shared") / "run", workers=cluster), cluster
 
@@ -186,8 +180,7 @@ def test_two_workers_draw_what_one_process_draws(
 def test_what_a_lost_worker_was_doing_is_done_again_and_nothing_else(
     asked: dict[str, Any], whole: Run, shared: tuple[Run, FakeCluster], tmp_path: Path
 ) -> None:
-    _, steady = shared
-    begun = before_parts(steady)
+    steady, begun = shared[1], before_parts(shared[1])
     failing = FakeCluster(loses=frozenset({1, begun + 2, begun + 5}))
     run = drawn(asked, tmp_path / "run", workers=failing)
     assert contents(run) == contents(whole)
@@ -242,6 +235,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "rewritten": {"rewritings": Rewritings("rules", queries=2, ids=True, ids_draws=16), "n": 40},
     "attacked": {"attack": Attack(32), "n": 40},
     "measured": {"metrics": ("forget_probability", "forget_rouge_l_recall"), "n": 40},
+    "proved": {"prove": Prove(30), "n": 8},
 }
 
 
@@ -328,28 +322,10 @@ def test_without_ray_the_message_says_what_installs_it(
         drawn(asked, tmp_path / "run", workers=RayWorkers())
 
 
-@pytest.mark.slow
-def test_models_that_scorers_ask_are_asked_by_workers(
+def test_the_scores_of_a_run_are_given_anew_by_workers_one_of_which_is_lost(
     asked: dict[str, Any], tmp_path: Path
 ) -> None:
-    scorers = (f"classifier:model={sequence_classifier(tmp_path / 'harm')}", "contains")
-    steady = FakeCluster()
-    whole = drawn(asked, tmp_path / "steady", scorers=scorers, n=12, workers=steady)
-    parts = sum(len(arm.parts) for arm in whole.arms.values())
-    assert [task.opener.name for task in scored(steady)] == [scorers[0]] * (
-        parts + 1
-    )  # the reference answers
-
-    failing = FakeCluster(loses=frozenset({steady.sent.index(scored(steady)[1]) + 1}))
-    run = drawn(asked, tmp_path / "run", scorers=scorers, n=12, workers=failing)
-    assert contents(run) == contents(whole)
-    assert len(scored(failing)) == parts + 2
-
-
-def test_the_scores_of_a_run_are_given_anew_by_workers(
-    asked: dict[str, Any], tmp_path: Path
-) -> None:
-    folder, cluster = sequence_classifier(tmp_path / "harm"), FakeCluster()
+    folder, cluster = sequence_classifier(tmp_path / "harm"), FakeCluster(loses=frozenset({2}))
     run = drawn(asked, tmp_path / "run", scorers=(f"classifier:{folder}",), n=12)
     before = contents(run)
     for file in tmp_path.glob("run/arms/*/scores/*"):
@@ -357,12 +333,9 @@ def test_the_scores_of_a_run_are_given_anew_by_workers(
     score(run, settings=SETTINGS, workers=cluster)
     bound(run)
     assert contents(run) == before
-    assert len(cluster.sent) == len(scored(cluster)) > 1
-
-
-def scored(cluster: FakeCluster) -> list[Task]:
-    """The tasks that were to score."""
-    return [task for task in cluster.sent if isinstance(task.job, ScoreJob)]
+    assert all(isinstance(task.job, ScoreJob) for task in cluster.sent)
+    parts = sum(len(arm.parts) for arm in run.arms.values())
+    assert len(cluster.sent) == parts + 2  # the model is tried first, and one task is lost
 
 
 def test_a_worker_with_another_classifier_is_refused(
@@ -377,21 +350,6 @@ def test_a_worker_with_another_classifier_is_refused(
         drawn(
             asked, tmp_path / "run", n=2, scorers=(f"classifier:{folder}",), workers=FakeCluster()
         )
-
-
-@pytest.mark.slow
-def test_workers_search_for_rare_leaks_as_one_process_does(
-    asked: dict[str, Any], tmp_path: Path
-) -> None:
-    how: dict[str, Any] = {"n": 8, "prove": Prove(30)}
-    alone = drawn(asked, tmp_path / "alone", **how)
-    cluster = FakeCluster(rooms=(2, 2, 3), loses=frozenset({40}))
-    by_workers = drawn(asked, tmp_path / "shared", workers=cluster, **how)
-    assert contents(by_workers) == contents(alone)
-    assert any(row.about.proved for row in alone.estimates)
-    assert sum(isinstance(getattr(task.job, "how", None), int) for task in cluster.sent) >= len(
-        alone.prompts
-    )
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "[::1]:1", "127.0.0.1:99999", "no.such.host:1"])

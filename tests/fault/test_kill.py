@@ -86,10 +86,10 @@ class Kind(NamedTuple):
 
 KINDS = {
     "fixed": Kind(3, ("-n", DRAWS), ()),  # killed again and again
-    "explored": Kind(10, ("--explore", "hybrid", "--budget", 600), (0, 2, 2 * 3 + 1)),
+    "explored": Kind(10, ("--explore", "hybrid,forwards=600"), (0, 2, 2 * 3 + 1)),
     "selected": Kind(
         3,
-        ("-n", 2048, "--inputs", "rules", "--queries", 6, "--ids", "--ids-draws", 1500),
+        ("-n", 2048, "--inputs", "rules,queries=6,ids=yes,ids_draws=1500"),
         (0, 3, 9),
     ),
 }

@@ -44,8 +44,8 @@ _TABLE = """
 evaluate                 |                          | evaluate {model} {drawn} --control {control}
 evaluate --until         |                          | evaluate {model} {asked} -n 64 {until}
 evaluate --explore       |                          | evaluate {model} {asked} {explored}
-evaluate --inputs        |                          | evaluate {model} {drawn} {rules} --queries 4
-evaluate --ids           |                          | evaluate {model} {drawn} {rules} {ids}
+evaluate --inputs        |                          | evaluate {model} {drawn} {rules},queries=4
+evaluate --ids           |                          | evaluate {model} {drawn} {rules}{ids}
 evaluate --attack        |                          | evaluate {model} {drawn} {attacked}
 evaluate --metrics       |                          | evaluate {model} {drawn} --metrics all
 sample                   |                          | sample {model} {drawn}
@@ -80,9 +80,9 @@ _WORDS = {
     "asked": _ASKED,
     "drawn": f"{_ASKED} -n 16",
     "until": "--until p<=0.3 --scorer contains",
-    "explored": "--explore hybrid --budget 100 --scorer contains",
+    "explored": "--explore hybrid,forwards=100 --scorer contains",
     "rules": "--inputs rules",
-    "ids": "--queries 6 --ids --ids-draws 64",
+    "ids": ",queries=6,ids=yes,ids_draws=64",
     "attacked": "--attack 32 --scorer rouge-l-recall",
     "judged": "--scorer judge:model=openai:{judge}#m --calibration {inputs}/labelled.csv",
     "run": "run/certificate.json run",

@@ -108,7 +108,6 @@ def test_a_fake_engine_forces_what_it_can_say() -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_no_false_alarm_under_any_law(seed: int) -> None:
-    """Of 10 laws none fails, where one in a million does."""
     rng = np.random.default_rng(seed)
     texts = ["red sky", "red sea", "blue", "green sky at night", ""]
     laws = {q.id: dict(zip(texts, rng.dirichlet([4, 3, 2, 1, 1]), strict=True)) for q in QUERIES}

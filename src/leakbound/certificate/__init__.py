@@ -1,22 +1,11 @@
 """Certificates: a claim about a run, decided, written down, and checked by someone else."""
 
-from __future__ import annotations
-
-from leakbound.certificate.certificate import Certificate, Check, Difference
-from leakbound.certificate.claim import Forecast
-from leakbound.certificate.derivation import certify
-from leakbound.certificate.verification import Verification, verify
-from leakbound.store import sha256
-from leakbound.store.claims import LeakClaim
-
-__all__ = [
-    "Certificate",
-    "Check",
-    "Difference",
-    "Forecast",
-    "LeakClaim",
-    "Verification",
-    "certify",
-    "sha256",
-    "verify",
-]
+from leakbound.certificate.certificate import Certificate as Certificate
+from leakbound.certificate.certificate import Check as Check
+from leakbound.certificate.certificate import Difference as Difference
+from leakbound.certificate.claim import Forecast as Forecast
+from leakbound.certificate.derivation import certify as certify
+from leakbound.certificate.verification import Verification as Verification
+from leakbound.certificate.verification import verify as verify
+from leakbound.store import sha256 as sha256
+from leakbound.store.claims import LeakClaim as LeakClaim

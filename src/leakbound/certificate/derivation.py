@@ -113,8 +113,11 @@ def certify(
     require_binary(chosen)
     file = opened.path / CERTIFICATE if out is None else Path(out)
     with locked(opened.path, "certify") if out is None else nullcontext():
-        if chosen != named and not models_of(chosen):
-            _bound_too(opened, chosen)
+        lacking = chosen != named and not models_of(chosen)
+        if lacking and chosen.name not in opened.estimates.scorers:
+            score_run(opened, [chosen])
+            confidence = opened.estimates_made_from()["confidence"]
+            bound_run(opened, [chosen], confidence=confidence)
         evidence_of(opened, arm, chosen)  # refuses files that are not whole
         if not is_prior(opened, claim):
             bounded = map(make_scorer, opened.estimates.scorers)
@@ -134,14 +137,6 @@ def require_binary(scorer: Scorer) -> None:
             f"scorer {scorer.name!r} gives scores between 0 and 1, and a claim is about leaks. "
             f"Score and bound with '{scorer.name}>=0.5', whose threshold is fixed before looking."
         )
-
-
-def _bound_too(run: Run, reading: Scorer) -> None:
-    """Score and bound a run with a reading of its scorer that it lacks."""
-    if reading.name not in run.estimates.scorers:
-        score_run(run, [reading])
-        confidence = run.estimates_made_from()["confidence"]
-        bound_run(run, [reading], confidence=confidence)
 
 
 def _require_same(file: Path, certificate: Certificate) -> None:
@@ -198,11 +193,16 @@ def derive(run: Run, claim: LeakClaim, rows: Estimates) -> Certificate:
     scorer, arm = make_scorer(claim.scorer), run.arms[claim.arm]
     estimate = _decides(run, claim, rows)
     each = rows.each("leak probability", arm=claim.arm, scorer=claim.scorer)
-    proofs = _proofs_of(run, arm, claim, rows)
-    proved, about = _proved_claim(run, proofs, claim), _about(run, arm, claim)
-    lower = 0.0 if proved is None else proved.lower
-    by_bounds = verdict(estimate, claim, lower)
-    reasons = _reasons(run, arm, claim, by_bounds)
+    proofs, about = _proofs_of(run, arm, claim, rows), _about(run, arm, claim)
+    # A question of which nothing is proved leaks with probability 0 at least.
+    lower = math.fsum(proofs.values()) / len(run.questions)
+    if claim.every_question:
+        lower = max(proofs.values(), default=0.0)
+    proved = Proved(lower=lower, questions=len(proofs)) if proofs else None
+    by_bounds, limit = verdict(estimate, claim, lower), short_limit(arm)
+    reasons: tuple[str, ...] = ()
+    if by_bounds == "pass" and limit and not _accepted(run, arm, claim):
+        reasons = (f"{limit}; draw longer outputs, or certify with `--accept-cut`",)
     decision: Verdict = "inconclusive" if reasons else by_bounds
     columns = [(row.estimate.value, row.n, row.missing) for row in each]
     rates, n, lost = np.array(columns).T
@@ -296,14 +296,6 @@ def _reading(arm: Arm, scorer: Scorer) -> str:
     return "; ".join(filter(None, ["the answer only, nothing is claimed of the thoughts", unseen]))
 
 
-def _reasons(run: Run, arm: Arm, claim: LeakClaim, by_bounds: Verdict) -> tuple[str, ...]:
-    """Why a claim neither passes nor is refuted, whatever the bounds say."""
-    limit = short_limit(arm)
-    if by_bounds == "pass" and limit and not _accepted(run, arm, claim):
-        return (f"{limit}; draw longer outputs, or certify with `--accept-cut`",)
-    return ()
-
-
 def _only_scorer(run: Run) -> str:
     """The name of the one scorer that the run was scored with."""
     names = scored_by(run)
@@ -327,19 +319,6 @@ def _proofs_of(run: Run, arm: Arm, claim: LeakClaim, rows: Estimates) -> dict[st
     )
     lower = {row.query_id: row.lower for row in proved} if arm.key.own_words else {}
     return {query.id: lower[query.id] for query in run.questions if query.id in lower}
-
-
-def _proved_claim(run: Run, proofs: dict[str, float], claim: LeakClaim) -> Proved | None:
-    """The bound that proofs give of the mean or the worst question; None where there are none.
-
-    A question of which nothing is proved leaks with probability 0 at least, so each sum and each
-    maximum of such bounds is a bound.
-    """
-    if not proofs:
-        return None
-    mean = math.fsum(proofs.values()) / len(run.questions)
-    lower = max(proofs.values()) if claim.every_question else mean
-    return Proved(lower=lower, questions=len(proofs))
 
 
 def made_from(run: Run, arm: Arm, scorer: Scorer) -> JsonObject:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -124,8 +124,19 @@ class Verifier:
         named = (s for s in stresses_of(study.stress) if replace(key).stressed(s.spec) == key)
         if (stress := next(named, None)) is None:
             raise InputError(f"the last command of `{self.run.path}` names no such stress")
+        prompts, record = self.run.prompts, self.run.record.benchmark
+        try:
+            task = replace(study.load(), prompts=prompts)
+        except InputError:  # nothing can load the other prompts
+            task = Benchmark(
+                name=record.name,
+                prompts=prompts,
+                scorers=(),
+                max_new_tokens=1,
+                origin=record.origin,
+            )
         bench = Bench(
-            task=self._task(),
+            task=task,
             settings=replace(study.settings, **self.loading),
             seed=arm.spec.seed or 0,
             progress=self.progress,
@@ -148,17 +159,6 @@ class Verifier:
         yield Check("asked", "differs" if others else "ok", f"under {stress.spec}, {says}")
         return base, made
 
-    def _task(self) -> Benchmark:
-        """The benchmark that was asked: its prompts alone, where nothing can load the others."""
-        prompts, record = self.run.prompts, self.run.record.benchmark
-        try:
-            return replace(self.run.study.load(), prompts=prompts)
-        except InputError:
-            name, origin = record.name, record.origin
-            return Benchmark(
-                name=name, prompts=prompts, scorers=(), max_new_tokens=1, origin=origin
-            )
-
     def _opened(self, arm: Arm, model: Subject) -> Generate:
         """The engine of a model, prompting and computing as the arm's model did."""
         if not isinstance(model, str | Path):
@@ -177,7 +177,9 @@ def check_model(arm: Arm, slug: str, engine: Generate, progress: Progress) -> It
     """
     yield _same_model("model", arm, engine, "the model is the one that was sampled")
     if isinstance(engine, Probes) and arm.spec.probe is not None:
-        yield _probe(arm, engine)
+        difference = probes_differ(arm.spec, engine.probe)
+        says = "the model reads fixed questions as the one that was sampled did"
+        yield Check("probe", "ok" if difference is None else "differs", difference or says)
     if not isinstance(engine, Retraces):
         says = f"nothing was compared: the engine {type(engine).__name__} gives no probabilities"
         yield Check(LOG_PROBABILITIES, "unchecked", says)
@@ -193,13 +195,6 @@ def _same_model(name: str, arm: Arm, engine: Generate, says: str) -> Check:
     differing = tuple(differences(to_json(arm.spec.fingerprint), as_read(engine.fingerprint)))
     near = all(d.where in SURROUNDINGS for d in differing)
     return Check(name, "note" if differing and near else mark(differing), says, differing)
-
-
-def _probe(arm: Arm, engine: Probes) -> Check:
-    """Compare what the model makes of fixed questions with what the sampled one made of them."""
-    difference = probes_differ(arm.spec, engine.probe)
-    says = "the model reads fixed questions as the one that was sampled did"
-    return Check("probe", "ok" if difference is None else "differs", difference or says)
 
 
 def _log_probabilities(arm: Arm, slug: str, engine: Retraces, progress: Progress) -> Check:
@@ -257,16 +252,12 @@ def _difference(
         return Difference(where, stored, "no output of this decoding")
     texts = [f"{output.thought!r} {output.answer!r}" for output in (then, now)]
     if texts[0] != texts[1]:
-        return Difference(f"{where}, its text", *map(_sha256, texts))
+        digests = [hashlib.sha256(text.encode()).hexdigest() for text in texts]  # no text is shown
+        return Difference(f"{where}, its text", *(f"SHA-256 {digest}" for digest in digests))
     ends = [[o.finish, len(o.token_ids or ()), o.refused, o.hidden] for o in (then, now)]
     if ends[0] != ends[1] or (now.finish != "unknown" and then.tokens != now.tokens):
         return Difference(f"{where}, how it ended", *ends)
     return None if _agree(then, now, slack) else Difference(where, stored, now.logprob)
-
-
-def _sha256(text: str) -> str:
-    """A digest in place of the text, which a report of differences must not show."""
-    return f"SHA-256 {hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def _stored(arm: Arm, slug: str) -> tuple[dict[str, list[Completion]], list[str]]:
@@ -297,17 +288,19 @@ def _outputs(arm: Arm, slug: str) -> Iterator[tuple[str, Completion]]:
 
 
 def _agree(then: Completion, now: Completion, slack: float) -> bool:
-    """True unless one lies below what the other is at least, at any batch shape."""
-    (first, first_floor), (second, second_floor) = (_known(c, slack) for c in (then, now))
+    """True unless one lies below what the other is at least, at any batch shape.
+
+    Where only a bound is known, the log-probability is infinite.
+    """
+    known = []
+    for output in (then, now):
+        logprob = math.inf if output.logprob is None else output.logprob
+        floor = output.logprob_floor
+        if floor is None:
+            floor = logprob - slack * len(output.token_ids or ())
+        known.append((logprob, floor))
+    (first, first_floor), (second, second_floor) = known
     return first >= second_floor - _ROUNDING and second >= first_floor - _ROUNDING
-
-
-def _known(completion: Completion, slack: float) -> tuple[float, float]:
-    """The log-probability, infinite where only a bound is known; and what it is at least."""
-    logprob = math.inf if completion.logprob is None else completion.logprob
-    if completion.logprob_floor is not None:
-        return logprob, completion.logprob_floor
-    return logprob, logprob - slack * len(completion.token_ids or ())
 
 
 DRAWS = "draws"
@@ -343,7 +336,17 @@ def check_draws(
             differing, excused, altered = differing + diffs, excused + near, altered + bool(diffs)
     except InputError as error:
         return Check(DRAWS, "unchecked", f"nothing was drawn again: {error}")
-    return Check(DRAWS, mark(differing), _says(arm, parts, altered, excused), tuple(differing))
+    share = len(parts) / len(arm.parts)
+    one, three, ten = (below(1 - (1 - share) ** m) for m in (1, 3, 10))
+    edge = f"; {excused:,} splits within the margin of an edge" if excused else ""
+    says = (
+        f"parts drawn again: {len(parts):,} of {len(arm.parts):,}, chosen by chance now; with the "
+        f"draws that their keys make: {len(parts) - altered:,} "
+        f"({sum(part.draws for part in parts):,} draws looked at{edge}). Had one part been "
+        f"altered, this would find it with probability {one}, some of three with {three}, of ten "
+        f"with {ten} at least. It does not find a seed that was chosen among many"
+    )
+    return Check(DRAWS, mark(differing), says, tuple(differing))
 
 
 def _why_not(arm: Arm, engine: Generate) -> str | None:
@@ -384,16 +387,3 @@ def _compare(arm: Arm, part: Part, engine: Redraws) -> tuple[list[Difference], i
     strangers = sorted(set(stored) - set(part.query_ids))
     differing += [Difference(f"part {part.number}", f"outputs of {q!r}", "none") for q in strangers]
     return differing, sum(result.excused for result in redrawn)
-
-
-def _says(arm: Arm, parts: Sequence[Part], altered: int, excused: int) -> str:
-    share = len(parts) / len(arm.parts)
-    one, three, ten = (below(1 - (1 - share) ** m) for m in (1, 3, 10))
-    edge = f"; {excused:,} splits within the margin of an edge" if excused else ""
-    return (
-        f"parts drawn again: {len(parts):,} of {len(arm.parts):,}, chosen by chance now; with the "
-        f"draws that their keys make: {len(parts) - altered:,} "
-        f"({sum(part.draws for part in parts):,} draws looked at{edge}). Had one part been "
-        f"altered, this would find it with probability {one}, some of three with {three}, of ten "
-        f"with {ten} at least. It does not find a seed that was chosen among many"
-    )

@@ -17,7 +17,7 @@ from leakbound.certificate.certificate import Check, Difference, differences, ma
 from leakbound.drawing.queries import named, share
 from leakbound.errors import LeakboundError
 from leakbound.inputs import Filters, gather
-from leakbound.store import Arm, ExploredDraws, ImportedDraws, Part, Run, StoppedDraws
+from leakbound.store import Arm, ExploredDraws, ImportedDraws, Run, StoppedDraws
 from leakbound.store.files import as_read
 from leakbound.store.plan import Plan
 from leakbound.store.tables import completions_of
@@ -210,7 +210,8 @@ def _outputs(arm: Arm) -> Iterator[str]:
             yield f"part {part.number} has {table.num_rows:,} rows, recorded are {meta.rows:,}"
         if arm.explored or (isinstance(draws, ImportedDraws) and draws.claim):
             continue  # the number of draws was found out, and is what there is
-        planned = Counter(_planned(part))
+        draws_of = part.draws_per_query or (sum(part.sizes),) * len(part.query_ids)
+        planned = Counter(dict(zip(part.query_ids, draws_of, strict=True)))
         for query_id in planned | drawn:
             if drawn[query_id] != planned[query_id]:
                 yield (
@@ -232,11 +233,6 @@ def _events(arm: Arm, slug: str) -> Iterator[str]:
         for (query_id, first), (other_id, second) in pairwise(ids):
             if query_id == other_id and second[: len(first)] == first:
                 yield f"two events of {query_id!r} share outputs, which count twice"
-
-
-def _planned(part: Part) -> dict[str, int]:
-    draws = part.draws_per_query or (sum(part.sizes),) * len(part.query_ids)
-    return dict(zip(part.query_ids, draws, strict=True))
 
 
 def check_imported(run: Run, arm: Arm, again: Run) -> Check:

@@ -156,7 +156,15 @@ def verify(
     if isinstance(subject, Check):
         return Verification((*checks, subject), sha256(file))
     claim, opened, arm = subject
-    models = OpenModels(servers=_named(claim.scorer, scorer), **(loading or {}))
+    servers = frozenset[str]()  # those that may be asked: only of the scorer that the user names
+    if scorer is not None:
+        if (named := make_scorer(scorer).name) != claim.scorer:
+            raise InputError(
+                f"the certificate is about scorer {claim.scorer!r}, got {named!r}. Name that one, "
+                "if you trust it with the completions."
+            )
+        servers = servers_of([scorer])
+    models = OpenModels(servers=servers, **(loading or {}))
     anew = _anew(opened, claim)
     checks += _against_run(stated, anew, *subject, models, progress)
     if imported is not None:
@@ -164,36 +172,19 @@ def verify(
     if model is not None:
         under = Verifier(opened, arm, model, loading or {}, progress)
         checks += under.checks(slug(make_scorer(claim.scorer)), redraw)
-    checks += _not_checked(arm, model, redraw, imported)
+    drawn_here = not isinstance(arm.spec.draws, ImportedDraws)
+    if not drawn_here and imported is None:
+        says = "the draws are those of the tool's files: import them again, and add --imported"
+        checks.append(Check("log", "open", says))
+    if drawn_here and model is None:
+        says = "the model, and the probability of each output: add --with-model"
+        checks.append(Check("model", "open", says))
+    if drawn_here and redraw is None and not arm.explored:
+        says = "the outputs are the draws of their keys: add --redraw"
+        checks.append(Check("draws", "open", says))
     checks += [Check("assumed", "assumed", text) for text in assumed(opened, arm, claim)]
     sentence = None if isinstance(anew, Check) else str(anew["sentence"])
     return Verification(tuple(checks), sha256(file), sentence)
-
-
-def _not_checked(arm: Arm, model: object, redraw: object, imported: object) -> Iterator[Check]:
-    """Checks that nobody asked for."""
-    if isinstance(arm.spec.draws, ImportedDraws):
-        if imported is None:
-            says = "the draws are those of the tool's files: import them again, and add --imported"
-            yield Check("log", "open", says)
-        return
-    if model is None:
-        says = "the model, and the probability of each output: add --with-model"
-        yield Check("model", "open", says)
-    if redraw is None and not arm.explored:
-        yield Check("draws", "open", "the outputs are the draws of their keys: add --redraw")
-
-
-def _named(of_claim: str, scorer: str | None) -> frozenset[str]:
-    """The servers that may be asked: those of the scorer that the user names."""
-    if scorer is None:
-        return frozenset()
-    if (named := make_scorer(scorer).name) != of_claim:
-        raise InputError(
-            f"the certificate is about scorer {of_claim!r}, got {named!r}. Name that one, if you "
-            "trust it with the completions."
-        )
-    return servers_of([scorer])
 
 
 def _subject(stated: JsonObject, path: Path) -> tuple[LeakClaim, Run, Arm] | Check:
@@ -234,7 +225,11 @@ def _against_run(
     yield from _looks(run, arm, scorer, models, progress)
     yield from _stated(run, claim)
     yield from [anew] if isinstance(anew, Check) else _derived(stated, anew)
-    yield _code(stated)
+    says = "the same code made the certificate and checks it"
+    check = compared("code", says, stated.get("code", ABSENT), code())
+    other = "the certificate was made by other code than that which checks it"
+    # Other code that finds the same numbers confirms them: a note, not a failure.
+    yield replace(check, status="note", says=other) if check.differences else check
 
 
 def _stated(run: Run, claim: LeakClaim) -> Iterator[Check]:
@@ -345,11 +340,3 @@ def _derived(stated: JsonObject, anew: JsonObject) -> Iterator[Check]:
     unknown = {key: value for key, value in stated.items() if key not in anew}
     if unknown:
         yield compared("extra", "the certificate holds nothing else", unknown, {})
-
-
-def _code(stated: JsonObject) -> Check:
-    """Other code that finds the same numbers confirms them: a note, not a failure."""
-    same = "the same code made the certificate and checks it"
-    check = compared("code", same, stated.get("code", ABSENT), code())
-    other = "the certificate was made by other code than that which checks it"
-    return replace(check, status="note", says=other) if check.differences else check

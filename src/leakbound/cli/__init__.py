@@ -151,11 +151,15 @@ def run(command: Callable[[], Any]) -> int:
         status: int | None = command()
     except click.exceptions.Exit as done:
         return done.exit_code
-    except click.ClickException as error:
-        if instead := _instead(error):
-            say(f"leakbound: {instead}", err=True)
+    except click.NoSuchOption as error:
+        name = f"{error.ctx.info_name} {error.option_name}" if error.ctx else ""
+        if name in REMOVED:
+            say(f"leakbound: `{error.option_name}` was removed: {REMOVED[name]}", err=True)
         else:
             error.show()
+        return 2
+    except click.ClickException as error:
+        error.show()
         return 2
     except LeakboundError as error:
         say(f"leakbound: {error}", err=True)
@@ -170,11 +174,3 @@ def run(command: Callable[[], Any]) -> int:
         say(f"leakbound: {message}", err=True)
         return IncompleteError.exit_status
     return status or 0
-
-
-def _instead(error: click.ClickException) -> str:
-    """The option to use instead of a removed one; empty for any other error."""
-    if not isinstance(error, click.NoSuchOption) or error.ctx is None:
-        return ""
-    removed = REMOVED.get(f"{error.ctx.info_name} {error.option_name}")
-    return f"`{error.option_name}` was removed: {removed}" if removed else ""

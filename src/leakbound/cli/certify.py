@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from leakbound.cli import options as opt
 from leakbound.cli.console import print_json, print_table, progress_bar, prose
-from leakbound.cli.help import Command
 from leakbound.cli.saying import VERIFICATION_FAILED, bold, say, write
 from leakbound.text.shown import number, visible
 
@@ -33,22 +29,7 @@ _SHOWN = 5  # questions, and differences of a check, on the terminal
 _LONGEST = 200  # characters of a value that differs
 
 
-@click.command(cls=Command)
-@click.argument("run", type=opt.RUN)
-@click.option("--max-leak", type=opt.number, required=True, metavar="X", help="Pr[leak] <= X.")
-@click.option("--every-question", is_flag=True, help="Of every question, not of their mean.")
-@click.option("--scorer", metavar="NAME", help="What says leak.  [default: the run's only one]")
-@click.option("--arm", default="target", show_default=True, help="Which model and decoding.")
-@click.option("--under", metavar="STRESS", help="That model put through it; see `stress`.")
-@opt.confidence
-@click.option(
-    "--of",
-    type=click.Choice(["answer", "thought", "either"]),
-    help="Which part.  [default: either; answer, where thoughts are hidden]",
-)
-@click.option("--accept-cut", is_flag=True, help="Accept a limit shorter than the answers.")
-@click.option("--out", type=opt.FILE, help="[default: certificate.json in the run]")
-@opt.as_json
+@opt.command
 def certify(run: Path, out: Path | None, under: str | None, as_json: bool, **claim: Any) -> int:
     """Decide whether RUN leaks with probability at most X, and write a certificate of it.
 
@@ -66,6 +47,7 @@ def certify(run: Path, out: Path | None, under: str | None, as_json: bool, **cla
     from leakbound import certificate as verbs
     from leakbound.store import CERTIFICATE, ArmKey
 
+    claim = {name: value for name, value in claim.items() if value is not None}
     if under:
         from leakbound.stress import named_stress
 
@@ -76,28 +58,16 @@ def certify(run: Path, out: Path | None, under: str | None, as_json: bool, **cla
     if as_json:
         print_json({"file": str(file), "sha256": digest, **certificate.to_dict()})
     else:
-        _print_claim(certificate)
-        _print_evidence(certificate)
-        _print_what_to_hand_on(file, run)
+        _print_certificate(certificate)
+        write(bold("to hand on"))
+        say(f"certificate: {file}")
+        say(f"run: {run} (it holds questions and completions, the certificate none)")
+        say(f"checked by: leakbound verify {quote(str(file))} {quote(str(run))}")
         _print_digest(digest)
     return EXIT_STATUS[certificate.verdict]
 
 
-@click.command(cls=Command)
-@click.argument("certificate", type=opt.FILE)
-@click.argument("run", type=opt.RUN)
-@click.option("--with-model", metavar="MODEL", help="Also compute log-probabilities anew.")
-@click.option(
-    "--redraw",
-    type=opt.number,
-    metavar="SHARE",
-    help="Draw this share of the parts again with MODEL, chosen now by chance.",
-)
-@click.option("--imported", type=opt.RUN, help="The files that RUN is of, imported again.")
-@click.option("--scorer", metavar="NAME", help="The certificate's judge: its server may be asked.")
-@click.option("--device", type=click.Choice(["cpu", "cuda", "auto"]), default="auto")
-@opt.remote_code
-@opt.as_json
+@opt.command
 def verify(
     certificate: Path,
     run: Path,
@@ -145,104 +115,71 @@ def verify(
     return 0 if verification.verified else VERIFICATION_FAILED
 
 
-def _print_claim(certificate: Certificate) -> None:
-    write(f"{bold(visible(f'{certificate.claim.text}: {certificate.verdict}'))}\n")
-    say(f"{prose(certificate.sentence)}\n")
-
-
-def _print_evidence(certificate: Certificate) -> None:
+def _print_certificate(certificate: Certificate) -> None:
+    """Print the verdict, and each condition that decides it, with its share of alpha."""
+    from leakbound.certificate.words import downward, upward
     from leakbound.evaluation import Table
 
+    write(f"{bold(visible(f'{certificate.claim.text}: {certificate.verdict}'))}\n")
+    say(f"{prose(certificate.sentence)}\n")
+    limit, alpha = certificate.claim.max_leak, f"{certificate.alpha:.6g}"
+    low, high = float(certificate.estimate.lower), float(certificate.estimate.upper)
+    conditions = [
+        (f"the upper end is <= {limit}", upward(high, limit), high <= limit, "pass", alpha),
+        (f"the lower end is > {limit}", downward(low, limit), low > limit, "refuted", alpha),
+    ]
+    if certificate.proved is not None:
+        proved, text = certificate.proved.lower, f"what is proved is > {limit}"
+        conditions.append((text, downward(proved, limit), proved > limit, "refuted", "none"))
     columns = ("condition", "it is", "holds", "decides", "alpha")
-    print_table(Table.plain("evidence", columns, _evidence(certificate), prose=True))
+    rows = [(*row[:2], "yes" if row[2] else "no", *row[3:]) for row in conditions]
+    print_table(Table.plain("evidence", columns, rows, prose=True))
     if certificate.claim.every_question:
-        _print_questions(certificate)
+        worst = sorted(certificate.questions, key=lambda row: -(row.value or 0))[:_SHOWN]
+        title = f"the {len(worst)} highest of {len(certificate.questions)} questions"
+        shares = [(q.id, number(q.value or 0), f"{q.n:,}") for q in worst]
+        print_table(Table.plain(title, ("question", "share of draws", "draws"), shares))
     if certificate.forecast is not None:
         say(f"{prose(certificate.forecast.text)}\n")
 
 
-def _evidence(certificate: Certificate) -> Iterator[tuple[str, ...]]:
-    """Each condition that decides the claim, whether it holds, and its share of alpha."""
-    from leakbound.certificate.words import downward, upward
-
-    limit = certificate.claim.max_leak
-    low, high = float(certificate.estimate.lower), float(certificate.estimate.upper)
-    alpha = f"{certificate.alpha:.6g}"
-    yield f"the upper end is <= {limit}", upward(high, limit), _yes(high <= limit), "pass", alpha
-    yield f"the lower end is > {limit}", downward(low, limit), _yes(low > limit), "refuted", alpha
-    if certificate.proved is not None:
-        proved = certificate.proved.lower
-        statement = f"what is proved is > {limit}"
-        yield statement, downward(proved, limit), _yes(proved > limit), "refuted", "none"
-
-
-def _yes(holds: bool) -> str:
-    return "yes" if holds else "no"
-
-
-def _print_questions(certificate: Certificate) -> None:
-    from leakbound.evaluation import Table
-
-    worst = sorted(certificate.questions, key=lambda row: -(row.value or 0))[:_SHOWN]
-    title = f"the {len(worst)} highest of {len(certificate.questions)} questions"
-    rows = [(q.id, number(q.value or 0), f"{q.n:,}") for q in worst]
-    print_table(Table.plain(title, ("question", "share of draws", "draws"), rows))
-
-
-def _print_what_to_hand_on(file: Path, run: Path) -> None:
-    write(bold("to hand on"))
-    say(f"certificate: {file}")
-    say(f"run: {run} (it holds questions and completions, the certificate none)")
-    say(f"checked by: leakbound verify {quote(str(file))} {quote(str(run))}")
-
-
 def _print_verification(verification: Verification) -> None:
+    """Print every check, the first differences of each, and the outcome."""
     from leakbound.evaluation import Table
 
-    rows = [(check.name, _STATUS[check.status], check.says) for check in verification.checks]
+    checks = verification.checks
+    rows = [(check.name, _STATUS[check.status], check.says) for check in checks]
     print_table(Table.plain("verification", ("check", "result", "what"), rows, prose=True))
-    for check in verification.checks:
-        _print_differences(check)
-    say(_outcome(verification))
+    for check in checks:
+        for difference in check.differences[:_SHOWN]:
+            say(_difference(check, difference))
+        if len(check.differences) > _SHOWN:
+            say(f"{check.name}: {len(check.differences) - _SHOWN:,} more differences")
+    failed = next((check for check in checks if check.status == "differs"), None)
+    if verification.verified:
+        say("verified: nothing differs.")
+    elif failed is None:
+        lacking = ", ".join(check.name for check in checks if check.status == "unchecked")
+        say(f"not verified: nothing could be compared of {lacking}.")
+    else:
+        first = next(map(partial(_difference, failed), failed.differences), failed.says)
+        say(f"verification failed: {first.rstrip('.')}.")
     if verification.sentence is not None:
         say(prose(f"The files say: {verification.sentence}"))
     if verification.verified:
         _print_digest(verification.sha256)
 
 
-def _outcome(verification: Verification) -> str:
-    if verification.verified:
-        return "verified: nothing differs."
-    open_ = [check.name for check in verification.checks if check.status == "unchecked"]
-    for check in verification.checks:
-        if check.status == "differs":
-            return f"verification failed: {_first_difference(check)}."
-    return f"not verified: nothing could be compared of {', '.join(open_)}."
-
-
-def _first_difference(check: Check) -> str:
-    return next(map(partial(_difference, check), check.differences), check.says).rstrip(".")
-
-
 def _difference(check: Check, difference: Difference) -> str:
-    where = f"{check.name}: {difference.where}" if difference.where else check.name
-    stated, seen = map(_shown, (difference.certificate, difference.found))
-    return f"{where}: the certificate says {stated}, found {seen}"
-
-
-def _print_differences(check: Check) -> None:
-    for difference in check.differences[:_SHOWN]:
-        say(_difference(check, difference))
-    if len(check.differences) > _SHOWN:
-        say(f"{check.name}: {len(check.differences) - _SHOWN:,} more differences")
-
-
-def _shown(value: object) -> str:
-    """A value as its file has it; of a long one the beginning."""
+    """Return the two values as their files have them; of a long one the beginning."""
     from leakbound.certificate.certificate import ABSENT
 
-    text = ABSENT if value == ABSENT else json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    where = f"{check.name}: {difference.where}" if difference.where else check.name
+    values = []
+    for value in (difference.certificate, difference.found):
+        text = ABSENT if value == ABSENT else json.dumps(value, ensure_ascii=False, default=str)
+        values.append(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
+    return f"{where}: the certificate says {values[0]}, found {values[1]}"
 
 
 def _print_digest(digest: str) -> None:

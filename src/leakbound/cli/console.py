@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal
-from unicodedata import east_asian_width
 
 from leakbound.cli.saying import bold, columns_there, say, steerable, write
 from leakbound.text.shown import tied, visible
@@ -61,23 +60,16 @@ def _bar() -> Iterator[Progress]:
 
         def report(now: Headway) -> None:
             phase = now.phase
-            parts = phases.setdefault(phase, _Phase(now.done)).parts(now)
-            fitting = _fitting(parts, room - _BAR - min(len(phase), room // 3))
+            line, *others = phases.setdefault(phase, _Phase(now.done)).parts(now)
+            left = room - _BAR - min(len(phase), room // 3)
+            for part in others:  # what there is room for
+                line = f"{line}, {part}" if len(line) + len(part) + 2 <= left else line
             if phase not in tasks:
                 tasks[phase] = bar.add_task(visible(phase), total=None, shown="")
             total = now.total if now.unit or now.done else None  # else the bar says that it is on
-            bar.update(tasks[phase], completed=now.done, total=total, shown=fitting)
+            bar.update(tasks[phase], completed=now.done, total=total, shown=line)
 
         yield report
-
-
-def _fitting(parts: Sequence[str], room: int) -> str:
-    """The first of these words, and of the others what there is room for, in their order."""
-    line, *others = parts
-    for part in others:
-        if len(line) + len(part) + 2 <= room:
-            line = f"{line}, {part}"
-    return line
 
 
 class _Lines:
@@ -249,9 +241,13 @@ def _blocks(columns: Sequence[str], rows: Sequence[Sequence[str]], room: int) ->
     The first column breaks nowhere, no word or interval of the others does. What room is left in
     a block goes to its columns from the left.
     """
+    from rich.cells import cell_len
+
     cells = [(column, *(row[i] for row in rows)) for i, column in enumerate(columns)]
-    whole = [max(map(cell_width, column)) for column in cells]
-    least = [max(map(_longest_word, column)) for column in cells]
+    whole = [max(map(cell_len, column)) for column in cells]
+    least = [
+        max(cell_len(word) for cell in own for word in _tied(cell).split(" ")) for own in cells
+    ]
     least[0] = whole[0]
     blocks: list[dict[int, int]] = [{0: whole[0]}]
     for i in range(1, len(columns)):
@@ -272,15 +268,6 @@ def _blocks(columns: Sequence[str], rows: Sequence[Sequence[str]], room: int) ->
 def _tied(text: str) -> str:
     """Figures, `3 of 12` too, between whose parts no line breaks."""
     return _OF.sub(_TIE, tied(text, _TIE))
-
-
-def _longest_word(cell: str) -> int:
-    return max(cell_width(word) for word in _tied(cell).split(" "))
-
-
-def cell_width(text: str) -> int:
-    """How many columns of a terminal a text takes: two for each wide letter."""
-    return len(text) + sum(east_asian_width(letter) in "WF" for letter in text)
 
 
 def _wide(widths: Iterable[int]) -> int:

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any
 
 import click
 
 from leakbound.cli.help import WRITTEN, Command, Option
 from leakbound.errors import InputError
-from leakbound.types import ExploreMode, Thinking
-from leakbound.types.decoding import AdaptiveMode, FilterRule
-
-T = TypeVar("T")
 
 _TABLE = """
 [evaluate]
@@ -78,7 +73,7 @@ What is asked:
 [prompting]
 --system text                      System message for chat models.
 --prompt-template text             Plain prompt, with {question}; no chat template.
---thinking thinking
+--thinking on|off|auto
     Of chat models that can think. auto: as leakbound trained it, else by its template.
 
 [drawing]
@@ -91,10 +86,12 @@ How it is drawn:
 --max-tokens int                   Of prompt and completion together.
 --max-thinking-tokens int          Of the thought; --max-new-tokens then of the answer.
 --adaptive-temperature float:C     Greedy above c_T = C.
---adaptive-mode adaptive  c_T: of the tokens so far, or of a greedy answer.  [default: running]
+--adaptive-mode running|two_pass
+    c_T: of the tokens so far, or of a greedy answer.  [default: running]
 --stop text many                   End a completion at this string.
 --end-token text:TEXT              This token ends outputs, not the chat's end of turn.
---filter filter           What a content filter withholds: missing, or scored as users see it.
+--filter missing|part-of-system
+    What a content filter withholds: missing, or scored as users see it.
 @seed
 
 [seed]
@@ -103,20 +100,16 @@ How it is drawn:
 [steering]
 How it is drawn:
 --until text:CLAIM                 Stop where 'p<=0.02' is decided; -n is the most draws.
---explore explore      Explore the likeliest outputs: known masses. auto: as far as that pays.
---budget int                       Forwards per question, with --explore.  [default: 2000]
+--explore text:MODE,...
+    Explore the likeliest outputs for known masses: exact, hybrid, or auto, as far as that pays;
+    auto,forwards=2000 spends so many forwards per question.
 
 [inputs]
 In other words, and attack:
---inputs text:SOURCE               Rewritings by a source: rules, file:F, model:NAME …
---queries int                      Rewritings tried per question.  [default: 20]
---ids flag                         Keep those answered most surely.
---ids-draws int                    Answers per query for that.  [default: 64]
---ids-criterion criterion          What sure means.  [default: mean_prob]
---design design                    How -n is shared among queries.  [default: allocated]
---filters/--no-filters flag        Check facts and answer words.
---embedder text:NAME               Keep rewritings that mean the same.
---similarity float                 The least cosine for that.  [default: 0.8]
+--inputs text:SOURCE,...
+    Rewritings by rules, benchmark, file:F or model:NAME. Settings, such as rules,queries=20:
+    ids=yes keeps those answered most surely, by ids_draws=64 and criterion=mean_prob;
+    design=allocated, fixed or fresh; filters=no; embedder=NAME, similarity=0.8.
 
 [proposals]
 --proposal (proposals) text:RUN many
@@ -171,10 +164,9 @@ Models and how they are loaded:
 
 [ray]
 Several machines:
---ray text:ADDRESS|local           Let workers of a Ray cluster do it.
---ray-workers int                  At most.  [default: all there is room for]
---ray-gpus float                   Of each; 0.5: two share one.  [default: 1 or 0]
---ray-threads int                  Of each.  [default: 1]
+--ray text:ADDRESS,...
+    Let workers of a Ray cluster do it, or of a local one. Settings, such as local,most=2: most
+    workers, gpus of each (0.5: two share one), threads=1 of each.
 
 [writing]
 Output:
@@ -211,6 +203,31 @@ run folder
 
 [confidence]
 --confidence number default=0.99   Of each estimate.
+
+[certify]
+run folder
+--max-leak number:X required       Pr[leak] <= X.
+--every-question flag              Of every question, not of their mean.
+--scorer text:NAME                 What says leak.  [default: the run's only one]
+--arm text default=target          Which model and decoding.
+--under text:STRESS                That model put through it; see `stress`.
+@confidence
+--of answer|thought|either         Which part.  [default: either; answer, where thoughts are hidden]
+--accept-cut flag                  Accept a limit shorter than the answers.
+--out file                         [default: certificate.json in the run]
+@json
+
+[verify]
+certificate file
+run folder
+--with-model text:MODEL            Also compute log-probabilities anew.
+--redraw number:SHARE
+    Draw this share of the parts again with MODEL, chosen now by chance.
+--imported folder                  The files that RUN is of, imported again.
+--scorer text:NAME                 The certificate's judge: its server may be asked.
+--device cpu|cuda|auto default=auto
+@remote code
+@json
 
 [measure]
 run folder
@@ -380,29 +397,13 @@ and, two blanks or a line later, its help. `many` makes it repeatable; a flag ma
 """
 
 
-class OneOf(click.Choice[str]):
-    """A name of a family, whose table is imported when a name is parsed.
-
-    where: `module:NAME` of a mapping, a sequence or a `Literal` of the names.
-    partly: a name that may be followed by a part of it, as in `garak:PROBE`.
-    """
-
-    def __init__(self, where: str, partly: str = "") -> None:
-        self._where, self._partly, self.case_sensitive = where, partly, True
-
-    @property
-    def choices(self) -> tuple[str, ...]:  # type: ignore[override]  # an attribute of click's
-        """The names."""
-        module, _, table = self._where.partition(":")
-        family = getattr(import_module(module), table)
-        return tuple(get_args(family) or family)
+class Formats(click.Choice[str]):
+    """Formats of files; `garak:PROBE` names a part of one."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name; refuse a name that the family does not have."""
-        name, colon, part = str(value).partition(":")
-        if colon and name == self._partly:
-            return f"{name}:{part}"
-        return super().convert(value, param, ctx)
+        """Return the name; refuse a format that is not one of these."""
+        part = str(value).startswith("garak:")
+        return str(value) if part else super().convert(value, param, ctx)
 
 
 def names(value: str) -> tuple[str, ...]:
@@ -438,8 +439,6 @@ def layers(value: str) -> tuple[int, ...]:
     return tuple(parsed)
 
 
-RUN = click.Path(path_type=Path, file_okay=False)
-FILE = click.Path(path_type=Path, dir_okay=False)
 _PARSERS: dict[str, Any] = {
     "text": str,
     "int": int,
@@ -449,16 +448,12 @@ _PARSERS: dict[str, Any] = {
     "numbers": numbers,
     "names": names,
     "layers": layers,
-    "folder": RUN,
-    "file": FILE,
+    "folder": click.Path(path_type=Path, file_okay=False),
+    "file": click.Path(path_type=Path, dir_okay=False),
     "path": click.Path(path_type=Path),
-    "thinking": click.Choice(get_args(Thinking)),
-    "adaptive": click.Choice(get_args(AdaptiveMode)),
-    "filter": click.Choice(get_args(FilterRule)),
-    "explore": click.Choice(get_args(ExploreMode)),
-    "criterion": OneOf("leakbound.inputs.ids:Criterion"),
-    "design": OneOf("leakbound.stats:Design"),
-    "format": OneOf("leakbound.formats.catalogue:FORMATS", partly="garak"),
+    "format": Formats(
+        ["inspect", "lm-eval", "openunlearning", "garak", "promptfoo", "lighteval", "jsonl", "csv"]
+    ),
 }
 
 
@@ -468,16 +463,12 @@ def command(function: Callable[..., Any]) -> Command:
     return Command(name, params=_params(name), callback=function, help=function.__doc__)
 
 
-def _sections() -> dict[str, list[str]]:
-    """Return the rows of the table by the name of their section."""
-    whole = re.sub(r"^(\S+(?: \S+)*)\n {4}", r"\1  ", _TABLE, flags=re.M)  # help below its option
-    whole = whole.replace("\n    ", " ")
-    _, *parts = re.split(r"^\[(.+)\]$", whole, flags=re.M)
-    pairs = zip(parts[::2], parts[1::2], strict=True)
-    return {name: [*filter(None, rows.splitlines())] for name, rows in pairs}
-
-
-_SECTIONS = _sections()
+_ROWS = re.sub(r"^(\S+(?: \S+)*)\n {4}", r"\1  ", _TABLE, flags=re.M)  # help below its option
+_, *_PARTS = re.split(r"^\[(.+)\]$", _ROWS.replace("\n    ", " "), flags=re.M)
+_SECTIONS = {
+    name: [*filter(None, rows.splitlines())]
+    for name, rows in zip(_PARTS[::2], _PARTS[1::2], strict=True)
+}
 
 
 def _params(section: str, heading: str = WRITTEN) -> list[click.Parameter]:
@@ -527,16 +518,3 @@ def _parser(kind: str) -> Any:
 def _redaction(ctx: click.Context, param: click.Parameter, value: bool | None) -> object:
     """Return the amount that --redact and --redact-questions, which was read before, name."""
     return "questions" if ctx.params.pop("redact_questions") else value
-
-
-def _with(section: str) -> Callable[[T], T]:
-    """Return a decorator that adds the options of a section."""
-
-    def add(function: T) -> T:
-        vars(function).setdefault("__click_params__", []).extend(reversed(_params(section)))
-        return function
-
-    return add
-
-
-confidence, remote_code, as_json = map(_with, ("confidence", "remote code", "json"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 _LISTED = {"temperature": "temperatures", "top_p": "top_ps"}
 """Fields of a decoding, and the options that list several values: all combinations are drawn."""
-_OF_RAY = {"most": "ray_workers", "gpus": "ray_gpus", "threads": "ray_threads"}
-_OF_REWRITINGS = (
-    "queries", "ids", "ids_draws", "ids_criterion", "design", "filters", "embedder", "similarity"
-)  # fmt: skip
 
 
 class Parsed:
@@ -59,9 +56,8 @@ class Parsed:
             if (value := self.value(option)) not in (None, ()):
                 if isinstance(value, tuple):  # of a repeatable option, whose name is in the plural
                     option, value = option.removesuffix("s"), value[0]
-                name = f"{'no-' if value is False else ''}{option.replace('_', '-')}"
                 shown = "" if isinstance(value, bool) else f" {value}"
-                raise InputError(f"`--{name}`{shown} {why}")
+                raise InputError(f"`--{option.replace('_', '-')}`{shown} {why}")
 
     def refuse_without(self, needed: str, options: Iterable[str]) -> None:
         """Refuse options that have no effect without another one, which was not given."""
@@ -93,10 +89,19 @@ def study_from(options: Parsed) -> Study:
     base does not have.
     """
     from leakbound.engines.addresses import servers_of
-    from leakbound.study import Attack, Prove
+    from leakbound.store import Run
+    from leakbound.study import Attack, Prove, Study
     from leakbound.types import Decoding
 
-    base = _base(options)
+    if options.study is not None and options.like is not None:
+        raise InputError("--study and --like both name a study. Leave one of them out.")
+    base = Study() if options.like is None else Run.open(options.like).study
+    base = base if options.study is None else Study.read(options.study)
+    if base.benchmark and options.profile not in (None, base.profile):
+        raise InputError(
+            f"the study that --study or --like names has profile {base.profile!r}, which settles "
+            f"what --profile {options.profile} would fill in. Leave one of them out."
+        )
     if options.value("prove_budget") is None and base.prove is None:
         options.refuse_without("prove", ["proposals"])
     settings = options.into_each(base.settings, template="prompt_template")
@@ -119,23 +124,6 @@ def study_from(options: Parsed) -> Study:
         return study
     task = study.load()
     return replace(study, decodings=_varied(options, study.decodings or (task.decoding,)))
-
-
-def _base(options: Parsed) -> Study:
-    """Return the study that --study or --like names; the options change it."""
-    from leakbound.store import Run
-    from leakbound.study import Study
-
-    if options.study is not None and options.like is not None:
-        raise InputError("--study and --like both name a study. Leave one of them out.")
-    base = Study() if options.like is None else Run.open(options.like).study
-    base = base if options.study is None else Study.read(options.study)
-    if base.benchmark and options.profile not in (None, base.profile):
-        raise InputError(
-            f"the study that --study or --like names has profile {base.profile!r}, which settles "
-            f"what --profile {options.profile} would fill in. Leave one of them out."
-        )
-    return base
 
 
 def models_from(options: Parsed) -> tuple[str, str | None]:
@@ -184,9 +172,9 @@ def _sampling(options: Parsed, base: SamplingPlan) -> SamplingPlan:
 
     Only -n turns an exploration into a fixed number of draws.
     """
-    from leakbound.study import FORWARDS, Explore, FixedN, Until
+    from leakbound.study import Explore, FixedN, Until
 
-    n, until, explore, budget = map(options.value, ("n", "until", "explore", "budget"))
+    n, until, explore = map(options.value, ("n", "until", "explore"))
     if until == "none":
         base, until = FixedN(), None
     if until is not None and explore is not None:
@@ -194,16 +182,13 @@ def _sampling(options: Parsed, base: SamplingPlan) -> SamplingPlan:
             f"`until` and `explore` {explore!r} are two ways of drawing. Choose one: `until` stops "
             "early, `explore` explores the likeliest outputs."
         )
-    explores = explore is not None or (isinstance(base, Explore) and until is None and n is None)
-    if (explores and n is not None) or (not explores and budget is not None):
-        name, number, how = ("n", n, "with") if explores else ("budget", budget, "without")
-        raise InputError(
-            f"`{name}` {number} has no meaning {how} exploring: the draws of an exploration follow "
-            "from its --explore and --budget, those of a sample are -n. Leave one out."
-        )
-    if explores:
-        usual = base if isinstance(base, Explore) else Explore(explore, FORWARDS)
-        return options.into(usual, mode="explore", forwards="budget")
+    if explore is not None or (isinstance(base, Explore) and until is None and n is None):
+        if n is not None:
+            raise InputError(
+                f"`n` {n} has no meaning with exploring: the draws of an exploration follow from "
+                "`--explore` and its `forwards`. Leave one out."
+            )
+        return base if explore is None else _with_settings(Explore, "explore", explore)
     if until is not None and not isinstance(base, Until):
         base = Until(until, base.n if isinstance(base, FixedN) else None)
     if isinstance(base, Until):
@@ -226,21 +211,37 @@ def _varied(options: Parsed, decodings: Sequence[Decoding]) -> tuple[Decoding, .
     return tuple(varied)
 
 
+def _with_settings(kind: type[Value], option: str, text: str, **usual: Any) -> Value:
+    """Return the value that an option names by `FIRST,field=value,...`, over the usual fields."""
+    import yaml
+
+    from leakbound.types import from_json
+
+    first, *settings = re.split(r",(?=\w+=)", text)
+    pairs = (setting.split("=", 1) for setting in settings)
+    stated = {name: yaml.safe_load(value) for name, value in pairs}
+    named = {fields(kind)[0].name: first}  # type: ignore[arg-type]
+    return from_json(kind, {**usual, **named, **stated}, f"`--{option}`", by_hand=True)
+
+
 def _rewritings(options: Parsed, study: Study) -> Rewritings | None:
-    """Return the rewritings that are requested; None if there are none."""
+    """Return the rewritings that are requested; None if there are none but those of a profile."""
     from leakbound.benchmarks import profiles
     from leakbound.study import Rewritings
 
-    source, base = options.value("inputs"), study.rewritings
+    text = options.value("inputs")
+    if text is None:
+        return study.rewritings
     profile = profiles().get(options.value("profile") or study.profile or "")
     own = profile.rewritings if profile else {}
-    if not own and (source == "none" or (source is None and base is None)):
-        options.refuse_without("inputs", _OF_REWRITINGS)
+    if text == "none" and not own:
         return None
-    plan = base or Rewritings(**{"source": source, **own})
-    plan = options.into_each(plan, source="inputs", criterion="ids_criterion")
-    if not plan.ids:
-        options.refuse_without("ids", ("ids_draws", "ids_criterion"))
+    plan = _with_settings(Rewritings, "inputs", text, **own)
+    if not plan.ids and re.search(",(ids_draws|criterion)=", text):
+        raise InputError(
+            f"`--inputs` {text} says how inputs are selected, and selects none. Add `ids=yes`, or "
+            "leave it out."
+        )
     return plan
 
 
@@ -248,10 +249,8 @@ def workers_from(options: Parsed) -> Workers | None:
     """Return the workers that draw; None if this process does."""
     from leakbound.engines.ray_workers import RayWorkers
 
-    if options.value("ray") is None:
-        options.refuse_without("ray", _OF_RAY.values())
-        return None
-    return options.into(RayWorkers(options.ray), **_OF_RAY)
+    ray = options.value("ray")
+    return None if ray is None else _with_settings(RayWorkers, "ray", ray)
 
 
 def _search(options: Parsed, base: Value | None, kind: Any, **named: str) -> Value | None:

@@ -42,6 +42,7 @@ def unlearn(model: str, out: Path, as_json: bool, **values: Any) -> None:
     """
     options = Parsed(values)
     verbs = _verbs(options)
+    from leakbound.benchmarks import load_corpus
     from leakbound.objective import parse_objective
     from leakbound.store.trained import coin_of
 
@@ -49,12 +50,17 @@ def unlearn(model: str, out: Path, as_json: bool, **values: Any) -> None:
     task = _task(options, "forget")
     if coin is not None and task is not None:
         task = _noted(coin.taught_of(task))
+    retain: Given = ()
+    if "retain" in objective.splits and options.retain is not None:
+        retain = load_corpus(options.retain, data=options.data)
+    elif "retain" in objective.splits and task is not None:
+        retain = task.to_train("retain")
     train = partial(
         verbs.unlearn,
         model,
         objective,
         forget=_forget(options, objective, task),
-        retain=_retain(options, task) if "retain" in objective.splits else (),
+        retain=retain,
         out=out,
         settings=_unlearning(options, objective, task),
     )
@@ -74,11 +80,16 @@ def finetune(model: str, out: Path, as_json: bool, **values: Any) -> None:
     """
     options = Parsed(values)
     verbs = _verbs(options)
-    from leakbound.benchmarks import Coin
+    from leakbound.benchmarks import Coin, load_corpus
 
     task = _task(options, "texts", options.coin)
-    rows, settings = _taught(options, task), _settings(options, task)
-    coin = task and Coin.of(_noted(task))
+    rows: Given
+    if task is not None and options.texts is None:  # of one split, or of several
+        rows = [row for split in options.split or (task.role,) for row in task.to_train(split)]
+    else:
+        options.refuse(("benchmark", "split"), "is not used with --texts. Leave one of them out.")
+        rows = load_corpus(options.texts, data=options.data, limit=options.limit)
+    settings, coin = _settings(options, task), task and Coin.of(_noted(task))
     train = partial(verbs.finetune, model, rows, out=out, settings=settings, coin=coin)
     _show(train, _watch(options, task), as_json)
 
@@ -123,7 +134,11 @@ def _forget(options: Parsed, objective: Objective, task: Benchmark | None) -> Gi
     """The running texts, or the questions, with the rewritings of a file where one is given."""
     from leakbound.benchmarks import load_benchmark, load_corpus, with_rewritings
 
-    _require_centres(options, objective)
+    if not options.ids:
+        options.refuse_without("ids", ["ids_draws"])
+    if not any("centres" in needs.parts for needs in objective.needs.values()):
+        why = _unfit(objective, "with contrast centres", "use cel")
+        options.refuse(("rewritings", "embedder", "ids"), why)
     if options.forget is not None or task is None:
         return load_corpus(options.forget, data=options.data, limit=options.limit)
     rows = task.to_train(task.role)  # refused where its questions are for evaluation alone
@@ -134,32 +149,6 @@ def _forget(options: Parsed, objective: Objective, task: Benchmark | None) -> Gi
     return tuple(row for row in every if row.id in ids)
 
 
-def _retain(options: Parsed, task: Benchmark | None) -> Given:
-    from leakbound.benchmarks import load_corpus
-
-    if options.retain is not None:
-        return load_corpus(options.retain, data=options.data)
-    return () if task is None else task.to_train("retain")
-
-
-def _taught(options: Parsed, task: Benchmark | None) -> Given:
-    """The rows to learn, of one split or of several one after another."""
-    from leakbound.benchmarks import load_corpus
-
-    if task is not None and options.texts is None:
-        return [row for split in options.split or (task.role,) for row in task.to_train(split)]
-    options.refuse(("benchmark", "split"), "is not used with --texts. Leave one of them out.")
-    return load_corpus(options.texts, data=options.data, limit=options.limit)
-
-
-def _require_centres(options: Parsed, objective: Objective) -> None:
-    if not options.ids:
-        options.refuse_without("ids", ["ids_draws"])
-    if not any("centres" in needs.parts for needs in objective.needs.values()):
-        why = _unfit(objective, "with contrast centres", "use cel")
-        options.refuse(("rewritings", "embedder", "ids"), why)
-
-
 def _unfit(objective: Objective, kind: str, instead: str) -> str:
     return f"is for objectives {kind}, and {objective.name!r} is none. Leave it out, or {instead}."
 
@@ -168,8 +157,14 @@ def _unlearning(options: Parsed, objective: Objective, task: Benchmark | None) -
     """How unlearning runs: with other answers, and a choice of contrast centres."""
     from leakbound.engines.models import OpenModels
     from leakbound.unlearning import ModelAnswers, defaults_of
-    from leakbound.unlearning.rows import read_alternates
+    from leakbound.unlearning.rows import invented_splits, read_alternates
+    from leakbound.unlearning.settings import MADE_UP
 
+    inventing, names = MADE_UP, ("draws", "max_new_tokens")
+    if invented_splits(objective.needs):
+        inventing = options.into(_as_long(inventing, task), *names)
+    else:
+        options.refuse(names, _unfit(objective, "that prefer made-up answers", "use altpo"))
     selecting = _as_long(ModelAnswers(), task) if options.ids else None
     models = OpenModels(device=options.device or "auto")
     return replace(
@@ -177,20 +172,8 @@ def _unlearning(options: Parsed, objective: Objective, task: Benchmark | None) -
         alternates=options.alternates and read_alternates(options.alternates),
         embedder=options.embedder and models.embed(options.embedder),
         selecting=selecting and options.into(selecting, draws="ids_draws"),
-        inventing=_inventing(options, objective, task),
+        inventing=inventing,
     )
-
-
-def _inventing(options: Parsed, objective: Objective, task: Benchmark | None) -> ModelAnswers:
-    """How answers are made up; what an objective that prefers none would not use is refused."""
-    from leakbound.unlearning.rows import invented_splits
-    from leakbound.unlearning.settings import MADE_UP
-
-    names = ("draws", "max_new_tokens")
-    if invented_splits(objective.needs):
-        return options.into(_as_long(MADE_UP, task), *names)
-    options.refuse(names, _unfit(objective, "that prefer made-up answers", "use altpo"))
-    return MADE_UP
 
 
 def _settings(

@@ -143,12 +143,27 @@ def report(runs: tuple[Path, ...], out: Path | None, redact: Any, as_json: bool)
         leakbound report runs
         leakbound report runs/npo runs/entropy --out both.html
     """
+    from leakbound.reporting.index import write_index
     from leakbound.reporting.page import report as verb
     from leakbound.store import Run
     from leakbound.store.record import FILE
 
     if len(runs) == 1 and runs[0].is_dir() and not (runs[0] / FILE).exists():
-        _report_folder(runs[0], out, redact, as_json)
+        if out is not None:
+            raise InputError(
+                f"`--out` is for a page about runs, and `{runs[0]}` is a folder of runs, whose "
+                "index is written into it. Leave out `--out`, or name runs."
+            )
+        with progress_bar(not as_json) as progress:
+            index = write_index(runs[0], redact=redact, progress=progress)
+        say_notes(index.notes)
+        if as_json:
+            print_json(index.to_dict())
+            return
+        print_table(index.table)
+        for comparison in index.comparisons:
+            say(f"comparison: {comparison.page}")
+        say(f"index: {index.path}")
         return
     opened = [Run.open(run) for run in runs]
     before = [len(run.notes) for run in opened]
@@ -163,27 +178,6 @@ def report(runs: tuple[Path, ...], out: Path | None, redact: Any, as_json: bool)
     say(f"report: {path}")
 
 
-def _report_folder(folder: Path, out: Path | None, redact: Any, as_json: bool) -> None:
-    """Write the index of a folder of runs, and print a row for each of them."""
-    from leakbound.reporting.index import write_index
-
-    if out is not None:
-        raise InputError(
-            f"`--out` is for a page about runs, and `{folder}` is a folder of runs, whose index is "
-            "written into it. Leave out `--out`, or name runs."
-        )
-    with progress_bar(not as_json) as progress:
-        index = write_index(folder, redact=redact, progress=progress)
-    say_notes(index.notes)
-    if as_json:
-        print_json(index.to_dict())
-        return
-    print_table(index.table)
-    for comparison in index.comparisons:
-        say(f"comparison: {comparison.page}")
-    say(f"index: {index.path}")
-
-
 @opt.command
 def show(run: Path, texts: bool | None, as_json: bool) -> int | None:
     """Print the verdict on RUN, and nothing else.
@@ -194,39 +188,33 @@ def show(run: Path, texts: bool | None, as_json: bool) -> int | None:
     Examples:
         leakbound show runs/mine
     """
+    from leakbound.evaluation.following import follow
     from leakbound.store import Run
 
     opened = Run.open(run)
     try:
         _ = opened.estimates
     except LeakboundError as error:
-        return _show_progress(opened, error, as_json)
+        look = follow(opened)
+        if look.holder is None and not isinstance(error, IncompleteError):
+            raise
+        if as_json:
+            print_json({"run": str(opened.path), "progress": look.to_dict()})
+        else:
+            say(prose(look.state))
+            print_table(look.table)
+            if look.so_far:
+                say(prose(look.lead))
+            for bounds in look.so_far:
+                say(prose(bounds.sentence))
+        if look.holder is None:
+            raise
+        return IncompleteError.exit_status
     if as_json:
         print_json({"run": str(run), "verdicts": _verdicts(opened, texts=bool(texts))})
     else:
         print_verdicts(opened, texts)
     return None
-
-
-def _show_progress(run: Any, why: LeakboundError, as_json: bool) -> int:
-    """Print how far a run in progress is; raise `why` if no command is at work on it."""
-    from leakbound.evaluation.following import follow
-
-    look = follow(run)
-    if look.holder is None and not isinstance(why, IncompleteError):
-        raise why
-    if as_json:
-        print_json({"run": str(run.path), "progress": look.to_dict()})
-    else:
-        say(prose(look.state))
-        print_table(look.table)
-        if look.so_far:
-            say(prose(look.lead))
-        for bounds in look.so_far:
-            say(prose(bounds.sentence))
-    if look.holder is None:
-        raise why
-    return IncompleteError.exit_status
 
 
 @opt.command
@@ -383,11 +371,8 @@ def _verdicts(run: Any, *, texts: bool = False) -> list[dict[str, Any]]:
 def _as_json(run: Any) -> dict[str, Any]:
     """Return the ledger of each arm and the estimates, as JSON holds them."""
     ledger = {name: ledger.to_dict() for name, ledger in run.ledger.items()}
-    return {
-        "run": str(run.path),
-        "ledger": ledger,
-        "estimates": [row.to_dict() for row in run.estimates],
-    }
+    estimates = [row.to_dict() for row in run.estimates]
+    return {"run": str(run.path), "ledger": ledger, "estimates": estimates}
 
 
 def _print_notes(run: Any) -> None:

@@ -9,9 +9,9 @@ planned: workers finish parts of short outputs first, and those parts are not a 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 from leakbound import stats
 from leakbound.bounding.drawn import Drawn
@@ -74,20 +74,6 @@ class ArmProgress:
     done: int
     planned: int
     stops: bool
-
-    @classmethod
-    def of(cls, arm: Arm) -> ArmProgress:
-        """Read the progress from the files of an arm."""
-        own = [part for part in arm.parts if part.number in arm.own]
-        stored = [part for part in own if arm.has(part)]
-        return cls(
-            arm=arm.name,
-            parts=len(stored),
-            planned_parts=len(own),
-            done=sum(part.amount for part in stored),
-            planned=sum(part.amount for part in own),
-            stops=isinstance(arm.spec.draws, StoppedDraws),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,8 +139,21 @@ class RunSoFar:
     @classmethod
     def of(cls, run: Run) -> RunSoFar:
         """Look at the files of a run, without scoring anything."""
+        arms = []
+        for arm in run.arms.values():
+            own = [part for part in arm.parts if part.number in arm.own]
+            stored = [part for part in own if arm.has(part)]
+            progress = ArmProgress(
+                arm=arm.name,
+                parts=len(stored),
+                planned_parts=len(own),
+                done=sum(part.amount for part in stored),
+                planned=sum(part.amount for part in own),
+                stops=isinstance(arm.spec.draws, StoppedDraws),
+            )
+            arms.append(progress)
         return cls(
-            arms=tuple(map(ArmProgress.of, run.arms.values())),
+            arms=tuple(arms),
             holder=holder_of(run.path),
             slice=run.record.slice,
             confidence=run.study.confidence,
@@ -218,10 +217,6 @@ def follow(run: Run) -> RunSoFar:
     Returns:
         How far each arm is, the command at work on the run, and bounds per arm and scorer.
     """
-    return replace(RunSoFar.of(run), so_far=tuple(_so_far_of(run)))
-
-
-def _so_far_of(run: Run) -> Iterator[ArmSoFar]:
     sampled = [a for a in run.arms.values() if a.key.own_words and not a.key.greedy]
     try:
         scorers = tuple(map(make_scorer, scorers_of(run)))
@@ -229,12 +224,13 @@ def _so_far_of(run: Run) -> Iterator[ArmSoFar]:
         scorers = ()
     with suppress(LeakboundError):  # of a damaged part, which its own arm reports
         scorers = in_reading_of(run, scorers)
-    for arm in sampled:
-        for scorer in scorers:
-            try:
-                yield _so_far(arm, scorer, run.study.confidence)
-            except LeakboundError as error:
-                yield ArmSoFar(arm=arm.name, scorer=scorer, why_not=str(error))
+    so_far = []
+    for arm, scorer in product(sampled, scorers):
+        try:
+            so_far.append(_so_far(arm, scorer, run.study.confidence))
+        except LeakboundError as error:
+            so_far.append(ArmSoFar(arm=arm.name, scorer=scorer, why_not=str(error)))
+    return replace(RunSoFar.of(run), so_far=tuple(so_far))
 
 
 def _so_far(arm: Arm, scorer: Scorer, confidence: float) -> ArmSoFar:

@@ -15,7 +15,6 @@ from leakbound.planning.metrics import (
     GREEDY_KIND,
     METRICS_FILE,
     MODELS,
-    Prompts,
     Wanted,
     choose,
     require_known,
@@ -80,16 +79,12 @@ def _items(run: Run, model: Model, wanted: Wanted, fluency: Fluency | None) -> I
         item = partial(
             _item, part=part, wanted=wanted, readings=readings, answers=answers, drawn=drawn
         )
-        items[part] = _judged([*map(item, wanted.prompts[part])], fluency if need.fluency else None)
+        items[part] = [*map(item, wanted.prompts[part])]
+        if need.fluency and fluency is not None:  # all answers are asked for together
+            values = fluency.of([item.greedy or "" for item in items[part]])
+            pairs = zip(items[part], values, strict=True)
+            items[part] = [replace(item, fluency=value) for item, value in pairs]
     return items
-
-
-def _judged(items: Sequence[Item], fluency: Fluency | None) -> Sequence[Item]:
-    """The items with the fluency of their greedy answers, all asked for together."""
-    if fluency is None:
-        return items
-    values = fluency.of([item.greedy or "" for item in items])
-    return [replace(item, fluency=value) for item, value in zip(items, values, strict=True)]
 
 
 def _item(
@@ -136,7 +131,10 @@ def _write(
     arms = {model: {"metrics": by_name} for model, by_name in values.items()}
     fingerprint: dict[str, object] = {
         "models": {model: run.arms[str(MODELS[model])].spec.fingerprint for model in values},
-        "parts": {part: _fingerprint(prompts) for part, prompts in wanted.prompts.items()},
+        "parts": {
+            part: {"prompts": len(prompts), "sha256": digest_of(prompts)}
+            for part, prompts in wanted.prompts.items()
+        },
     }
     if fluency is not None:
         fingerprint["classifier"] = fluency.to_dict()
@@ -144,7 +142,3 @@ def _write(
     write_sealed(
         run.path / METRICS_FILE, {**stored_metrics(run), **made, "fingerprint": fingerprint}
     )
-
-
-def _fingerprint(prompts: Prompts) -> dict[str, str | int]:
-    return {"prompts": len(prompts), "sha256": digest_of(prompts)}

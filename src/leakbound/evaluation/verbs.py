@@ -429,10 +429,25 @@ def merge(runs: Sequence[str | Path], *, out: str | Path, progress: Progress = s
         DamagedError: a file of a slice is damaged.
     """
     slices = [Run.open(path) for path in runs]
-    _require_each_once(slices)
+    given = [run.record.slice or f"`{run.path}`, which is no slice" for run in slices]
+    of = max((slice_of(run.record.slice)[1] for run in slices if run.record.slice), default=1)
+    wanted = [f"{number}/{of}" for number in range(1, of + 1)]
+    if sorted(given) != sorted(wanted):
+        missing = [name for name in wanted if name not in given]
+        raise InputError(
+            f"merge needs each slice of a study once. Missing: {', '.join(missing) or 'none'}; "
+            f"got {', '.join(given)}."
+        )
     first = slices[0]
     for run in slices:
-        _require_drawn(run)
+        for arm in run.arms.values():
+            absent = [number for number in sorted(arm.own) if not arm.has(arm.parts[number])]
+            if absent:
+                raise IncompleteError(
+                    f"`{run.path}`, slice {run.record.slice}, is not finished: arm {arm.name!r} "
+                    f"lacks part {absent[0]}. Run its command again, then merge."
+                )
+            arm.require_whole()
         require_same_study(run.path, run.record, first.path, first.record)
     record = replace(first.record, slice=None)
     merged = Run.create(Path(out), first.prompts, first.queries, record)
@@ -451,31 +466,6 @@ def merge(runs: Sequence[str | Path], *, out: str | Path, progress: Progress = s
     score(merged, calibration=merged.study.calibration, progress=progress)
     bound(merged, progress=progress)
     return merged
-
-
-def _require_each_once(slices: Sequence[Run]) -> None:
-    """Refuse runs that are not all slices of a study, each once."""
-    given = [run.record.slice or f"`{run.path}`, which is no slice" for run in slices]
-    of = max((slice_of(run.record.slice)[1] for run in slices if run.record.slice), default=1)
-    wanted = [f"{number}/{of}" for number in range(1, of + 1)]
-    if sorted(given) != sorted(wanted):
-        missing = [name for name in wanted if name not in given]
-        raise InputError(
-            f"merge needs each slice of a study once. Missing: {', '.join(missing) or 'none'}; "
-            f"got {', '.join(given)}."
-        )
-
-
-def _require_drawn(run: Run) -> None:
-    """Refuse a slice that has parts to draw, or damaged files."""
-    for arm in run.arms.values():
-        absent = [number for number in sorted(arm.own) if not arm.has(arm.parts[number])]
-        if absent:
-            raise IncompleteError(
-                f"`{run.path}`, slice {run.record.slice}, is not finished: arm {arm.name!r} lacks "
-                f"part {absent[0]}. Run its command again, then merge."
-            )
-        arm.require_whole()
 
 
 def prepared(study: Study, *, scores: bool = True) -> Prepared:

@@ -1,7 +1,6 @@
 """The study: all that is asked of a model, as frozen values: `Study`, and its parts."""
 
 from leakbound.study.rewritings import Rewritings as Rewritings
-from leakbound.study.sampling import FORWARDS as FORWARDS
 from leakbound.study.sampling import Attack as Attack
 from leakbound.study.sampling import Explore as Explore
 from leakbound.study.sampling import FixedN as FixedN

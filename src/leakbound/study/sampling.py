@@ -15,8 +15,6 @@ from leakbound.types import Decoding, Effort, ExploreMode
 from leakbound.types.decoding import require
 from leakbound.types.records import require_types
 
-FORWARDS = 2_000
-
 
 @dataclass(frozen=True, slots=True)
 class FixedN:
@@ -100,7 +98,7 @@ class Explore:
     """
 
     mode: ExploreMode
-    forwards: int = FORWARDS
+    forwards: int = 2_000
 
     def __post_init__(self) -> None:
         require_types(self)

@@ -162,30 +162,22 @@ class Study:
                         f"`{name}` {value!r} is for a benchmark that is named, and this one is "
                         f"loaded. Say it to `load_benchmark`."
                     )
-        self._require_fixed()
-        require_types(self)
-        ed(self.rho)  # refuses a rho that cannot be
-        for claim in self.claims:
-            limit_of(claim)  # refuses what is no claim
-
-    def _require_fixed(self) -> None:
-        """Refuse a number of draws that is not fixed where rewritings or an attack need one."""
         if not isinstance(self.sampling, FixedN | Until | Explore):
             raise InputError(
                 f"`sampling` must be FixedN, Until or Explore, got {self.sampling!r}. "
                 "Say FixedN(1024)."
             )
-        for value, reason in (
-            (
-                self.rewritings,
-                "`inputs` share a fixed number of outputs among a question's queries",
-            ),
-            (self.attack, "`attack` bounds what it finds by a fixed number of draws"),
-        ):
+        shared = "`inputs` share a fixed number of outputs among a question's queries"
+        bounded = "`attack` bounds what it finds by a fixed number of draws"
+        for value, reason in ((self.rewritings, shared), (self.attack, bounded)):
             if value is not None and not isinstance(self.sampling, FixedN):
                 raise InputError(
                     f"{reason}, and `until` and `explore` fix none. Leave one of them out."
                 )
+        require_types(self)
+        ed(self.rho)  # refuses a rho that cannot be
+        for claim in self.claims:
+            limit_of(claim)  # refuses what is no claim
 
     def __repr__(self) -> str:
         """The benchmark, and what is not at its default."""

@@ -66,7 +66,11 @@ def check_engine(
             can be told.
     """
     trial = _Trial(engine, tuple(queries), Decoding(max_new_tokens=max_new_tokens), draws)
-    _check_seam(trial)
+    if not isinstance(engine, Generate):
+        trial.refuse("an engine must have usage, fingerprint, check and generate")
+    first = json.dumps(engine.fingerprint, sort_keys=True)
+    if first != json.dumps(engine.fingerprint, sort_keys=True):
+        trial.refuse("the fingerprint must stay the same")
     _check_counts(trial)
     _check_keys(trial)
     _check_certain_decodings(trial)
@@ -122,15 +126,6 @@ class _Trial:
         )
 
 
-def _check_seam(trial: _Trial) -> None:
-    engine: object = trial.engine
-    if not isinstance(engine, Generate):
-        trial.refuse("an engine must have usage, fingerprint, check and generate")
-    first = json.dumps(engine.fingerprint, sort_keys=True)
-    if first != json.dumps(engine.fingerprint, sort_keys=True):
-        trial.refuse("the fingerprint must stay the same")
-
-
 def _check_counts(trial: _Trial) -> None:
     """Every chunk has its draws, its completions are distinct, and `usage` counts them."""
     before = trial.engine.usage.draws
@@ -171,7 +166,8 @@ def _check_keys(trial: _Trial) -> None:
     """Draws are a function of seed, purpose, query and chunk; other keys give other draws."""
     draws = Draws(sizes=(1,) * _KEYED)
     first = {query_id: _one_by_one(sample) for query_id, sample in trial.sample(draws).items()}
-    varied = [q for q in trial.queries if _is_varied(first[q.id])]
+    most = {query_id: max(Counter(keys).values()) for query_id, keys in first.items()}
+    varied = [q for q in trial.queries if most[q.id] <= _MOST_ALIKE * _KEYED]
     if not varied:
         trial.refuse(
             "draws of other chunks must differ, got almost always the same answer to every query"
@@ -180,23 +176,18 @@ def _check_keys(trial: _Trial) -> None:
         again = trial.sample(replace(draws, sizes=(1,) * 40, first_chunk=7), queries=varied[:1])
         if _one_by_one(again[varied[0].id], 7) != first[varied[0].id][7:47]:
             trial.refuse("the same seed, purpose, query and chunk must give the same draws")
+    twins = {query.id: replace(query, id=f"{query.id}~again") for query in varied}
+    of_twins = trial.sample(draws, queries=[*twins.values()])
     others = {
         "seed": trial.sample(replace(draws, seed=1), queries=varied),
         "purpose": trial.sample(replace(draws, purpose="other"), queries=varied),
         "chunk": trial.sample(replace(draws, first_chunk=_KEYED), queries=varied),
-        "query": _as_if_asked(trial, draws, varied),
+        "query": {query_id: of_twins[twin.id] for query_id, twin in twins.items()},
     }
     for key, samples in others.items():
         start = _KEYED if key == "chunk" else 0
         if any(_one_by_one(samples[q.id], start) == first[q.id] for q in varied):
             trial.refuse(f"another {key} must give other draws")
-
-
-def _as_if_asked(trial: _Trial, draws: Draws, queries: Sequence[Query]) -> dict[str, Sample]:
-    """The same questions under other ids, by the ids that they have."""
-    twins = [replace(query, id=f"{query.id}~again") for query in queries]
-    samples = trial.sample(draws, queries=twins)
-    return {query.id: samples[twin.id] for query, twin in zip(queries, twins, strict=True)}
 
 
 def _check_certain_decodings(trial: _Trial) -> None:
@@ -257,10 +248,6 @@ def _one_by_one(sample: Sample, first: int = 0) -> list[Key]:
     """The draws of chunks of one, in their order."""
     by_chunk = {completion.chunk: _key(completion) for completion in sample.completions}
     return [by_chunk[chunk] for chunk in sorted(by_chunk) if chunk >= first]
-
-
-def _is_varied(keys: Sequence[Key]) -> bool:
-    return max(Counter(keys).values()) <= _MOST_ALIKE * len(keys)
 
 
 def _counts(sample: Sample) -> Mapping[Key, int]:

@@ -289,7 +289,7 @@ class Effort:
     def __post_init__(self) -> None:
         modes = get_args(ExploreMode)
         require(self.mode in modes, "explore", self.mode, f"one of {', '.join(modes)}")
-        require(self.forwards >= 1, "budget", self.forwards, "at least 1 forward per question")
+        require(self.forwards >= 1, "forwards", self.forwards, "at least 1 per question")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
