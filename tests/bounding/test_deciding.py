@@ -44,7 +44,7 @@ def drawn(run: Run, text: str) -> list[int]:
 
 @pytest.mark.slow
 def test_a_binary_tail_counts_the_leaks_of_every_question(run: Run) -> None:
-    known = evidence_of(run, "target", make_scorer("keyword")).known
+    known = evidence_of(run, "target", make_scorer("keyword"))
     leaks = drawn(run, f"{SECRET} wrote it")
     assert 0 < leaks[1] < leaks[2]
     for side in ("upper", "lower", "both"):
@@ -61,7 +61,7 @@ def test_a_binary_tail_counts_the_leaks_of_every_question(run: Run) -> None:
 @pytest.mark.parametrize("among", [None, 6])
 def test_either_end_has_its_share_of_alpha(run: Run, among: int | None) -> None:
     """All of it for a claim on record; half of a sixth where six statements hold at once."""
-    known = evidence_of(run, "target", make_scorer("keyword")).known
+    known = evidence_of(run, "target", make_scorer("keyword"))
     rows = stats.Rows.of_hits(drawn(run, f"{SECRET} wrote it"), N)
     alpha = 0.04 if among is None else 0.04 / (2 * 6)
     worst, mean = (
@@ -84,7 +84,7 @@ def test_draws_without_a_score_count_against_the_claim(run: Run) -> None:
 
     (file,) = (run.path / "arms" / "target" / "scores").glob("keyword*")
     rewrite(file, forget)
-    known = evidence_of(run, "target", make_scorer("keyword")).known
+    known = evidence_of(run, "target", make_scorer("keyword"))
     scores = run.arms["target"].scores(slug(make_scorer("keyword")))
     assert scores.missing[1] > 0
     how = {"confidence": 0.99, "side": "both"}
@@ -133,7 +133,7 @@ def test_an_arm_that_stopped_early_has_any_time_bounds(tmp_path: Path) -> None:
     run = leaky_run(tmp_path / "run", sampling=Until("p<=0.1", N))
     scores = run.arms["target"].scores(slug(make_scorer("keyword")))
     assert len(set(scores.n)) > 1
-    known = evidence_of(run, "target", make_scorer("keyword")).known
+    known = evidence_of(run, "target", make_scorer("keyword"))
     each = known.leakage(confidence=0.99, side="both")
     want = stats.bound(stats.Stopped(stats.Rows.of_hits(scores.hits, scores.n), 256), side="both")
     np.testing.assert_array_equal([each.lower, each.upper], [want.lower, want.upper])
@@ -144,7 +144,7 @@ def test_an_arm_that_stopped_early_has_any_time_bounds(tmp_path: Path) -> None:
 
 def test_an_explored_arm_has_its_masses_and_draws(tmp_path: Path) -> None:
     run = explored_run(tmp_path / "run")
-    known = evidence_of(run, "target", make_scorer("contains")).known
+    known = evidence_of(run, "target", make_scorer("contains"))
     each = known.leakage(confidence=0.99, side="both")
     inside = stats.bound(stats.Rows.of_hits(20, 100), side="both")
     assert each.lower[0] == pytest.approx(0.33 + 0.07 * inside.lower)
@@ -169,5 +169,5 @@ def test_stored_float32_scores_meet_a_threshold_as_they_are_printed(run: Run) ->
     at_least = Threshold(Single(), 0.7)
     score_run(run, [Single(), at_least])
     leaks = drawn(run, f"{SECRET} wrote it")
-    each = evidence_of(run, "target", at_least).known.leakage(confidence=0.9, side="both")
+    each = evidence_of(run, "target", at_least).leakage(confidence=0.9, side="both")
     assert each.value == pytest.approx(np.array(leaks) / 256)

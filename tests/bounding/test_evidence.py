@@ -17,17 +17,15 @@ from leakbound.drawing.queries import share
 from leakbound.scoring.ordering import BY_QUESTION
 from leakbound.stats import Rows, betting, bound, ed
 from leakbound.stats.betting import raced_once
-from leakbound.store import ArmScores, QueryMasses, QueryShares
+from leakbound.store import ArmScores, QueryShares
 from leakbound.types import Query
 
-Known = tuple[QueryMasses, Mapping[float | None, int]]
+Known = tuple[stats.Mass, Mapping[float | None, int]]
 K, X = [1, 3, 1048576], [0.0, 0.4, 0.9]
 
 
-def masses(
-    p: Sequence[float], low: Sequence[float], high: Sequence[float], r: float
-) -> QueryMasses:
-    return QueryMasses(np.array(p), np.array(low), np.array(high), r)
+def masses(p: Sequence[float], low: Sequence[float], high: Sequence[float], r: float) -> stats.Mass:
+    return stats.Mass(np.array(p), np.array(low), np.array(high), r)
 
 
 def explored(*known: Known, binary: bool = False) -> Drawn:
@@ -57,7 +55,7 @@ def alone(known: Known, binary: bool = False) -> stats.Masses:
     drawn = {s: c for s, c in tally.items() if s is not None}
     given = list(drawn), list(drawn.values()), tally.get(None, 0)
     rows = stats.Rows.of(*given, binary=binary, empty=True)
-    return stats.Masses.of(stats.Mass(one.mass, one.low, one.high, one.remainder), rows)
+    return stats.Masses.of(one, rows)
 
 
 def same(whole: stats.Estimate, each: Sequence[stats.Estimate]) -> None:
@@ -112,8 +110,8 @@ def test_the_mean_is_its_certain_part_and_a_weighted_mean_of_remainders(
     seed = one.order.keys(["q0", "q3"])
     rows = scores.rows(binary=known is BINARY)
     inside = stats.bound(rows, stats.LEAKAGE.mean(weights), seed=seed, **how)
-    low = sum(float(m.mass @ m.low) for m, _ in known) / 4
-    high = sum(float(m.mass @ m.high) for m, _ in known) / 4
+    low = sum(float(m.p @ m.low) for m, _ in known) / 4
+    high = sum(float(m.p @ m.high) for m, _ in known) / 4
     slack = (0.1 + 0.05 + 0.4) / 4  # the third question's remainder is unknown
     share = weights.sum() / 4
     if side != "upper":

@@ -13,7 +13,7 @@ import pytest
 from canned import CannedEngine, benchmark_of
 from contents import EXCESS, PROBABILITY, completions, contents, counts, rows
 from exploring import DECODING, EXACT, HYBRID, KNOWN, LAWS, LEAKS, ExploringEngine, benchmark
-from leakbound.bounding.evidence import ArmEvidence
+from leakbound.bounding.evidence import drawn_of
 from leakbound.drawing.plans import Evaluation
 from leakbound.drawing.study import draw_study
 from leakbound.errors import IncompleteError, InputError
@@ -126,11 +126,11 @@ def test_another_scorer_than_the_one_that_steered_is_wider_never_wrong(tmp_path:
     arm, found = run.arms["target"], []
     for scorer in (RECALL, Unsettled(), Unsettled(undecided="No", name="undecided")):
         score_arm(arm, scorer)
-        known = ArmEvidence(arm, scorer).known
+        known = drawn_of(arm, scorer)
         alike = replace(known, order=BY_QUESTION)  # each scorer has an order of its own
         found.append(alike.leakage(confidence=0.99, side="both"))
     steered, other, undecided = found
-    q = ArmEvidence(arm, RECALL).known.scores.query_ids.index("part")
+    q = drawn_of(arm, RECALL).scores.query_ids.index("part")
     for bound in found:
         assert bound.lower[q] <= LEAKS["part"] <= bound.upper[q]  # recall of "Ann" is 0 or 1
     assert other.lower[q] < steered.lower[q] + 1e-12
@@ -141,7 +141,7 @@ def test_another_scorer_than_the_one_that_steered_is_wider_never_wrong(tmp_path:
 
 def test_a_threshold_makes_masses_binary(tmp_path: Path) -> None:
     run = explored(tmp_path / "r", scorers=["rouge-l-f1>=0.6"])
-    leak = ArmEvidence(run.arms["target"], make_scorer("rouge-l-f1>=0.6")).known
+    leak = drawn_of(run.arms["target"], make_scorer("rouge-l-f1>=0.6"))
     bound = leak.leakage(confidence=0.99, side="both")
     # F1 of "Ann" alone exceeds 0.6, of which "It is Ann" has 0.5
     truth = {"whole": 0.0, "part": 0.2, "rest": 0.1, "none": 0.0}

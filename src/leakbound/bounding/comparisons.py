@@ -36,7 +36,8 @@ from functools import partial
 
 from leakbound import stats
 from leakbound.bounding.drawn import AS_FOUND, Drawn
-from leakbound.bounding.evidence import ArmEvidence, RunEvidence
+from leakbound.bounding.evidence import RunEvidence, drawn_of
+from leakbound.bounding.pooled import Pooled
 from leakbound.bounding.rows import rows_of, stacked
 from leakbound.errors import InputError, MixError
 from leakbound.scoring.ordering import Order
@@ -71,10 +72,10 @@ class Excess:
     beyond: Beyond = "control"
 
     @classmethod
-    def of(cls, more: ArmEvidence, base: ArmEvidence, beyond: Beyond = "control") -> Excess:
+    def of(cls, more: Drawn, base: Drawn, beyond: Beyond = "control") -> Excess:
         """The evidence of two arms."""
         apart = share_nothing([more.arm], [base.arm])
-        return cls(more=more.known, base=base.known, apart=apart, beyond=beyond)
+        return cls(more=more, base=base, apart=apart, beyond=beyond)
 
     def bound(
         self, quantity: stats.Quantity, *, confidence: float, side: stats.Side
@@ -103,12 +104,13 @@ class Excess:
         """The excess of the mean over the questions."""
         return self.bound(stats.LEAKAGE.mean(), confidence=confidence, side=side)
 
-    def over_questions(self, confidence: float) -> stats.ExcessOverQuestions:
+    def over_questions(self, confidence: float) -> tuple[stats.Estimate, ...]:
         """The mean excess, and that of the question where it is largest."""
         questions = len(self.more.scores.query_ids)
-        return stats.excess_of_mean_and_worst(
+        made = stats.excess_of_mean_and_worst(
             self.mean, self.each, questions, confidence=confidence
         )
+        return made.estimates
 
 
 def excess_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
@@ -120,7 +122,7 @@ def excess_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     """
     for name, target in run.arms.items():
         control = run.of(target.arm.key.control)
-        if target.arm.key.is_control or control is None or target.greedy is not None:
+        if target.arm.key.is_control or control is None or target.greedy:
             continue
         query_ids = target.query_ids
         if query_ids != control.query_ids or not query_ids:
@@ -135,7 +137,7 @@ def excess_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
         yield from rows_of(name, run.scorer.name, query_ids, together, family="questions")
         if target.whole:
             over = excess.over_questions(confidence)
-            yield from rows_of(name, run.scorer.name, ALL, over.mean, over.worst, family="excess")
+            yield from rows_of(name, run.scorer.name, ALL, *over, family="excess")
 
 
 def gap_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
@@ -146,28 +148,25 @@ def gap_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     randomness, nor do the allocations, as both are keyed by question.
     """
     for name, arm in run.arms.items():
-        own = run.of(arm.arm.key.in_own_words)
-        if arm.arm.key.asks != "rewritings" or own is None:
+        own, query_ids = run.of(arm.arm.key.in_own_words), arm.query_ids
+        if arm.arm.key.asks != "rewritings" or own is None or not isinstance(arm, Pooled):
             continue
-        full, output, query_ids = arm.pool, own.known, arm.query_ids
-        if full is None or query_ids != own.query_ids or not query_ids:
+        if query_ids != own.query_ids or not query_ids:
             continue
-        gaps = [gap(full.leakage, output.leakage, confidence=confidence, side="both")]
-        bounds = [full.leakage]
-        if full.has_queries:
-            bounds.append(full.worst_queries)
-            gaps.append(gap(bounds[1], output.leakage, confidence=confidence, side="lower"))
+        gaps = [gap(arm.leakage, own.leakage, confidence=confidence, side="both")]
+        bounds = [arm.leakage]
+        if arm.has_queries:
+            bounds.append(arm.worst_queries)
+            gaps.append(gap(bounds[1], own.leakage, confidence=confidence, side="lower"))
         yield from rows_of(name, run.scorer.name, query_ids, *gaps)
         if arm.whole:
-            mean = gap(full.mean, output.mean, confidence=confidence, side="both")
+            mean = gap(arm.mean, own.mean, confidence=confidence, side="both")
             yield from rows_of(name, run.scorer.name, ALL, mean)
             for bound in bounds:
-                number = len(query_ids)
                 made = stats.gaps_over_questions(
-                    bound, output.leakage, number, confidence=confidence
+                    bound, own.leakage, len(query_ids), confidence=confidence
                 )
-                pair = made.largest, made.count
-                yield from rows_of(name, run.scorer.name, ALL, *pair, family="gaps")
+                yield from rows_of(name, run.scorer.name, ALL, *made.estimates, family="gaps")
 
 
 def attack_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
@@ -187,25 +186,25 @@ def attack_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     if target and control:
         apart = share_nothing(*([arm.arm for arm in mine] for mine in arms.values()))
         over = Excess(more=target, base=control, apart=apart).over_questions(confidence)
-        yield from rows_of(str(ATTACK), scorer, ALL, over.mean, over.worst, family="excess")
+        yield from rows_of(str(ATTACK), scorer, ALL, *over, family="excess")
     own = run.of(TARGET)
-    if target and own and own.query_ids == (ids := target.scores.query_ids):
-        more, base = target.leakage, own.known.leakage
+    if target and own and own.query_ids == (ids := target.query_ids):
+        more, base = target.leakage, own.leakage
         gaps = gap(more, base, confidence=confidence, side="both")
         yield from rows_of(str(ATTACK), scorer, ids, gaps)
         made = stats.gaps_over_questions(more, base, len(ids), confidence=confidence)
-        yield from rows_of(str(ATTACK), scorer, ALL, made.largest, made.count, family="gaps")
+        yield from rows_of(str(ATTACK), scorer, ALL, *made.estimates, family="gaps")
 
 
-def _drawn_as(run: RunEvidence, base: ArmKey) -> list[ArmEvidence]:
+def _drawn_as(run: RunEvidence, base: ArmKey) -> list[Drawn]:
     """The arms that drew what was found, one a decoding."""
     return [arm for arm in run.arms.values() if replace(arm.arm.key, decoding="") == base]
 
 
-def _found(run: RunEvidence, arms: Sequence[ArmEvidence]) -> Drawn | None:
+def _found(run: RunEvidence, arms: Sequence[Drawn]) -> Drawn | None:
     """All questions as they were found; None unless every one of them has draws."""
     ids = [query.id for query in run.run.questions]
-    scores = ArmScores.joined([arm.known.scores for arm in arms], ids)
+    scores = ArmScores.joined([arm.scores for arm in arms], ids)
     if len(scores.query_ids) < len(ids):
         return None
     order = Order.of(arms[0].arm, run.scorer)
@@ -220,9 +219,9 @@ def difference_rows(
     The mean if all `questions` have completions, and every question's. Raises MixError if two arms
     have completions of other questions.
     """
-    base = ArmEvidence(baseline, scorer)
+    base = drawn_of(baseline, scorer)
     for label, arm in arms.items():
-        mine = ArmEvidence(arm, scorer)
+        mine = drawn_of(arm, scorer)
         query_ids = mine.query_ids
         _require_same(label, query_ids, base.query_ids)
         excess = Excess.of(mine, base, "baseline")
@@ -233,9 +232,9 @@ def difference_rows(
             models=len(arms),
             confidence=confidence,
         )
-        if bounds.mean is not None:
-            yield from rows_of(label, scorer.name, ALL, bounds.mean, family="models")
-        yield from rows_of(label, scorer.name, query_ids, bounds.each, family="models")
+        *means, each = bounds.estimates
+        yield from rows_of(label, scorer.name, ALL, *means, family="models")
+        yield from rows_of(label, scorer.name, query_ids, each, family="models")
 
 
 def mean_of(arm: Arm, control: Arm | None, scorer: Scorer) -> stats.BoundFunction:
@@ -243,10 +242,10 @@ def mean_of(arm: Arm, control: Arm | None, scorer: Scorer) -> stats.BoundFunctio
 
     MixError where the two have completions of other questions.
     """
-    target = ArmEvidence(arm, scorer)
+    target = drawn_of(arm, scorer)
     if control is None:
-        return target.known.mean
-    other = ArmEvidence(control, scorer)
+        return target.mean
+    other = drawn_of(control, scorer)
     _require_same(arm.place, target.query_ids, other.query_ids)
     return Excess.of(target, other).mean
 

@@ -31,7 +31,7 @@ from leakbound.store.inputs import (
     write_selections,
 )
 from leakbound.store.lock import LOCK, SOFT_LOCK, Holder, holder_of, holding, locked
-from leakbound.store.masses import DrawnPart, QueryMasses, Searched
+from leakbound.store.masses import DrawnPart, Searched
 from leakbound.store.plan import Look, Part, Plan, QueryShares
 from leakbound.store.readings import Place, Read, Readings
 from leakbound.store.record import (
@@ -104,7 +104,6 @@ __all__ = [
     "Part",
     "Place",
     "Plan",
-    "QueryMasses",
     "QueryShares",
     "Read",
     "Readings",
