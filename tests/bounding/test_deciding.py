@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -42,22 +41,6 @@ def drawn(run: Run, text: str) -> list[int]:
     return [tally[q.id, text] for q in run.queries]
 
 
-@pytest.mark.slow
-def test_a_binary_tail_counts_the_leaks_of_every_question(run: Run) -> None:
-    known = evidence_of(run, "target", make_scorer("keyword"))
-    leaks = drawn(run, f"{SECRET} wrote it")
-    assert 0 < leaks[1] < leaks[2]
-    for side in ("upper", "lower", "both"):
-        each, mean = (bound(confidence=0.9, side=side) for bound in (known.leakage, known.mean))
-        want = stats.bound(stats.Rows.of_hits(leaks, 256), confidence=0.9, side=side)
-        np.testing.assert_array_equal([each.lower, each.upper], [want.lower, want.upper])
-        whole = stats.bound(
-            stats.Rows.of_hits(leaks, 256), stats.LEAKAGE.mean(), confidence=0.9, side=side
-        )
-        assert (mean.lower, mean.upper, mean.n) == (whole.lower, whole.upper, 768)
-        assert each.estimand == "leak probability"
-
-
 @pytest.mark.parametrize("among", [None, 6])
 def test_either_end_has_its_share_of_alpha(run: Run, among: int | None) -> None:
     """All of it for a claim on record; half of a sixth where six statements hold at once."""
@@ -75,26 +58,6 @@ def test_either_end_has_its_share_of_alpha(run: Run, among: int | None) -> None:
         assert getattr(worst, side) == pytest.approx(np.max(want), rel=1e-12)
         mean_of = stats.bound(rows, stats.LEAKAGE.mean(), confidence=1 - alpha, side=side)
         assert getattr(mean, side) == pytest.approx(getattr(mean_of, side), rel=1e-12)
-
-
-def test_draws_without_a_score_count_against_the_claim(run: Run) -> None:
-    def forget(rows: list[dict[str, Any]]) -> None:
-        row = next(row for row in rows if row["query_id"] == "q1" and row["score"] == 0)
-        row["score"] = None
-
-    (file,) = (run.path / "arms" / "target" / "scores").glob("keyword*")
-    rewrite(file, forget)
-    known = evidence_of(run, "target", make_scorer("keyword"))
-    scores = run.arms["target"].scores(slug(make_scorer("keyword")))
-    assert scores.missing[1] > 0
-    how = {"confidence": 0.99, "side": "both"}
-    each, mean = known.leakage(**how), known.mean(**how)
-    want = stats.bound(stats.Rows.of_hits(scores.hits, 256, scores.missing), **how)
-    np.testing.assert_array_equal([each.lower, each.upper], [want.lower, want.upper])
-    whole = stats.bound(
-        stats.Rows.of_hits(scores.hits, 256, scores.missing), stats.LEAKAGE.mean(), **how
-    )
-    assert (mean.lower, mean.upper, mean.missing) == (whole.lower, whole.upper, whole.missing)
 
 
 def test_what_no_claim_is_about(run: Run) -> None:
