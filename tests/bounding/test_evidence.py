@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
 from canned import queries_of
 from leakbound import stats
@@ -82,27 +81,6 @@ def test_the_mean_is_its_certain_part_and_a_weighted_mean_of_remainders(
     assert found.value == pytest.approx(value, abs=1e-12)
     assert (found.confidence, found.n, found.missing) == (0.95, scores.n.sum(), 2)
     assert found.method == f"exact mass + {inside.method}"
-
-
-@pytest.mark.parametrize("side", ["upper", "lower"])
-@pytest.mark.thorough
-def test_the_mean_errs_as_seldom_as_it_says(side: stats.Side) -> None:
-    """Of four questions, unlike in what is left and in what it leaks; the last is explored whole.
-
-    Remainders without weights, the mean remainder times the mean of what it leaks, miss the most.
-    """
-    trials, alpha, n = 400, 0.1, 60
-    rest, leak = np.array([0.9, 0.05, 0.05, 0.0]), np.array([0.5, 0.02, 0.0, 0.0])
-    certain = np.array([0.02, 0.3, 0.0, 0.2])
-    truth, missed = float(np.mean(certain + rest * leak)), 0
-    for row in np.random.default_rng(3).binomial(n, leak, (trials, len(leak))):
-        known = [
-            (masses([1 - r - c, c], [0, 1], [0, 1], float(r)), {0.0: n - h, 1.0: h} if r else {})
-            for r, c, h in zip(rest, certain, row.tolist(), strict=True)
-        ]
-        bound = explored(*known, binary=True).mean(confidence=1 - alpha, side=side)
-        missed += not bound.lower <= truth <= bound.upper
-    assert missed <= int(binom.ppf(1 - 1e-4, trials, alpha))
 
 
 def drawn(

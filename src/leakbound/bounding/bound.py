@@ -174,12 +174,12 @@ def _drawn_rows(
 ) -> Iterator[EstimateRow]:
     """The rows of the draws of an arm: each question, each of its queries, all of them."""
     place = draws.arm.name, scorer.name
-    each = [*draws.each(confidence)]
+    estimates = [*draws.each(confidence)]
     if (claim := claim_estimate(draws, scorer)) is not None:
-        each.append(claim)
+        estimates.append(claim)
     if judged is not None:
-        each.append(judged.correct(draws.leakage, confidence))
-    yield from rows_of(*place, draws.query_ids, *each)
+        estimates.append(judged.correct(draws.leakage, confidence))
+    yield from rows_of(*place, draws.query_ids, *estimates)
     if isinstance(draws, Pooled) and draws.has_queries:
         yield from rows_of(*place, *draws.each_query(confidence))
     if draws.whole:

@@ -232,9 +232,9 @@ def difference_rows(
             models=len(arms),
             confidence=confidence,
         )
-        *means, each = bounds.estimates
+        *means, entries = bounds.estimates
         yield from rows_of(label, scorer.name, ALL, *means, family="models")
-        yield from rows_of(label, scorer.name, query_ids, each, family="models")
+        yield from rows_of(label, scorer.name, query_ids, entries, family="models")
 
 
 def mean_of(arm: Arm, control: Arm | None, scorer: Scorer) -> stats.BoundFunction:

@@ -20,6 +20,6 @@ def proved(arm: Arm, scorer: Scorer) -> Iterator[tuple[str, stats.Estimate]]:
 
     Leak probability (for a binary scorer) or mean leakage, and leak@k for any k.
     """
-    for query_id, known in leaking_masses([arm], scorer).items():
-        yield query_id, stats.proof_of_leak(known.p, known.low, binary=scorer.binary)
-        yield query_id, stats.proof_of_leak(known.p, known.low, AT_K.quantity)
+    for query_id, masses in leaking_masses([arm], scorer).items():
+        yield query_id, stats.proof_of_leak(masses.p, masses.low, binary=scorer.binary)
+        yield query_id, stats.proof_of_leak(masses.p, masses.low, AT_K.quantity)

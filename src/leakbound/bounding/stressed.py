@@ -42,9 +42,9 @@ def stress_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
         for arm in alike:
             if turns_of(arm.arm) > 1 and base.rows is None:
                 continue  # leak@k is known of draws whose number was fixed
-            *means, each = _added(arm, base, len(stressed), confidence).estimates
+            *means, entries = _added(arm, base, len(stressed), confidence).estimates
             yield from rows_of(arm.arm.name, scorer, ALL, *means, family="stresses")
-            yield from rows_of(arm.arm.name, scorer, arm.query_ids, each, family="stresses")
+            yield from rows_of(arm.arm.name, scorer, arm.query_ids, entries, family="stresses")
         for bounds in ([arm.mean for arm in alike], _excess(run, alike)):
             if len(bounds) == len(stressed):
                 yield from rows_of(name, scorer, ALL, _worst(bounds, confidence))

@@ -83,9 +83,9 @@ def require_independent_draws(arm: Arm) -> None:
         shift = math.log(within) if within else -math.inf  # then nothing can be checked
         chunks = sorted({chunk for chunk, _ in counts})
         table = [[counts[chunk, text] for text in logprobs] for chunk in chunks]
-        known = [math.nan if p is None else p - shift for p in logprobs.values()]
+        shifted = [math.nan if p is None else p - shift for p in logprobs.values()]
         where = f"question {query_id!r} in arm {arm.name!r}"
-        stats.require_independent(table, known, where=where)
+        stats.require_independent(table, shifted, where=where)
 
 
 def _draws(
