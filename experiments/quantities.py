@@ -322,7 +322,7 @@ def top_p(stored: Stored, *, what: str, model: str, way: str) -> Figure:
 def width(stored: Stored, *, k: int, model: str, way: str = PLAIN) -> Figure:
     """The width of the interval of the mean leak@k."""
     drawn = fixed(stored, model, stored.lab.size.leak, way)
-    found = drawn.mean_leak_at_k(k, confidence=CONFIDENCE, side="both")
+    found = drawn.bound(stats.leak_at(k).mean(), confidence=CONFIDENCE, side="both")
     return Figure.exact(float(found.upper) - float(found.lower))
 
 

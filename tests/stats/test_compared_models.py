@@ -104,7 +104,8 @@ def test_both_lower_ends_and_the_upper_one_of_the_worst_hold_together(most: floa
 
 
 def test_the_largest_gap_and_the_count_are_read_off_joint_lower_ends() -> None:
-    largest, count = gaps_over_questions(MORE, FEWER, 3, confidence=0.9).estimates
+    made = gaps_over_questions(MORE, FEWER, 3, confidence=0.9)
+    largest, count = made.estimates
     each = every_question(partial(excess_of, MORE, FEWER), 3, confidence=0.9, side="lower")
     lower = np.asarray(each.lower)
     assert (largest.lower, largest.upper) == (lower.max(), 1)
@@ -113,6 +114,7 @@ def test_the_largest_gap_and_the_count_are_read_off_joint_lower_ends() -> None:
     assert count.estimand == "questions with gap in leak probability above 0"
     assert count.target.endswith("under this decoding, beyond the question's own words")
     assert not largest.about.jointly
+    assert {made.confidence, largest.confidence, count.confidence} == {0.9}
 
 
 def test_gaps_hold_as_often_as_they_say() -> None:

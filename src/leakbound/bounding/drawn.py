@@ -23,7 +23,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from leakbound import stats
 from leakbound.bounding.rows import (
@@ -138,12 +138,6 @@ class Drawn:
     def worst(self, *, confidence: float, side: stats.Side = "both") -> stats.Estimate:
         """The leakage of the question that leaks most."""
         return self.bound(stats.LEAKAGE.worst(), confidence=confidence, side=side)
-
-    def mean_leak_at_k(
-        self, k: ArrayLike, *, confidence: float, side: stats.Side
-    ) -> stats.Estimate:
-        """The mean over these questions of a leak among k draws."""
-        return self.bound(stats.leak_at(k).mean(), confidence=confidence, side=side)
 
     def each(self, confidence: float) -> Iterator[stats.Estimate]:
         """Every quantity of every question."""

@@ -105,7 +105,7 @@ def repeated(arm: Arm, scorer: Scorer, confidence: float) -> Mapping[int, Interv
     sizes = [k for k in STANDARD_K if k <= n.min() and (n // k).sum() >= FEWEST_BLOCKS]
     if not sizes:
         return {}
-    bound = evidence.mean_leak_at_k(sizes, confidence=confidence, side="both")
+    bound = evidence.bound(stats.leak_at(sizes).mean(), confidence=confidence, side="both")
     return {k: Interval.of(bound, i) for i, k in enumerate(sizes)}
 
 
