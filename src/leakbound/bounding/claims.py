@@ -47,7 +47,6 @@ from leakbound.scoring.checks import (
 from leakbound.scoring.score import slug
 from leakbound.store import ALL, Arm, EstimateRow, Run, ScorerRecord, StoppedDraws
 from leakbound.store.claims import LeakClaim
-from leakbound.store.current import require_drawn
 from leakbound.types import Scorer
 
 _TRUTH = {"holds": 1.0, "refuted": 0.0}
@@ -192,15 +191,7 @@ def evidence_of(run: Run, arm_name: str, scorer: Scorer) -> Drawn:
             f"that. Name one of these: {', '.join(arms) or 'none'}."
         )
     arm = arms[arm_name]
-    require_drawn(run.path, run.record, {arm_name: arm})
-    for query_id, reason in arm.failures.items():
-        raise IncompleteError(
-            f"{arm.place} has no completions of question {query_id!r} ({reason}), and a claim "
-            "about all questions needs all. Check the model; then run the command that sampled it "
-            "again."
-        )
-    for _ in arm.masses.tables():  # refuses masses that were changed, as what is read below does
-        pass
+    _require_whole(arm)
     require_scores(arm, scorer)
     require_independent_draws(arm)
     draws = drawn_of(arm, scorer)
@@ -210,3 +201,28 @@ def evidence_of(run: Run, arm_name: str, scorer: Scorer) -> Drawn:
             "questions. Restore it from a copy, or begin again elsewhere."
         )
     return draws
+
+
+def _require_whole(arm: Arm) -> None:
+    """Raise IncompleteError where something is missing, DamagedError where masses were changed.
+
+    Changed completions are found where they are read, to see whether the draws are independent.
+    """
+    where = arm.place
+    absent = [part.number for part in arm.parts if not arm.has(part)]
+    if absent:
+        raise IncompleteError(
+            f"{where} lacks {len(absent)} of {len(arm.parts)} parts, first part {absent[0]}. "
+            "Run the command that sampled it again."
+        )
+    if arm.unlooked():
+        raise IncompleteError(
+            f"{where} has questions that are not decided. Run the command that sampled it again."
+        )
+    for query_id, reason in arm.failures.items():
+        raise IncompleteError(
+            f"{where} has no completions of question {query_id!r} ({reason}), and a claim about "
+            "all questions needs all. Check the model; then run the command that sampled it again."
+        )
+    for _ in arm.masses.tables():  # read whole
+        pass

@@ -31,8 +31,9 @@ its upper end says nothing of inputs that were not found.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from leakbound import stats
 from leakbound.bounding.drawn import AS_FOUND, Drawn
@@ -56,61 +57,41 @@ def share_nothing(target: Sequence[Arm], control: Sequence[Arm]) -> bool:
     Draws of one seed, purpose, question and chunk share theirs; other seeds or purposes, none.
     """
     keys = [{arm.randomness for arm in arms} for arms in (target, control)]
-    return None not in keys[0] | keys[1] and not keys[0] & keys[1]
+    return all(keys) and None not in keys[0] | keys[1] and not keys[0] & keys[1]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Excess:
+def excess(
+    more: Drawn,
+    base: Drawn,
+    quantity: stats.Quantity = stats.LEAKAGE,
+    *,
+    beyond: Beyond = "control",
+    confidence: float,
+    side: stats.Side,
+) -> stats.Estimate:
     """How much more the draws of one arm leak than those of another, of the same questions.
 
-    apart: whether the draws of the two share no random numbers.
+    At each question, or of the mean: from a `Pair` if the two share no random numbers, and n is
+    fixed and large.
     """
+    mine, other, ids = more.rows, base.rows, more.query_ids
+    same = share_nothing(more.arms, base.arms) and ids and ids == base.query_ids
+    if same and mine and other and min(mine.n.min(), other.n.min()) >= stats.FEWEST_PAIRS:
+        pair = stats.Pair(mine, other)
+        made = stats.bound(pair, quantity, confidence=confidence, side=side, seed=more.keys)
+        about = replace(made.about, inputs=more.inputs, beyond=beyond)
+        return replace(made, about=about)
+    bounds = (partial(draws.bound, quantity) for draws in (more, base))
+    return stats.excess_of(*bounds, beyond=beyond, confidence=confidence, side=side)
 
-    more: Drawn
-    base: Drawn
-    apart: bool
-    beyond: Beyond = "control"
 
-    @classmethod
-    def of(cls, more: Drawn, base: Drawn, beyond: Beyond = "control") -> Excess:
-        """The evidence of two arms."""
-        apart = share_nothing([more.arm], [base.arm])
-        return cls(more=more, base=base, apart=apart, beyond=beyond)
-
-    def bound(
-        self, quantity: stats.Quantity, *, confidence: float, side: stats.Side
-    ) -> stats.Estimate:
-        """The excess at each question, or of the mean: from a `Pair` if n is fixed and large."""
-        mine, other, ids = self.more.rows, self.base.rows, self.more.scores.query_ids
-        same = self.apart and ids and ids == self.base.scores.query_ids
-        if same and mine and other and min(mine.n.min(), other.n.min()) >= stats.FEWEST_PAIRS:
-            made = stats.bound(
-                stats.Pair(mine, other),
-                quantity,
-                confidence=confidence,
-                side=side,
-                seed=self.more.keys,
-            )
-            about = replace(made.about, inputs=self.more.inputs, beyond=self.beyond)
-            return replace(made, about=about)
-        bounds = (partial(draws.bound, quantity) for draws in (self.more, self.base))
-        return stats.excess_of(*bounds, beyond=self.beyond, confidence=confidence, side=side)
-
-    def each(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """The excess at each question, individually."""
-        return self.bound(stats.LEAKAGE, confidence=confidence, side=side)
-
-    def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """The excess of the mean over the questions."""
-        return self.bound(stats.LEAKAGE.mean(), confidence=confidence, side=side)
-
-    def over_questions(self, confidence: float) -> tuple[stats.Estimate, ...]:
-        """The mean excess, and that of the question where it is largest."""
-        questions = len(self.more.scores.query_ids)
-        made = stats.excess_of_mean_and_worst(
-            self.mean, self.each, questions, confidence=confidence
-        )
-        return made.estimates
+def excess_over_questions(
+    more: Drawn, base: Drawn, confidence: float
+) -> tuple[stats.Estimate, ...]:
+    """The mean excess over the control, and that of the question where it is largest."""
+    each, mean = (partial(excess, more, base, of) for of in (stats.LEAKAGE, stats.LEAKAGE.mean()))
+    made = stats.excess_of_mean_and_worst(mean, each, len(more.query_ids), confidence=confidence)
+    return made.estimates
 
 
 def excess_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
@@ -127,16 +108,16 @@ def excess_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
         query_ids = target.query_ids
         if query_ids != control.query_ids or not query_ids:
             continue
-        excess = Excess.of(target, control)
-        entries = excess.each(confidence=confidence, side="both")
+        each = partial(excess, target, control)
+        entries = each(confidence=confidence, side="both")
         # For users who pick questions by it: of N that equal the control's, none is picked.
         together = stats.every_question(
-            excess.each, len(query_ids), confidence=confidence, side="lower", independent=False
+            each, len(query_ids), confidence=confidence, side="lower", independent=False
         )
         yield from rows_of(name, run.scorer.name, query_ids, entries)
         yield from rows_of(name, run.scorer.name, query_ids, together, family="questions")
         if target.whole:
-            over = excess.over_questions(confidence)
+            over = excess_over_questions(target, control, confidence)
             yield from rows_of(name, run.scorer.name, ALL, *over, family="excess")
 
 
@@ -184,8 +165,7 @@ def attack_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
         if as_found:
             yield from rows_of(str(key), scorer, ALL, *as_found.together(confidence))
     if target and control:
-        apart = share_nothing(*([arm.arm for arm in mine] for mine in arms.values()))
-        over = Excess(more=target, base=control, apart=apart).over_questions(confidence)
+        over = excess_over_questions(target, control, confidence)
         yield from rows_of(str(ATTACK), scorer, ALL, *over, family="excess")
     own = run.of(TARGET)
     if target and own and own.query_ids == (ids := target.query_ids):
@@ -207,8 +187,9 @@ def _found(run: RunEvidence, arms: Sequence[Drawn]) -> Drawn | None:
     scores = ArmScores.joined([arm.scores for arm in arms], ids)
     if len(scores.query_ids) < len(ids):
         return None
-    order = Order.of(arms[0].arm, run.scorer)
-    return Drawn.fixed(scores, run.scorer.binary, inputs=AS_FOUND, order=order)
+    drawn = tuple(arm.arm for arm in arms)
+    how: Any = {"order": Order.of(drawn[0], run.scorer), "arms": drawn}
+    return Drawn.fixed(scores, run.scorer.binary, inputs=AS_FOUND, **how)
 
 
 def difference_rows(
@@ -224,10 +205,10 @@ def difference_rows(
         mine = drawn_of(arm, scorer)
         query_ids = mine.query_ids
         _require_same(label, query_ids, base.query_ids)
-        excess = Excess.of(mine, base, "baseline")
+        beyond = partial(excess, mine, base, beyond="baseline")
         bounds = stats.difference_over_questions(
-            excess.mean if len(query_ids) == questions else None,
-            excess.each,
+            partial(beyond, stats.LEAKAGE.mean()) if len(query_ids) == questions else None,
+            beyond,
             len(query_ids),
             models=len(arms),
             confidence=confidence,
@@ -247,7 +228,7 @@ def mean_of(arm: Arm, control: Arm | None, scorer: Scorer) -> stats.BoundFunctio
         return target.mean
     other = drawn_of(control, scorer)
     _require_same(arm.place, target.query_ids, other.query_ids)
-    return Excess.of(target, other).mean
+    return partial(excess, target, other, stats.LEAKAGE.mean())
 
 
 def median_of(bounds: Sequence[stats.BoundFunction], confidence: float) -> stats.Estimate:

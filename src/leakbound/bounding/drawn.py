@@ -55,7 +55,7 @@ class Drawn:
     order: that in which bets meet the draws.
     inputs: how the questions were put.
     rho: the weight of the standard deviation in the ED score.
-    own: the arm that was drawn; None: several were, or none.
+    arms: those that were drawn; scores from elsewhere have none.
     """
 
     scores: ArmScores
@@ -63,7 +63,7 @@ class Drawn:
     order: Order = field(default=BY_QUESTION, kw_only=True)
     inputs: Inputs = field(default="as asked", kw_only=True)
     rho: float = field(default=RHO, kw_only=True)
-    own: Arm | None = field(default=None, kw_only=True)
+    arms: tuple[Arm, ...] = field(default=(), kw_only=True)
 
     @classmethod
     def fixed(cls, scores: ArmScores, binary: bool, **how: Any) -> Drawn:
@@ -90,9 +90,9 @@ class Drawn:
 
     @property
     def arm(self) -> Arm:
-        """The arm that was drawn."""
-        assert self.own is not None, "the evidence of an arm has one"
-        return self.own
+        """The arm that was drawn, of just one."""
+        (arm,) = self.arms
+        return arm
 
     @property
     def query_ids(self) -> tuple[str, ...]:

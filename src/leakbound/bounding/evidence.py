@@ -26,7 +26,7 @@ def drawn_of(arm: Arm, scorer: Scorer, rho: float = RHO) -> Drawn:
 
     rho: the weight of the standard deviation in the ED score.
     """
-    how: Any = {"order": Order.of(arm, scorer), "rho": rho, "own": arm}
+    how: Any = {"order": Order.of(arm, scorer), "rho": rho, "arms": (arm,)}
     scores, binary = arm.scores(slug(scorer)), scorer.binary
     if claim_of(arm.spec.draws):
         return Drawn.stopped(scores, binary, arm.plan.n, **how)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from leakbound import stats
-from leakbound.bounding.comparisons import Excess
+from leakbound.bounding.comparisons import excess_over_questions
 from leakbound.bounding.drawn import Drawn
 from leakbound.bounding.evidence import RunEvidence
 from leakbound.bounding.rows import LEAKAGE, rows_of
@@ -73,4 +73,4 @@ def _of_all(
     yield draws.mean(confidence=share, side="both")
     yield draws.worst(confidence=share)
     if control is not None and control.query_ids == draws.query_ids:
-        yield from Excess.of(draws, control).over_questions(share)
+        yield from excess_over_questions(draws, control, share)

@@ -19,7 +19,7 @@ from dataclasses import replace
 from functools import partial
 
 from leakbound import stats
-from leakbound.bounding.comparisons import Excess
+from leakbound.bounding.comparisons import excess
 from leakbound.bounding.drawn import Drawn
 from leakbound.bounding.evidence import RunEvidence
 from leakbound.bounding.rows import LEAKAGE, rows_of, stacked
@@ -52,8 +52,9 @@ def stress_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
 
 def _added(arm: Drawn, base: Drawn, stresses: int, confidence: float) -> stats.Joint:
     """The mean and each question's leakage beyond the unstressed arm's."""
-    turns, excess = turns_of(arm.arm), Excess.of(arm, base, "unstressed")
-    mean, entries = excess.mean, excess.each
+    turns = turns_of(arm.arm)
+    entries = partial(excess, arm, base, beyond="unstressed")
+    mean = partial(entries, stats.LEAKAGE.mean())
     if turns > 1:
         at_k = stats.leak_at(turns)
         mean, entries = (
@@ -86,7 +87,7 @@ def _excess(run: RunEvidence, stressed: Sequence[Drawn]) -> list[stats.BoundFunc
     for arm in stressed:
         control = run.of(arm.arm.key.control)
         if control is not None and control is not arm and control.query_ids == arm.query_ids:
-            bounds.append(Excess.of(arm, control).mean)
+            bounds.append(partial(excess, arm, control, stats.LEAKAGE.mean()))
     return bounds
 
 
