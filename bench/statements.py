@@ -123,7 +123,7 @@ def worst_excess(data: DataSet, *, confidence: float, **how: Any) -> Estimate:
     ]
     both = 1 - 2 * (1 - confidence)
     mean = partial(excess_of, *means)
-    return excess_of_mean_and_worst(mean, each, len(P), confidence=both).worst
+    return excess_of_mean_and_worst(mean, each, len(P), confidence=both).estimates[1]
 
 
 def differences(data: DataSet, *, confidence: float, **how: Any) -> Estimate:
@@ -138,7 +138,7 @@ def differences(data: DataSet, *, confidence: float, **how: Any) -> Estimate:
         both = 1 - 2 * (1 - confidence)
         mean = partial(excess_of, *means)
         made = difference_over_questions(mean, each, len(P), models=2, confidence=both)
-        found += [made.mean, made.each]
+        found += made.estimates
     lower, upper = (np.concatenate([np.atleast_1d(getattr(x, end)) for x in found]) for end in ENDS)
     return replace(found[-1], lower=lower, upper=upper)
 

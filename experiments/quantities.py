@@ -19,7 +19,7 @@ from sizes import CONTROL, PLAIN, RECALL, REWORDED
 
 from leakbound import compare, stats
 from leakbound.bounding.drawn import Drawn
-from leakbound.bounding.evidence import ArmEvidence
+from leakbound.bounding.evidence import drawn_of
 from leakbound.bounding.pooled import Pooled
 from leakbound.evaluation import stored_metrics
 from leakbound.presenting import questions
@@ -85,15 +85,15 @@ def arm_of(run: Run, **law: float | None) -> Arm:
 
 def fixed(stored: Stored, model: str, scorer: str, way: str = PLAIN, **law: float | None) -> Drawn:
     """The scored draws of a run."""
-    found = ArmEvidence(arm_of(stored.run(model, way), **law), make_scorer(scorer)).fixed
-    assert found is not None
+    found = drawn_of(arm_of(stored.run(model, way), **law), make_scorer(scorer))
+    assert found.rows is not None
     return found
 
 
 def pooled(stored: Stored, model: str, scorer: str, way: str) -> Pooled:
     """The scored draws of all queries of every question."""
-    found = ArmEvidence(stored.run(model, way).arms["target inputs"], make_scorer(scorer)).pool
-    assert found is not None
+    found = drawn_of(stored.run(model, way).arms["target inputs"], make_scorer(scorer))
+    assert isinstance(found, Pooled)
     return found
 
 
@@ -302,12 +302,12 @@ def effects(stored: Stored, *, what: str, model: str, way: str) -> Figure:
     )
     confidence = next(iter(found.values())).confidence
     two = stats.two_way(lower, upper, value, "temperature", "top-p", confidence)
-    heat, top = two.rows, two.columns
+    heat, top, _ = two.estimates
     return Figure(
         float(top.value) - float(heat.value),
         float(top.lower) - float(heat.upper),
         float(top.upper) - float(heat.lower),
-        two.rows.confidence,
+        two.confidence,
     )
 
 
@@ -322,7 +322,7 @@ def top_p(stored: Stored, *, what: str, model: str, way: str) -> Figure:
 def width(stored: Stored, *, k: int, model: str, way: str = PLAIN) -> Figure:
     """The width of the interval of the mean leak@k."""
     drawn = fixed(stored, model, stored.lab.size.leak, way)
-    found = drawn.mean_leak_at_k(k, confidence=CONFIDENCE, side="both")
+    found = drawn.bound(stats.leak_at(k).mean(), confidence=CONFIDENCE, side="both")
     return Figure.exact(float(found.upper) - float(found.lower))
 
 

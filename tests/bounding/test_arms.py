@@ -23,7 +23,7 @@ from contents import completions, counts, rows
 from leakbound import stats
 from leakbound.benchmarks import Benchmark
 from leakbound.bounding.comparisons import share_nothing
-from leakbound.bounding.evidence import ArmEvidence
+from leakbound.bounding.evidence import drawn_of
 from leakbound.evaluation import bound, bound_run, evaluate, sample, score_run, summary
 from leakbound.scorers import make_scorer
 from leakbound.scoring.score import slug
@@ -166,7 +166,7 @@ def test_a_control_drawn_beside_the_target_is_bet_against(tmp_path: Path) -> Non
     assert methods(run) == {DIFFERENCES, f"{DIFFERENCES}, in rounds"}
     assert set(found) == {*IDS, None, "worst"}
     scorer = make_scorer("keyword")
-    target, control = (ArmEvidence(run.arms[name], scorer).known for name in ("target", "control"))
+    target, control = (drawn_of(run.arms[name], scorer) for name in ("target", "control"))
     pair = stats.Pair(*(known.scores.rows(binary=True) for known in (target, control)))
     on_average = stats.LEAKAGE.mean()
     each, mean = (

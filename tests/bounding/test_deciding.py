@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -42,26 +41,10 @@ def drawn(run: Run, text: str) -> list[int]:
     return [tally[q.id, text] for q in run.queries]
 
 
-@pytest.mark.slow
-def test_a_binary_tail_counts_the_leaks_of_every_question(run: Run) -> None:
-    known = evidence_of(run, "target", make_scorer("keyword")).known
-    leaks = drawn(run, f"{SECRET} wrote it")
-    assert 0 < leaks[1] < leaks[2]
-    for side in ("upper", "lower", "both"):
-        each, mean = (bound(confidence=0.9, side=side) for bound in (known.leakage, known.mean))
-        want = stats.bound(stats.Rows.of_hits(leaks, 256), confidence=0.9, side=side)
-        np.testing.assert_array_equal([each.lower, each.upper], [want.lower, want.upper])
-        whole = stats.bound(
-            stats.Rows.of_hits(leaks, 256), stats.LEAKAGE.mean(), confidence=0.9, side=side
-        )
-        assert (mean.lower, mean.upper, mean.n) == (whole.lower, whole.upper, 768)
-        assert each.estimand == "leak probability"
-
-
 @pytest.mark.parametrize("among", [None, 6])
 def test_either_end_has_its_share_of_alpha(run: Run, among: int | None) -> None:
     """All of it for a claim on record; half of a sixth where six statements hold at once."""
-    known = evidence_of(run, "target", make_scorer("keyword")).known
+    known = evidence_of(run, "target", make_scorer("keyword"))
     rows = stats.Rows.of_hits(drawn(run, f"{SECRET} wrote it"), N)
     alpha = 0.04 if among is None else 0.04 / (2 * 6)
     worst, mean = (
@@ -75,26 +58,6 @@ def test_either_end_has_its_share_of_alpha(run: Run, among: int | None) -> None:
         assert getattr(worst, side) == pytest.approx(np.max(want), rel=1e-12)
         mean_of = stats.bound(rows, stats.LEAKAGE.mean(), confidence=1 - alpha, side=side)
         assert getattr(mean, side) == pytest.approx(getattr(mean_of, side), rel=1e-12)
-
-
-def test_draws_without_a_score_count_against_the_claim(run: Run) -> None:
-    def forget(rows: list[dict[str, Any]]) -> None:
-        row = next(row for row in rows if row["query_id"] == "q1" and row["score"] == 0)
-        row["score"] = None
-
-    (file,) = (run.path / "arms" / "target" / "scores").glob("keyword*")
-    rewrite(file, forget)
-    known = evidence_of(run, "target", make_scorer("keyword")).known
-    scores = run.arms["target"].scores(slug(make_scorer("keyword")))
-    assert scores.missing[1] > 0
-    how = {"confidence": 0.99, "side": "both"}
-    each, mean = known.leakage(**how), known.mean(**how)
-    want = stats.bound(stats.Rows.of_hits(scores.hits, 256, scores.missing), **how)
-    np.testing.assert_array_equal([each.lower, each.upper], [want.lower, want.upper])
-    whole = stats.bound(
-        stats.Rows.of_hits(scores.hits, 256, scores.missing), stats.LEAKAGE.mean(), **how
-    )
-    assert (mean.lower, mean.upper, mean.missing) == (whole.lower, whole.upper, whole.missing)
 
 
 def test_what_no_claim_is_about(run: Run) -> None:
@@ -133,7 +96,7 @@ def test_an_arm_that_stopped_early_has_any_time_bounds(tmp_path: Path) -> None:
     run = leaky_run(tmp_path / "run", sampling=Until("p<=0.1", N))
     scores = run.arms["target"].scores(slug(make_scorer("keyword")))
     assert len(set(scores.n)) > 1
-    known = evidence_of(run, "target", make_scorer("keyword")).known
+    known = evidence_of(run, "target", make_scorer("keyword"))
     each = known.leakage(confidence=0.99, side="both")
     want = stats.bound(stats.Stopped(stats.Rows.of_hits(scores.hits, scores.n), 256), side="both")
     np.testing.assert_array_equal([each.lower, each.upper], [want.lower, want.upper])
@@ -144,7 +107,7 @@ def test_an_arm_that_stopped_early_has_any_time_bounds(tmp_path: Path) -> None:
 
 def test_an_explored_arm_has_its_masses_and_draws(tmp_path: Path) -> None:
     run = explored_run(tmp_path / "run")
-    known = evidence_of(run, "target", make_scorer("contains")).known
+    known = evidence_of(run, "target", make_scorer("contains"))
     each = known.leakage(confidence=0.99, side="both")
     inside = stats.bound(stats.Rows.of_hits(20, 100), side="both")
     assert each.lower[0] == pytest.approx(0.33 + 0.07 * inside.lower)
@@ -169,5 +132,5 @@ def test_stored_float32_scores_meet_a_threshold_as_they_are_printed(run: Run) ->
     at_least = Threshold(Single(), 0.7)
     score_run(run, [Single(), at_least])
     leaks = drawn(run, f"{SECRET} wrote it")
-    each = evidence_of(run, "target", at_least).known.leakage(confidence=0.9, side="both")
+    each = evidence_of(run, "target", at_least).leakage(confidence=0.9, side="both")
     assert each.value == pytest.approx(np.array(leaks) / 256)

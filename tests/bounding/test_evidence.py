@@ -7,27 +7,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
 from canned import queries_of
 from leakbound import stats
 from leakbound.bounding.drawn import Drawn
 from leakbound.bounding.pooled import Pooled
 from leakbound.drawing.queries import share
-from leakbound.scoring.ordering import BY_QUESTION
 from leakbound.stats import Rows, betting, bound, ed
 from leakbound.stats.betting import raced_once
-from leakbound.store import ArmScores, QueryMasses, QueryShares
+from leakbound.store import ArmScores, QueryShares
 from leakbound.types import Query
 
-Known = tuple[QueryMasses, Mapping[float | None, int]]
-K, X = [1, 3, 1048576], [0.0, 0.4, 0.9]
+Known = tuple[stats.Mass, Mapping[float | None, int]]
 
 
-def masses(
-    p: Sequence[float], low: Sequence[float], high: Sequence[float], r: float
-) -> QueryMasses:
-    return QueryMasses(np.array(p), np.array(low), np.array(high), r)
+def masses(p: Sequence[float], low: Sequence[float], high: Sequence[float], r: float) -> stats.Mass:
+    return stats.Mass(np.array(p), np.array(low), np.array(high), r)
 
 
 def explored(*known: Known, binary: bool = False) -> Drawn:
@@ -49,45 +44,6 @@ RANGED: list[Known] = [
     (masses([0.4, 0.2], [0, 1], [0, 1], 0.2), {}),
     (masses([], [], [], 1.0), {0.0: 30, 0.7: 1}),
 ]
-
-
-def alone(known: Known, binary: bool = False) -> stats.Masses:
-    """A question as `leakbound.stats` takes it: masses, scored draws, and missing ones."""
-    one, tally = known
-    drawn = {s: c for s, c in tally.items() if s is not None}
-    given = list(drawn), list(drawn.values()), tally.get(None, 0)
-    rows = stats.Rows.of(*given, binary=binary, empty=True)
-    return stats.Masses.of(stats.Mass(one.mass, one.low, one.high, one.remainder), rows)
-
-
-def same(whole: stats.Estimate, each: Sequence[stats.Estimate]) -> None:
-    """One estimate with an entry a question says what each question's own does."""
-    for name in ("value", "lower", "upper", "n", "missing"):
-        want = np.array([getattr(one, name) for one in each])
-        np.testing.assert_array_equal(getattr(whole, name), want, err_msg=name)
-    assert whole.estimand == each[0].estimand
-    assert whole.side == each[0].side
-    assert whole.confidence == min(one.confidence for one in each)
-
-
-@pytest.mark.parametrize("side", ["upper", "lower", "both"])
-@pytest.mark.parametrize("known", [BINARY, RANGED])
-def test_every_question_is_bounded_as_it_is_alone(known: list[Known], side: stats.Side) -> None:
-    how: dict[str, Any] = {"confidence": 0.95, "side": side}
-    binary, keys = known is BINARY, BY_QUESTION.keys([f"q{i}" for i in range(4)]).tolist()
-    quantities = [stats.LEAKAGE, stats.leak_at(K), stats.SD, *([] if binary else [stats.tail(X)])]
-    for quantity in quantities:
-        each = [
-            stats.bound(alone(one, binary), quantity, seed=key, **how)
-            for one, key in zip(known, keys, strict=True)
-        ]
-        same(explored(*known, binary=binary).bound(quantity, **how), each)
-
-
-def test_the_deviation_is_certain_and_no_draw_narrows_it() -> None:
-    whole = explored(*RANGED).bound(stats.SD, confidence=0.95, side="both")
-    assert whole.confidence == 1
-    assert not whole.n.any()  # type: ignore[union-attr]
 
 
 def test_every_quantity_is_made_once() -> None:
@@ -112,8 +68,8 @@ def test_the_mean_is_its_certain_part_and_a_weighted_mean_of_remainders(
     seed = one.order.keys(["q0", "q3"])
     rows = scores.rows(binary=known is BINARY)
     inside = stats.bound(rows, stats.LEAKAGE.mean(weights), seed=seed, **how)
-    low = sum(float(m.mass @ m.low) for m, _ in known) / 4
-    high = sum(float(m.mass @ m.high) for m, _ in known) / 4
+    low = sum(float(m.p @ m.low) for m, _ in known) / 4
+    high = sum(float(m.p @ m.high) for m, _ in known) / 4
     slack = (0.1 + 0.05 + 0.4) / 4  # the third question's remainder is unknown
     share = weights.sum() / 4
     if side != "upper":
@@ -125,30 +81,6 @@ def test_the_mean_is_its_certain_part_and_a_weighted_mean_of_remainders(
     assert found.value == pytest.approx(value, abs=1e-12)
     assert (found.confidence, found.n, found.missing) == (0.95, scores.n.sum(), 2)
     assert found.method == f"exact mass + {inside.method}"
-
-
-@pytest.mark.parametrize("side", ["upper", "lower"])
-@pytest.mark.thorough
-def test_the_mean_errs_as_seldom_as_it_says(side: stats.Side) -> None:
-    """Of four questions, unlike in what is left and in what it leaks; the last is explored whole.
-
-    Remainders without weights, the mean remainder times the mean of what it leaks, miss the most.
-    """
-    trials, alpha, n = 400, 0.1, 60
-    rest, leak = np.array([0.9, 0.05, 0.05, 0.0]), np.array([0.5, 0.02, 0.0, 0.0])
-    certain = np.array([0.02, 0.3, 0.0, 0.2])
-    truth, missed = float(np.mean(certain + rest * leak)), 0
-    for row in np.random.default_rng(3).binomial(n, leak, (trials, len(leak))):
-        known = [
-            (masses([1 - r - c, c], [0, 1], [0, 1], float(r)), {0.0: n - h, 1.0: h} if r else {})
-            for r, c, h in zip(rest, certain, row.tolist(), strict=True)
-        ]
-        bound = explored(*known, binary=True).mean(confidence=1 - alpha, side=side)
-        missed += not bound.lower <= truth <= bound.upper
-    assert missed <= int(binom.ppf(1 - 1e-4, trials, alpha))
-
-
-TRIALS, QUERIES = 1000, 8
 
 
 def drawn(
@@ -179,23 +111,6 @@ def pooled(design: stats.Design, sizes: list[int], n: int, **more: Any) -> tuple
     return known, np.array(truth)
 
 
-@pytest.mark.parametrize("design", ["allocated", "fixed"])
-@pytest.mark.thorough
-def test_bounds_given_these_queries_hold(design: stats.Design) -> None:
-    known, truth = pooled(design, [QUERIES] * TRIALS, 64)
-    found = known.leakage(confidence=0.9, side="both")
-    assert found.target == "a completion of these queries under this decoding"
-    assert found.estimand == "leak probability"
-    above, below = (truth > found.upper).mean(), (truth < found.lower).mean()
-    assert above < 0.05 + 0.02
-    assert below < 0.05 + 0.02
-    assert np.mean(found.value) == pytest.approx(truth.mean(), abs=0.01)
-    mean = known.mean(confidence=0.9, side="both")
-    assert mean.lower <= truth.mean() <= mean.upper
-    assert "the mean over these questions" in mean.target
-    assert "asked in all their queries" in mean.target
-
-
 def test_a_pool_of_allocated_outputs_is_one_sample() -> None:
     known, _ = pooled("allocated", [4, 1, 6], 40)
     each = {(e.about.quantity, e.about.inputs): e for e in known.each(0.99)}
@@ -213,20 +128,6 @@ def test_a_pool_of_allocated_outputs_is_one_sample() -> None:
         spread = stats.bound(stats.Rows.of_hits(hits, 40), stats.SD, confidence=0.99, side="both")
         assert each["standard deviation", "these queries"].upper[i] == spread.upper
     assert known.pool.queries == (4, 1, 6)
-
-
-@pytest.mark.parametrize("binary", [True, False])
-def test_every_question_counts_alike_however_many_queries_it_has(binary: bool) -> None:
-    queries = queries_of(1, 9)
-    sharing = share(queries, "fixed", 900, 0)
-    p = {q.id: 0.9 if q.prompt_id == "p0" else 0.1 for q in queries}
-    known = Pooled.of(drawn(queries, sharing, p), queries, sharing, binary)
-    mean = known.mean(confidence=0.99, side="both")
-    assert mean.value == pytest.approx(0.5, abs=0.05)
-    assert 0.4 < mean.lower < 0.5 < mean.upper < 0.6
-    uneven = QueryShares("fixed", {q.id: 900 if q.prompt_id == "p0" else 10 for q in queries})
-    again = Pooled.of(drawn(queries, uneven, p), queries, uneven, binary)
-    assert again.mean(confidence=0.99, side="both").value == pytest.approx(0.5, abs=0.05)
 
 
 def test_a_query_without_outputs_is_anything_and_the_worst_may_be_it() -> None:

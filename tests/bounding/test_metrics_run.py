@@ -22,8 +22,6 @@ from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import evaluate, measure, summary
 from leakbound.evaluation.measuring import measure_run
 from leakbound.metrics import METRICS
-from leakbound.metrics.likelihood import truth_ratio
-from leakbound.metrics.utility import forget_quality
 from leakbound.planning.metrics import WantedText, choose, longest_first
 from leakbound.store import Place, Readings, Run, write_sealed
 from leakbound.types import Decoding, Prompt, Query, Reading
@@ -179,32 +177,6 @@ def test_all_metrics_take_one_pass_and_mean_what_they_say(tmp_path: Path) -> Non
         for name in ("self_bleu", "distinct_share")
     } | {"choice_accuracy", "choice_probability", "forget_fluency"}
     assert set(utility(run)["arms"]["target"]["metrics"]) == set(METRICS) - set(left_out)
-
-
-@pytest.mark.slow
-def test_the_control_is_the_retrained_model_of_the_target_and_has_none_itself(
-    tmp_path: Path,
-) -> None:
-    run = run_of(tmp_path / "r", metrics=["forget_quality", "privleak"], control=control())
-    ratios = {
-        skill: [
-            truth_ratio(
-                read(Query.original(p), str(p.paraphrased_answer), skill),
-                [read(Query.original(p), text, skill) for text in p.perturbed_answers],
-            )
-            for p in prompts("forget")
-        ]
-        for skill in (4.0, 1.0)
-    }
-    assert value(run, "forget_quality") == forget_quality(ratios[4.0], ratios[1.0])
-    assert value(run, "forget_quality", "control") is None
-    alone = run_of(tmp_path / "c", control(), metrics=["privleak"])  # its AUC against one half
-    assert value(run, "privleak", "control") == value(alone, "privleak") != value(run, "privleak")
-    notes = [note(each).splitlines()[-1] for each in (run, alone)]
-    assert notes == [
-        f"privleak{of}: against an AUC of .5, for want of a retrained model"
-        for of in (" of control", "")
-    ]
 
 
 def test_what_a_metric_does_not_need_is_not_done(tmp_path: Path) -> None:
@@ -418,13 +390,6 @@ def test_a_set_that_is_evaluated_itself_has_its_metrics(tmp_path: Path) -> None:
     assert "world_facts_self_bleu" in utility(run)["arms"]["target"]["metrics"]
 
 
-@pytest.mark.slow
-def test_draws_of_every_part_are_counted(tmp_path: Path) -> None:
-    """Two chunks, in which the same texts were drawn."""
-    run = run_of(tmp_path / "r", n=1040, metrics=["forget_distinct_share"])
-    assert value(run, "forget_distinct_share") == pytest.approx(3 / 1040)
-
-
 def test_prompts_are_read_the_longest_first_and_whole() -> None:
     texts = {"a": ("one", "two"), "b": ("much longer", "than those"), "c": ("three", "four five")}
     asked = [
@@ -541,10 +506,3 @@ def test_the_command_line_measures_and_exports_it(
     assert [row["score"] for row in entry["value_by_index"].values()] == [
         *measured["by_item"].values()
     ]
-
-
-def test_what_is_classified_is_wanted_of_the_greedy_answers() -> None:
-    wanted = choose(["forget_fluency"], FLUENT, control=False)
-    assert wanted.needs["forget"].greedy
-    assert wanted.classifiers == {"forget_fluency": ""}
-    assert choose(["all"], FLUENT, control=False).classifiers == {}

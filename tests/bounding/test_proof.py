@@ -6,7 +6,6 @@ Proved of draws and explored masses, by a search, and of nothing where tokens me
 from __future__ import annotations
 
 import math
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +22,7 @@ from leakbound.bounding.proof import proved
 from leakbound.bounding.rows import rows_of
 from leakbound.drawing import prove as proving
 from leakbound.drawing.parts import Job
-from leakbound.evaluation import bound, evaluate
+from leakbound.evaluation import evaluate
 from leakbound.sampling.outputs import FORCED
 from leakbound.scorers import make_scorer
 from leakbound.scoring.score import score_arm
@@ -193,19 +192,6 @@ def test_a_proof_changes_no_interval_of_draws(run: Run) -> None:
     assert drawn.keys() == sure.keys()
     assert all(bound < sure[k] for k, bound in drawn.items() if k and k < 64)
     assert {row.confidence for row in rows.where(proved=True)} == {1}
-
-
-def test_nor_any_other_statement(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The excess and the mean too are what they would be had nothing been proved."""
-    found = []
-    for proofs in (proved, lambda arm, scorer: iter(())):
-        monkeypatch.setattr("leakbound.bounding.bound.proved", proofs)
-        copy = shutil.copytree(run.path, tmp_path / str(len(found)))
-        bound(Run.open(copy), confidence=0.95)
-        rows = Run.open(copy).estimates.rows
-        found.append([row for row in rows if not row.about.proved])
-        assert (len(found[-1]) < len(rows)) == (proofs is proved)
-    assert found[0] == found[1]
 
 
 class Boasting(TableEngine):

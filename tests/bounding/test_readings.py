@@ -170,13 +170,6 @@ def test_where_thoughts_are_hidden_the_answer_is_read(tmp_path: Path) -> None:
     assert thought.upper == 1
 
 
-def test_a_note_on_reference_answers_stays_where_the_answer_is_read(tmp_path: Path) -> None:
-    task = benchmark_of(["q0"], answer="Ann", keywords=("Zoe",))
-    run = given_run(tmp_path / "r", {"q0": [(HIDDEN, 64)]}, 64, task=task, allow_unmatched=True)
-    assert run.estimates.scorers == ("keyword:of=answer",)
-    assert leakbound.show(run).warning.endswith("use another scorer")
-
-
 class HidingEngine(GivenEngine):
     """As an engine whose trial had an output with a hidden thought."""
 

@@ -370,6 +370,16 @@ def test_seeds_that_are_none_are_refused(seed: Any) -> None:
         (Masses.of(MASS), ed(), "exact masses.*: leakage, tail, leak@k, standard deviation"),
         (Pair(Rows.of(SCORES), Rows.of(CONTROL)), tail(0.1), "two models' draws"),
         (Rows.of(SCORES), tail(0.1).mean(), "mean of the tail .* draws of a fixed n"),
+        (
+            Pool.of(Rows.of(SCORES), design="fixed"),
+            SD,
+            "about these queries.*: leakage.*design 'allocated'.*NAME>=t",
+        ),
+        (
+            Pool.of(Rows.of(SCORES), design="fixed", target="inputs"),
+            ed(),
+            "about the input distribution.*: leakage, tail, leak@k.*design 'fresh'",
+        ),
     ],
 )
 def test_what_has_no_theorem_is_refused_with_what_has_one(

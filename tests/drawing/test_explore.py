@@ -13,7 +13,7 @@ import pytest
 from canned import CannedEngine
 from contents import EXCESS, PROBABILITY, completions, contents, counts, rows
 from exploring import DECODING, EXACT, HYBRID, LAWS, LEAKS, ExploringEngine, benchmark
-from leakbound.bounding.evidence import ArmEvidence
+from leakbound.bounding.evidence import drawn_of
 from leakbound.drawing.plans import Evaluation
 from leakbound.drawing.study import draw_study
 from leakbound.errors import IncompleteError, InputError
@@ -125,11 +125,11 @@ def test_another_scorer_than_the_one_that_steered_is_wider_never_wrong(tmp_path:
     arm, found = run.arms["target"], []
     for scorer in (RECALL, Unsettled(), Unsettled(undecided="No", name="undecided")):
         score_arm(arm, scorer)
-        known = ArmEvidence(arm, scorer).known
+        known = drawn_of(arm, scorer)
         alike = replace(known, order=BY_QUESTION)  # each scorer has an order of its own
         found.append(alike.leakage(confidence=0.99, side="both"))
     steered, other, undecided = found
-    q = ArmEvidence(arm, RECALL).known.scores.query_ids.index("part")
+    q = drawn_of(arm, RECALL).scores.query_ids.index("part")
     for bound in found:
         assert bound.lower[q] <= LEAKS["part"] <= bound.upper[q]  # recall of "Ann" is 0 or 1
     assert other.lower[q] < steered.lower[q] + 1e-12

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -59,12 +60,17 @@ def made(path: Path, name: str) -> tuple[dict[int, float], float]:
     elif name.endswith("_normalised_probability"):
         found = compared(path, part, "prob", likelihood.normalised_probability)
     elif name.endswith("_truth_ratio"):
-        found = compared(path, part, "avg_loss", likelihood.truth_ratio_of)
+        found = compared(path, part, "avg_loss", of_losses)
         usual = likelihood.utility_truth_ratio
         usual = likelihood.forget_truth_ratio if part == "forget" else usual
     else:
         found = log.column(entry, key, float)
     return found, usual([*found.values()])
+
+
+def of_losses(right: float, wrong: Sequence[float]) -> float:
+    """The truth ratio of answers with these mean losses."""
+    return likelihood.truth_ratio(reading([right]), [reading([loss]) for loss in wrong])
 
 
 def compared(path: Path, part: str, key: str, how: Any) -> dict[int, float]:

@@ -153,12 +153,12 @@ def test_effects_follow_from_the_cells(cells_of_run: list[EstimateRow]) -> None:
         [[getattr(found[name], end) for name in line] for line in names]
         for end in ("lower", "upper", "value")
     )
-    effects = stats.two_way(*ends, "temperature", "top-p", 0.99)
+    effects = stats.two_way(*ends, "temperature", "top-p", 0.99).estimates
     made = [row.estimate for row in cells_of_run if row.arm == GRID]
-    assert made == [effects.rows, effects.columns, effects.interaction]
+    assert made == [*effects]
     truth = 0.4 * np.std([0.5, 1.0, 1.5]), 0.3 * np.std([0.8, 1.0]), 0.0
     assert all(e.lower <= t <= e.upper for e, t in zip(made, truth, strict=True))
-    assert effects.larger == "temperature"
+    assert effects[0].lower > effects[1].upper
 
 
 def grid_table(run: Run) -> Table:

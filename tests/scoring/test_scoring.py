@@ -150,21 +150,6 @@ def test_scoring_goes_on_where_it_was_stopped(
         assert arm.scored.has(make_scorer(SPEC).name, SLUG)
 
 
-def test_the_questions_that_leak_at_all_stand_beside_the_greedy_answers(
-    tmp_path: Path, models: FakeModels
-) -> None:
-    run = evaluated(tmp_path / "r")
-    hits = run.arms["target"].scores(SLUG).hits
-    leaked = int((hits > 0).sum())
-    assert leaked > 2
-    (table,) = summary(run)
-    assert f"{leaked} of {len(FEW)} questions leaked in 1,024 draws, 2 in the greedy" in table.note
-    row = run.estimates.mean("leak@k", parameter=1024)
-    assert row.value is None  # k is more than a quarter of n
-    truth = np.mean([1 - (1 - LEAKS[q]) ** 1024 for q in FEW])
-    assert 0.1 < row.lower < truth < row.upper
-
-
 LAW = {f"word {i}": 0.02 for i in range(40)} | {"No": 0.2}
 Counts = Mapping[str, int]
 

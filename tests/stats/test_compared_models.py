@@ -51,14 +51,15 @@ def test_mean_and_worst_share_one_alpha() -> None:
     each, mean = EXCESS, MEAN
     made = excess_of_mean_and_worst(mean, each, 3, confidence=0.9)
     worst = partial(worst_question, each, 3)
-    assert made.mean.lower == mean(confidence=0.975, side="lower").lower
-    assert made.mean.upper == mean(confidence=0.95, side="upper").upper
-    assert made.worst.lower == worst(confidence=0.975, side="lower").lower
-    assert made.worst.upper == worst(confidence=0.95, side="upper").upper
-    assert {made.mean.confidence, made.worst.confidence} == {0.9}
-    assert (made.mean.side, made.worst.side) == ("both", "both")
-    assert (made.mean.about.scope, made.worst.about.scope) == ("mean", "worst question")
-    assert made.worst.about.over == 3
+    average, largest = made.estimates
+    assert average.lower == mean(confidence=0.975, side="lower").lower
+    assert average.upper == mean(confidence=0.95, side="upper").upper
+    assert largest.lower == worst(confidence=0.975, side="lower").lower
+    assert largest.upper == worst(confidence=0.95, side="upper").upper
+    assert {made.confidence, average.confidence, largest.confidence} == {0.9}
+    assert (average.side, largest.side) == ("both", "both")
+    assert (average.about.scope, largest.about.scope) == ("mean", "worst question")
+    assert largest.about.over == 3
 
 
 def test_the_worst_exceeds_no_less_than_the_mean_does() -> None:
@@ -68,15 +69,15 @@ def test_the_worst_exceeds_no_less_than_the_mean_does() -> None:
     over = partial(bound, Rows.of_hits([9] * 40, [60] * 40), LEAKAGE.mean(), seed=1)
     beside = partial(bound, Rows.of_hits([1] * 40, [60] * 40), LEAKAGE.mean(), seed=2)
     mean, each = partial(excess_of, over, beside), partial(excess_of, more, base)
-    made = excess_of_mean_and_worst(mean, each, 40)
-    assert made.worst.lower == made.mean.lower
-    assert made.worst.method == made.mean.method
-    assert made.mean.lower > worst_question(each, 40, confidence=0.9975, side="lower").lower
+    average, worst = excess_of_mean_and_worst(mean, each, 40).estimates
+    assert worst.lower == average.lower
+    assert worst.method == average.method
+    assert average.lower > worst_question(each, 40, confidence=0.9975, side="lower").lower
 
 
 def simulated(
     rng: np.random.Generator, p: np.ndarray, q: np.ndarray, n: int
-) -> tuple[Estimate, Estimate]:
+) -> tuple[Estimate, ...]:
     hits, base = rng.binomial(n, p), rng.binomial(n, q)
     size: Any = np.full(len(p), n)
     control, beside = (
@@ -87,8 +88,7 @@ def simulated(
     mean = partial(
         excess_of, partial(bound, Rows.of_hits(hits, size), LEAKAGE.mean(), seed=4), beside
     )
-    made = excess_of_mean_and_worst(mean, each, len(p), confidence=0.8)
-    return made.mean, made.worst
+    return excess_of_mean_and_worst(mean, each, len(p), confidence=0.8).estimates
 
 
 @pytest.mark.parametrize("most", [0.1, 0.4])
@@ -105,14 +105,16 @@ def test_both_lower_ends_and_the_upper_one_of_the_worst_hold_together(most: floa
 
 def test_the_largest_gap_and_the_count_are_read_off_joint_lower_ends() -> None:
     made = gaps_over_questions(MORE, FEWER, 3, confidence=0.9)
+    largest, count = made.estimates
     each = every_question(partial(excess_of, MORE, FEWER), 3, confidence=0.9, side="lower")
     lower = np.asarray(each.lower)
-    assert (made.largest.lower, made.largest.upper) == (lower.max(), 1)
-    assert (made.count.lower, made.count.value, made.count.upper) == ((lower > 0).sum(), 2, 3)
-    assert made.largest.estimand == "gap in leak probability, largest of 3"
-    assert made.count.estimand == "questions with gap in leak probability above 0"
-    assert made.count.target.endswith("under this decoding, beyond the question's own words")
-    assert not made.largest.about.jointly
+    assert (largest.lower, largest.upper) == (lower.max(), 1)
+    assert (count.lower, count.value, count.upper) == ((lower > 0).sum(), 2, 3)
+    assert largest.estimand == "gap in leak probability, largest of 3"
+    assert count.estimand == "questions with gap in leak probability above 0"
+    assert count.target.endswith("under this decoding, beyond the question's own words")
+    assert not largest.about.jointly
+    assert {made.confidence, largest.confidence, count.confidence} == {0.9}
 
 
 def test_gaps_hold_as_often_as_they_say() -> None:
@@ -123,10 +125,10 @@ def test_gaps_hold_as_often_as_they_say() -> None:
     for _ in range(trials):
         more = partial(bound, Rows.of_hits(rng.binomial(n, p), np.full(4, n)))
         base = partial(bound, Rows.of_hits(rng.binomial(n, q), np.full(4, n)))
-        found = gaps_over_questions(more, base, 4, confidence=0.8)
+        largest, count = gaps_over_questions(more, base, 4, confidence=0.8).estimates
         one = excess_of(more, base, confidence=0.8, side="lower")
-        missed[0] += bool(found.largest.lower > 0.2 + 1e-12)
-        missed[1] += bool(found.count.lower > 1)
+        missed[0] += bool(largest.lower > 0.2 + 1e-12)
+        missed[1] += bool(count.lower > 1)
         missed[2] += bool(np.asarray(one.lower)[0] > 0.2 + 1e-12)
     assert max(missed) <= 0.2 * trials
 
@@ -134,21 +136,22 @@ def test_gaps_hold_as_often_as_they_say() -> None:
 @pytest.mark.parametrize("models", [1, 3])
 def test_models_beside_one_baseline_share_alpha(models: int) -> None:
     """Each its part: half for the mean, half for all questions, alike for each of them."""
-    made = difference_over_questions(MEAN, EXCESS, 3, models=models, confidence=0.9)
+    average, entries = difference_over_questions(
+        MEAN, EXCESS, 3, models=models, confidence=0.9
+    ).estimates
     share = 0.1 / models / 2
     mean = MEAN(confidence=1 - share, side="both")
     each = EXCESS(confidence=1 - share / 3, side="both")
-    assert made.mean is not None
-    assert (made.mean.lower, made.mean.upper) == (mean.lower, mean.upper)
-    np.testing.assert_allclose(made.each.lower, each.lower, rtol=1e-12)
-    np.testing.assert_allclose(made.each.upper, each.upper, rtol=1e-12)
-    assert (made.each.side, made.each.about.jointly) == ("both", True)
-    assert made.each.method.endswith("Bonferroni over 3")
+    assert (average.lower, average.upper) == (mean.lower, mean.upper)
+    np.testing.assert_allclose(entries.lower, each.lower, rtol=1e-12)
+    np.testing.assert_allclose(entries.upper, each.upper, rtol=1e-12)
+    assert (entries.side, entries.about.jointly) == ("both", True)
+    assert entries.method.endswith("Bonferroni over 3")
     usual = difference_over_questions(None, EXCESS, 3)
-    assert usual.mean is None
-    assert usual.each.confidence == pytest.approx(0.995)
-    one = difference_over_questions(MEAN, EXCESS, 3, models=1)
-    np.testing.assert_array_equal(usual.each.lower, one.each.lower)
+    (alone,) = usual.estimates
+    assert (usual.confidence, alone.confidence) == (0.99, pytest.approx(0.995))
+    _, one = difference_over_questions(MEAN, EXCESS, 3, models=1).estimates
+    np.testing.assert_array_equal(alone.lower, one.lower)
 
 
 def test_questions_are_not_supposed_to_be_independent(monkeypatch: pytest.MonkeyPatch) -> None:

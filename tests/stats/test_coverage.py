@@ -129,37 +129,6 @@ def test_peaked_draws_with_counts_are_covered() -> None:
     assert misses(made, 0.2) <= allowed(150, 0.1)
 
 
-@pytest.mark.parametrize(
-    ("law", "quantity", "method", "truth", "excess", "tol"),
-    [
-        ("beta", LEAKAGE, None, 1 / 21, 0.0057, 0.0006),
-        ("leak", LEAKAGE, None, 0.01, 0.0112, 0.0020),
-        ("zero", LEAKAGE, None, 0.0, 0.0050, 1e-4),
-        ("bell", SD, None, np.sqrt(1 / 44), 0.0084, 0.0010),
-        ("beta", LEAKAGE, "paper", 1 / 21, 0.0473, 0.0006),
-        ("leak", LEAKAGE, "paper", 0.01, 0.0473, 0.0012),
-        ("zero", LEAKAGE, "paper", 0.0, 0.0474, 1e-4),
-    ],
-)
-def test_excess_over_the_truth(
-    law: str,
-    quantity: Quantity,
-    method: Literal["paper"] | None,
-    truth: float,
-    excess: float,
-    tol: float,
-) -> None:
-    rng = np.random.default_rng(8)
-    scores = {
-        "beta": rng.beta(1, 20, (48, 1024)),
-        "leak": (rng.random((48, 1024)) < 0.01) * 1.0,
-        "zero": np.zeros((2, 1024)),
-        "bell": rng.beta(5, 5, (48, 1024)),
-    }[law]
-    made = bound(Rows.of(scores), quantity, side="upper", method=method)
-    assert np.mean(made.upper - truth) == pytest.approx(excess, abs=tol)
-
-
 SCORES = np.linspace(0, 1, 100)
 
 

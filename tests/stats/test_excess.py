@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
@@ -87,47 +86,6 @@ def test_the_longer_row_is_met_in_shares() -> None:
     many = bound(Pair(Rows.of(np.ones(61)), Rows.of(np.zeros(24))), side="both", seed=1)
     assert (many.lower, many.upper) == (few.lower, few.upper)
     assert many.value == 1
-
-
-def pairs_of(kind: str, n: int) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(3)
-    if kind == "smooth":
-        return rng.beta(5, 5, (12, n)), rng.beta(2, 8, (12, n))
-    high, low = {"coins": (0.5, 0.5), "clean": (0.0, 0.0), "leaks": (0.9, 0.02)}[kind]
-    return (rng.random((12, n)) < high) * 1.0, (rng.random((12, n)) < low) * 1.0
-
-
-@pytest.mark.parametrize(
-    ("kind", "share"), [("smooth", 0.75), ("coins", 0.75), ("clean", 1.0), ("leaks", 0.9)]
-)
-def test_it_is_narrower_than_two_bounds(kind: str, share: float) -> None:
-    """Of each question from 32 draws on; of clean coins it is not wider either."""
-    for n in (32, 128):
-        scores, control = pairs_of(kind, n)
-        how: dict[str, Any] = {"confidence": 0.995, "side": "both"}
-        two = [
-            bound(Rows.of(rows), seed=1, **how)
-            if kind == "smooth"
-            else bound(Rows.of_hits(rows.sum(axis=1).astype(int), n), **how)
-            for rows in (scores, control)
-        ]
-        apart = excess(*two)
-        made = bound(Pair(Rows.of(scores), Rows.of(control)), side="both", seed=1)
-        mean = np.mean(made.upper) - np.mean(made.lower)
-        assert mean < (share if n == 128 else (1 + share) / 2) * np.mean(
-            np.subtract(apart.upper, apart.lower)
-        )
-
-
-def test_the_mean_excess_is_narrower_than_two_means() -> None:
-    scores, control = pairs_of("smooth", 64)
-    how: dict[str, Any] = {"confidence": 0.995, "side": "both", "seed": 1}
-    two = excess(
-        bound(Rows.of(scores), LEAKAGE.mean(), **how),
-        bound(Rows.of(control), LEAKAGE.mean(), **how),
-    )
-    made = bound(Pair(Rows.of(scores), Rows.of(control)), LEAKAGE.mean(), side="both", seed=1)
-    assert made.upper - made.lower < 0.8 * (two.upper - two.lower)  # type: ignore[operator]
 
 
 GOLDEN = {

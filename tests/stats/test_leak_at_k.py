@@ -8,7 +8,6 @@ from scipy.stats import binom
 from stretches import SCORES, lone_mean_upper
 
 from leakbound.stats import (
-    Estimate,
     Mass,
     Masses,
     Rows,
@@ -146,18 +145,6 @@ def test_failed_draws_count_as_leaks_above_and_as_clean_below(leaks_fail: bool) 
     assert made.method == BLOCKS
     missed = (truth > np.asarray(made.upper)) | (truth < np.asarray(made.lower))
     assert missed.sum() <= binom.ppf(1 - 1e-4, rows, 0.1)
-
-
-@pytest.mark.parametrize(("k", "at_least", "at_most"), [(2, 0.4, 0.65), (8, 0.5, 0.75)])
-def test_one_k_is_narrower_than_all(k: int, at_least: float, at_most: float) -> None:
-    scores = np.random.default_rng(5).beta(1, 20, (12, 1024))
-    one = bound(Rows.of(scores), leak_at(k))
-    every = bound(Rows.of(scores), leak_at([k]))
-
-    def width(made: Estimate) -> float:
-        return float(np.mean(np.asarray(made.upper) - made.lower))
-
-    assert at_least < width(one) / width(every) < at_most
 
 
 def test_ends_never_cross() -> None:

@@ -20,12 +20,10 @@ from leakbound.stats import (
     SD,
     Estimate,
     Pool,
-    Quantity,
     Rows,
     bound,
     clusters,
     ed,
-    has_bound,
     leak_at,
     tail,
 )
@@ -80,15 +78,6 @@ def test_iid_pools_have_every_bound_of_one_query(design: Any, target: Any) -> No
         given: dict[str, Any] = {"confidence": 0.9, "seed": 3}
         made, want = (bound(rows, quantity, **given) for rows in (pool, Rows.of(row)))
         assert same(made, want)
-
-
-def test_iid_leaks_are_a_tally() -> None:
-    pool = of_hits(HITS, N, design="allocated", missing=[2, 0, 1])
-    want = bound(Rows.of_hits(4, 17, 3))
-    assert same(bound(pool), want)
-    at_k = bound(pool, leak_at([2, 30]))
-    want = bound(Rows.of_hits(4, 17, 3), leak_at([2, 30]))
-    assert same(at_k, want)
 
 
 def test_unlike_draws_have_the_bounds_of_a_data_set() -> None:
@@ -206,27 +195,6 @@ def test_only_outputs_decide_how_many_clusters_there_are() -> None:
         assert same(made, want)
 
 
-UNLIKE = {"fixed queries", "fresh queries"}
-NOT_ALIKE = {*UNLIKE, "fixed inputs", "allocated inputs"}
-UNAVAILABLE = {tail(0.5): UNLIKE, leak_at(2): UNLIKE, SD: NOT_ALIKE, ed(): NOT_ALIKE}
-
-
-@pytest.mark.parametrize("quantity", UNAVAILABLE)
-@pytest.mark.parametrize("target", ["queries", "inputs"])
-@pytest.mark.parametrize("design", ["allocated", "fixed", "fresh"])
-def test_what_has_no_bound_is_refused(quantity: Quantity, design: Any, target: Any) -> None:
-    pool = Pool.of(Rows.of([[0.5], [0.25]]), design=design, target=target)
-    available = f"{design} {target}" not in UNAVAILABLE[quantity]
-    assert has_bound(pool, quantity) == available
-    if available:
-        bound(pool, quantity)
-        return
-    remedy = "allocated" if target == "queries" else "fresh"
-    words = rf"{quantity.reading} has no .*'{design}'.*: leakage.*design '{remedy}'.*NAME>=t"
-    with pytest.raises(InputError, match=words):
-        bound(pool, quantity)
-
-
 @pytest.mark.parametrize(
     ("scores", "counts", "how", "message"),
     [
@@ -319,17 +287,6 @@ def test_the_input_distribution_is_covered_and_the_iid_pool_is_not() -> None:
     for trial in (0, 1):  # and this is what the statement does, one pool at a time
         pool = of_hits(hits[trial], np.full(QUERIES, OUTPUTS), design="fixed", target="inputs")
         assert bound(pool).upper == bound(Rows.of(shares[trial])).upper
-
-
-@pytest.mark.thorough
-def test_one_output_a_fresh_query_is_iid() -> None:
-    missed = 0
-    for rng, p in trials(4):
-        leaks = (rng.random(QUERIES) < p).astype(int)
-        pool = of_hits(leaks, np.ones(QUERIES, int), design="fresh", target="inputs")
-        made = bound(pool, confidence=0.98)
-        missed += not made.lower <= MEAN <= made.upper
-    assert missed <= 2 * ALLOWED
 
 
 @pytest.mark.thorough

@@ -56,17 +56,6 @@ def test_ends_are_the_extremes_over_the_interval(name: str) -> None:
         assert (made.confidence, made.seed) == (1 - ALPHA, None)
 
 
-def test_it_is_narrower_than_betting_on_the_same_coins() -> None:
-    """3 to 25 %, at n = 1,024; and one draw of either kind moves it by little."""
-    for hits in (0, 10, 100, 512):
-        counts = [1024 - hits, hits]
-        ours = bound(Rows.of_hits(hits, 1024), SD)
-        bets = bound(Rows.of([0.0, 1.0], counts), SD)
-        assert ours.upper - ours.lower < bets.upper - bets.lower
-        ours = bound(Rows.of_hits(hits, 1024), ed())
-        assert ours.upper < bound(Rows.of([0.0, 1.0], counts), ed()).upper
-
-
 def test_missing_draws_may_have_leaked_or_not() -> None:
     for quantity, f in CASES.values():
         gone = bound(Rows.of_hits(2, 30, 5), quantity)

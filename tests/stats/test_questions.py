@@ -33,7 +33,6 @@ from leakbound.stats import (
 RNG = np.random.default_rng(0)
 SCORES = RNG.beta(1, 5, (6, 80))
 PAPER = partial(bound, Rows.of(SCORES), method="paper", side="upper")
-QUERIED = np.array([[0.0, 0.0, 0.5, 1.0], [0.0, 0.25, 0.25, 0.25]])
 X = [0.0, 0.2, 0.5, 1.0]
 TALLY = partial(bound, Rows.of_hits([0, 1, 4, 40], [100, 100, 100, 100]), side="upper")
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from stretches import Grown, arcsine, least, pooled
+from stretches import Grown, arcsine, least
 
 from leakbound.stats import LEAKAGE, Rows, betting, bound, leak_at
 from leakbound.stats.rounds import Rounds, as_they_are, least_rejected, mean_upper
@@ -107,25 +107,6 @@ def test_a_bound_is_the_least_mean_that_its_stretch_rejects(
         ends = [end for end in ends if end < bound + 0.01]
     low, high = least(lone_grown(ordered, weights, 0.05), ends, 1.0, 0.05)
     assert low - 1e-9 <= bound <= high + 1e-9
-
-
-def test_what_lies_between_the_questions_is_no_chance() -> None:
-    """Half always leak, half never do: pooled draws are a fair coin's, rounds know the mean."""
-    scores = np.repeat(np.arange(40) % 2, 64).reshape(40, 64) * 0.9
-    made = bound(Rows.of(scores), LEAKAGE.mean(), side="both", seed=1)
-    pool = pooled(scores)
-    assert made.lower < 0.45 < made.upper
-    assert made.upper - made.lower < 0.2 * (pool.upper - pool.lower)
-
-
-@pytest.mark.parametrize(("law", "share"), [("alike", 0.85), ("unlike", 0.55), ("zero", 0.95)])
-def test_it_is_narrower_than_the_pool(law: str, share: float) -> None:
-    rng = np.random.default_rng(2)
-    middle = {"alike": 0.3, "unlike": np.linspace(0.02, 0.98, 24)[:, None], "zero": 0.5}[law]
-    scores = rng.beta(5 * middle, 5 * (1 - middle), (24, 128)) * (law != "zero")  # type: ignore[operator]
-    pool = pooled(scores)
-    made = bound(Rows.of(scores), LEAKAGE.mean(), side="both", seed=1)
-    assert made.upper - made.lower < share * (pool.upper - pool.lower)
 
 
 def test_how_many_ends_are_tried_at_once_and_which_first_changes_nothing(

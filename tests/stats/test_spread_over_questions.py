@@ -148,16 +148,6 @@ def test_the_deviation_of_a_block_is_too_small_on_average_and_a_tangent_too_larg
         assert tangent == pytest.approx(sd) or (c, centre) != (sd, mean)
 
 
-@pytest.mark.parametrize("n", [128, 1024])
-def test_they_are_far_narrower_than_bounds_of_every_question(n: int) -> None:
-    rng = np.random.default_rng(7)
-    rows = Rows.of(rng.beta(5, 15, (20, n)))
-    for quantity in (SD, ed()):
-        made, every = (bound(rows, over, seed=1) for over in (quantity.mean(), quantity.every()))
-        width = float(np.mean(np.asarray(every.upper) - np.asarray(every.lower)))
-        assert float(made.upper) - float(made.lower) < width / 4
-
-
 def test_questions_that_never_vary_are_told_to() -> None:
     made = bound(Rows.of(np.full((24, 1024), 0.3)), SD.mean(), side="both", seed=0)
     assert made.value == pytest.approx(0)

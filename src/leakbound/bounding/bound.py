@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from leakbound import stats
 from leakbound.bounding.claims import claim_estimate, claim_rows, simultaneous_rows
 from leakbound.bounding.comparisons import attack_rows, excess_rows, gap_rows
 from leakbound.bounding.control_questions import control_question_rows, other_run
-from leakbound.bounding.evidence import ArmEvidence, RunEvidence
+from leakbound.bounding.drawn import Drawn
+from leakbound.bounding.evidence import RunEvidence
 from leakbound.bounding.grid import grid_rows
+from leakbound.bounding.pooled import Pooled
 from leakbound.bounding.proof import proved
 from leakbound.bounding.readings import reading_rows, scored_parts
 from leakbound.bounding.rows import rows_of
@@ -125,12 +126,12 @@ def _is_current(
 
 def _rows(run: RunEvidence, judged: Calibration | None, confidence: float) -> Iterator[EstimateRow]:
     """The estimates of one scorer, arm by arm, and what compares the arms."""
-    for evidence in run.arms.values():
-        yield from _arm_rows(evidence, judged, confidence)
+    for draws in run.arms.values():
+        yield from _arm_rows(draws, run.scorer, judged, confidence)
     every = (excess_rows, gap_rows, grid_rows, attack_rows, stress_rows, control_question_rows)
     for compared in every:
         yield from compared(run, confidence)
-    parts = scored_parts({name: arm.arm for name, arm in run.arms.items()}, run.scorer)
+    parts = scored_parts({name: draws.arm for name, draws in run.arms.items()}, run.scorer)
     yield from reading_rows(run, parts, confidence)
     yield from claim_rows(run)
 
@@ -145,8 +146,8 @@ def _described(
     reading, of_all = reading_of(run.scorer) or "", digest_of({"made from": made["scores"]})
     facts: dict[str, Any] = {}
     own: dict[str, str] = {}
-    for name, evidence in run.arms.items():
-        arm, scores = evidence.arm, [entry for entry in made["scores"] if entry[0] == name]
+    for name, draws in run.arms.items():
+        arm, scores = draws.arm, [entry for entry in made["scores"] if entry[0] == name]
         decoding, stress = arm.decoding.name, arm.key.stress
         facts[name] = {"model": arm.spec.model, "decoding": decoding, "stress": stress}
         own[name] = digest_of({"arm": arm.identity, "made from": scores})
@@ -157,38 +158,31 @@ def _described(
 
 
 def _arm_rows(
-    evidence: ArmEvidence, judged: Calibration | None, confidence: float
+    draws: Drawn, scorer: Scorer, judged: Calibration | None, confidence: float
 ) -> Iterator[EstimateRow]:
-    arm, scorer = evidence.arm, evidence.scorer
-    if (greedy := evidence.greedy) is not None:
-        yield from rows_of(arm.name, scorer.name, greedy.scores.query_ids, greedy.each())
-    elif evidence.query_ids:
-        yield from _drawn_rows(evidence, judged, confidence)
+    arm = draws.arm
+    if draws.greedy:
+        yield from rows_of(arm.name, scorer.name, draws.query_ids, draws.greedy_scores())
+    elif draws.query_ids:
+        yield from _drawn_rows(draws, scorer, judged, confidence)
         for query_id, estimate in proved(arm, scorer):
             yield from rows_of(arm.name, scorer.name, [query_id], estimate)
 
 
 def _drawn_rows(
-    evidence: ArmEvidence, judged: Calibration | None, confidence: float
+    draws: Drawn, scorer: Scorer, judged: Calibration | None, confidence: float
 ) -> Iterator[EstimateRow]:
     """The rows of the draws of an arm: each question, each of its queries, all of them."""
-    name, scorer, draws = evidence.arm.name, evidence.scorer.name, evidence.known
-    yield from rows_of(name, scorer, evidence.query_ids, *_each(evidence, judged, confidence))
-    if evidence.pool is not None and evidence.pool.has_queries:
-        yield from rows_of(name, scorer, *evidence.pool.each_query(confidence))
-    if evidence.whole:
-        yield from rows_of(name, scorer, ALL, *draws.together(confidence))
-        if judged is not None:
-            yield from rows_of(name, scorer, ALL, judged.correct(draws.mean, confidence))
-
-
-def _each(
-    evidence: ArmEvidence, judged: Calibration | None, confidence: float
-) -> Iterator[stats.Estimate]:
-    """Every statement about each question; of a judge whose errors are known, a corrected one."""
-    yield from evidence.known.each(confidence)
-    claim = claim_estimate(evidence)
-    if claim is not None:
-        yield claim
+    place = draws.arm.name, scorer.name
+    estimates = [*draws.each(confidence)]
+    if (claim := claim_estimate(draws, scorer)) is not None:
+        estimates.append(claim)
     if judged is not None:
-        yield judged.correct(evidence.known.leakage, confidence)
+        estimates.append(judged.correct(draws.leakage, confidence))
+    yield from rows_of(*place, draws.query_ids, *estimates)
+    if isinstance(draws, Pooled) and draws.has_queries:
+        yield from rows_of(*place, *draws.each_query(confidence))
+    if draws.whole:
+        yield from rows_of(*place, ALL, *draws.together(confidence))
+        if judged is not None:
+            yield from rows_of(*place, ALL, judged.correct(draws.mean, confidence))

@@ -32,7 +32,7 @@ import numpy as np
 
 from leakbound import stats
 from leakbound.bounding.drawn import Drawn
-from leakbound.bounding.evidence import ArmEvidence, RunEvidence
+from leakbound.bounding.evidence import RunEvidence, drawn_of
 from leakbound.bounding.proof import proved
 from leakbound.bounding.readings import scored_parts
 from leakbound.bounding.rows import rows_of
@@ -52,17 +52,16 @@ from leakbound.types import Scorer
 _TRUTH = {"holds": 1.0, "refuted": 0.0}
 
 
-def claim_estimate(evidence: ArmEvidence) -> stats.Estimate | None:
+def claim_estimate(draws: Drawn, scorer: Scorer) -> stats.Estimate | None:
     """The claim about every question: 1 where it holds, 0 where it does not, NaN where open.
 
     With the confidence of the rule a claim is as decided; an open one has the interval [0, 1].
     None where another scorer steered the arm.
     """
-    rule, draws = evidence.arm.spec.draws, evidence.known
-    by = (evidence.scorer, with_reading(evidence.scorer, None))  # see `in_reading_of`
+    rule, by = draws.arm.spec.draws, (scorer, with_reading(scorer, None))  # see `in_reading_of`
     if not isinstance(rule, StoppedDraws) or rule.scorer not in map(ScorerRecord.of, by):
         return None
-    looks, rows = looks_of(rule, evidence.arm.plan.n), draws.scores.rows(binary=draws.binary)
+    looks, rows = looks_of(rule, draws.arm.plan.n), draws.scores.rows(binary=draws.binary)
     bound = looks.bound(rows, seed=draws.keys)
     decided = looks.decide(rows, seed=draws.keys).tolist()
     truth = np.array([_TRUTH.get(decision, np.nan) for decision in decided])
@@ -119,7 +118,7 @@ def claim_rows(run: RunEvidence) -> Iterator[EstimateRow]:
         claim, arm = recorded.claim, run.arms.get(recorded.claim.arm)
         mine = (run.scorer.name, digest(run.scorer)) == (claim.scorer, recorded.digest)
         if recorded.prior and mine and arm is not None and arm.whole:
-            yield _decides(arm.known, claim)
+            yield _decides(arm, claim)
 
 
 def _decides(draws: Drawn, claim: LeakClaim) -> EstimateRow:
@@ -136,11 +135,11 @@ def _decides(draws: Drawn, claim: LeakClaim) -> EstimateRow:
 def rows_again(run: Run, claim: LeakClaim) -> Iterator[EstimateRow]:
     """The rows that a certificate is made of, from the stored scores instead of the estimates."""
     scorer = make_scorer(claim.scorer)
-    evidence = evidence_of(run, claim.arm, scorer)
-    yield _decides(evidence.known, claim)
-    each = evidence.known.leakage(confidence=claim.confidence, side="both")
-    yield from rows_of(claim.arm, claim.scorer, evidence.query_ids, each)
-    for query_id, proof in proved(evidence.arm, scorer):
+    draws = evidence_of(run, claim.arm, scorer)
+    yield _decides(draws, claim)
+    each = draws.leakage(confidence=claim.confidence, side="both")
+    yield from rows_of(claim.arm, claim.scorer, draws.query_ids, each)
+    for query_id, proof in proved(draws.arm, scorer):
         yield from rows_of(claim.arm, claim.scorer, [query_id], proof)
 
 
@@ -158,7 +157,7 @@ def simultaneous_rows(runs: Sequence[RunEvidence], confidence: float) -> Iterato
         least = (1 - confidence) / (2 * among * len(arm.arm.run_queries.questions))
         if arm.whole and least >= LEAST_SHARE:
             how: Any = {"confidence": confidence, "among": among}
-            pair = (decisive(arm.known, every=every, **how) for every in (False, True))
+            pair = (decisive(arm, every=every, **how) for every in (False, True))
             yield from rows_of(name, run.scorer.name, ALL, *pair, family="simultaneous")
 
 
@@ -178,7 +177,7 @@ def may_be_claimed(arm: Arm) -> bool:
     return not arm.decoding.greedy and arm.key.asks != "attack"
 
 
-def evidence_of(run: Run, arm_name: str, scorer: Scorer) -> ArmEvidence:
+def evidence_of(run: Run, arm_name: str, scorer: Scorer) -> Drawn:
     """The evidence of a claim's arm, its scores as they are stored.
 
     Raises InputError for an arm that is not there, is greedy or asks what a search found, has
@@ -195,13 +194,13 @@ def evidence_of(run: Run, arm_name: str, scorer: Scorer) -> ArmEvidence:
     _require_whole(arm)
     require_scores(arm, scorer)
     require_independent_draws(arm)
-    evidence = ArmEvidence(arm, scorer)
-    if (number := len(evidence.query_ids)) < len(run.questions):
+    draws = drawn_of(arm, scorer)
+    if (number := len(draws.query_ids)) < len(run.questions):
         raise IncompleteError(
             f"arm {arm.name!r} of `{run.path}` has draws of {number} of its {len(run.questions)} "
             "questions. Restore it from a copy, or begin again elsewhere."
         )
-    return evidence
+    return draws
 
 
 def _require_whole(arm: Arm) -> None:

@@ -31,12 +31,14 @@ its upper end says nothing of inputs that were not found.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from leakbound import stats
 from leakbound.bounding.drawn import AS_FOUND, Drawn
-from leakbound.bounding.evidence import ArmEvidence, RunEvidence
+from leakbound.bounding.evidence import RunEvidence, drawn_of
+from leakbound.bounding.pooled import Pooled
 from leakbound.bounding.rows import rows_of, stacked
 from leakbound.errors import InputError, MixError
 from leakbound.scoring.ordering import Order
@@ -55,73 +57,56 @@ def share_nothing(target: Sequence[Arm], control: Sequence[Arm]) -> bool:
     Draws of one seed, purpose, question and chunk share theirs; other seeds or purposes, none.
     """
     keys = [{arm.randomness for arm in arms} for arms in (target, control)]
-    return None not in keys[0] | keys[1] and not keys[0] & keys[1]
+    return all(keys) and None not in keys[0] | keys[1] and not keys[0] & keys[1]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Excess:
+def pair_of(more: Drawn, base: Drawn) -> stats.Pair | None:
+    """The draws of two arms, if their numbers are fixed and they share no random numbers."""
+    mine, other, ids = more.rows, base.rows, more.query_ids
+    same = share_nothing(more.arms, base.arms) and ids and ids == base.query_ids
+    return stats.Pair(mine, other) if same and mine and other else None
+
+
+def excess(
+    more: Drawn,
+    base: Drawn,
+    quantity: stats.Quantity = stats.LEAKAGE,
+    *,
+    beyond: Beyond = "control",
+    confidence: float,
+    side: stats.Side,
+) -> stats.Estimate:
     """How much more the draws of one arm leak than those of another, of the same questions.
 
-    apart: whether the draws of the two share no random numbers.
+    At each question, or of the mean: from a `Pair` if the two share no random numbers, and n is
+    fixed and large.
     """
+    pair = pair_of(more, base)
+    if pair and min(pair.rows.n.min(), pair.control.n.min()) >= stats.FEWEST_PAIRS:
+        made = stats.bound(pair, quantity, confidence=confidence, side=side, seed=more.keys)
+        about = replace(made.about, inputs=more.inputs, beyond=beyond)
+        return replace(made, about=about)
+    bounds = (partial(draws.bound, quantity) for draws in (more, base))
+    return stats.excess_of(*bounds, beyond=beyond, confidence=confidence, side=side)
 
-    more: Drawn
-    base: Drawn
-    apart: bool
-    beyond: Beyond = "control"
 
-    @classmethod
-    def of(cls, more: ArmEvidence, base: ArmEvidence, beyond: Beyond = "control") -> Excess:
-        """The evidence of two arms."""
-        apart = share_nothing([more.arm], [base.arm])
-        return cls(more=more.known, base=base.known, apart=apart, beyond=beyond)
+def excess_over_questions(
+    more: Drawn, base: Drawn, confidence: float
+) -> tuple[stats.Estimate, ...]:
+    """The mean excess over the control, and that of the question where it is largest.
 
-    @property
-    def pair(self) -> stats.Pair | None:
-        """The draws of the two, if their numbers are fixed and they share no randomness."""
-        mine, other, ids = self.more.rows, self.base.rows, self.more.scores.query_ids
-        same = self.apart and ids and ids == self.base.scores.query_ids
-        return stats.Pair(mine, other) if same and mine and other else None
-
-    def bound(
-        self, quantity: stats.Quantity, *, confidence: float, side: stats.Side
-    ) -> stats.Estimate:
-        """The excess at each question, or of the mean: from a `Pair` if n is fixed and large."""
-        pair = self.pair
-        if pair and min(pair.rows.n.min(), pair.control.n.min()) >= stats.FEWEST_PAIRS:
-            made = stats.bound(
-                pair,
-                quantity,
-                confidence=confidence,
-                side=side,
-                seed=self.more.keys,
-            )
-            about = replace(made.about, inputs=self.more.inputs, beyond=self.beyond)
-            return replace(made, about=about)
-        bounds = (partial(draws.bound, quantity) for draws in (self.more, self.base))
-        return stats.excess_of(*bounds, beyond=self.beyond, confidence=confidence, side=side)
-
-    def each(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """The excess at each question, individually."""
-        return self.bound(stats.LEAKAGE, confidence=confidence, side=side)
-
-    def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """The excess of the mean over the questions."""
-        return self.bound(stats.LEAKAGE.mean(), confidence=confidence, side=side)
-
-    def over_questions(self, confidence: float) -> stats.ExcessOverQuestions:
-        """The mean excess, and that of the question where it is largest.
-
-        Leaks whose questions no attack selected are tested, too.
-        """
-        exact = self.pair is not None and self.pair.binary and self.more.inputs != AS_FOUND
-        return stats.excess_of_mean_and_worst(
-            self.mean,
-            self.each,
-            len(self.more.scores.query_ids),
-            p_value=stats.leaks_somewhere(self.pair) if exact and self.pair else None,
-            confidence=confidence,
-        )
+    Leaks are tested, too, unless an attack selected the questions.
+    """
+    each, mean = (partial(excess, more, base, of) for of in (stats.LEAKAGE, stats.LEAKAGE.mean()))
+    pair = None if more.inputs == AS_FOUND else pair_of(more, base)
+    made = stats.excess_of_mean_and_worst(
+        mean,
+        each,
+        len(more.query_ids),
+        p_value=stats.leaks_somewhere(pair) if pair and pair.binary else None,
+        confidence=confidence,
+    )
+    return made.estimates
 
 
 def excess_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
@@ -133,22 +118,22 @@ def excess_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     """
     for name, target in run.arms.items():
         control = run.of(target.arm.key.control)
-        if target.arm.key.is_control or control is None or target.greedy is not None:
+        if target.arm.key.is_control or control is None or target.greedy:
             continue
         query_ids = target.query_ids
         if query_ids != control.query_ids or not query_ids:
             continue
-        excess = Excess.of(target, control)
-        entries = excess.each(confidence=confidence, side="both")
+        each = partial(excess, target, control)
+        entries = each(confidence=confidence, side="both")
         # For users who pick questions by it: of N that equal the control's, none is picked.
         together = stats.every_question(
-            excess.each, len(query_ids), confidence=confidence, side="lower", independent=False
+            each, len(query_ids), confidence=confidence, side="lower", independent=False
         )
         yield from rows_of(name, run.scorer.name, query_ids, entries)
         yield from rows_of(name, run.scorer.name, query_ids, together, family="questions")
         if target.whole:
-            over = excess.over_questions(confidence)
-            yield from rows_of(name, run.scorer.name, ALL, over.mean, over.worst, family="excess")
+            over = excess_over_questions(target, control, confidence)
+            yield from rows_of(name, run.scorer.name, ALL, *over, family="excess")
 
 
 def gap_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
@@ -159,28 +144,25 @@ def gap_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     randomness, nor do the allocations, as both are keyed by question.
     """
     for name, arm in run.arms.items():
-        own = run.of(arm.arm.key.in_own_words)
-        if arm.arm.key.asks != "rewritings" or own is None:
+        own, query_ids = run.of(arm.arm.key.in_own_words), arm.query_ids
+        if arm.arm.key.asks != "rewritings" or own is None or not isinstance(arm, Pooled):
             continue
-        full, output, query_ids = arm.pool, own.known, arm.query_ids
-        if full is None or query_ids != own.query_ids or not query_ids:
+        if query_ids != own.query_ids or not query_ids:
             continue
-        gaps = [gap(full.leakage, output.leakage, confidence=confidence, side="both")]
-        bounds = [full.leakage]
-        if full.has_queries:
-            bounds.append(full.worst_queries)
-            gaps.append(gap(bounds[1], output.leakage, confidence=confidence, side="lower"))
+        gaps = [gap(arm.leakage, own.leakage, confidence=confidence, side="both")]
+        bounds = [arm.leakage]
+        if arm.has_queries:
+            bounds.append(arm.worst_queries)
+            gaps.append(gap(bounds[1], own.leakage, confidence=confidence, side="lower"))
         yield from rows_of(name, run.scorer.name, query_ids, *gaps)
         if arm.whole:
-            mean = gap(full.mean, output.mean, confidence=confidence, side="both")
+            mean = gap(arm.mean, own.mean, confidence=confidence, side="both")
             yield from rows_of(name, run.scorer.name, ALL, mean)
             for bound in bounds:
-                number = len(query_ids)
                 made = stats.gaps_over_questions(
-                    bound, output.leakage, number, confidence=confidence
+                    bound, own.leakage, len(query_ids), confidence=confidence
                 )
-                pair = made.largest, made.count
-                yield from rows_of(name, run.scorer.name, ALL, *pair, family="gaps")
+                yield from rows_of(name, run.scorer.name, ALL, *made.estimates, family="gaps")
 
 
 def attack_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
@@ -198,31 +180,31 @@ def attack_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
         if as_found:
             yield from rows_of(str(key), scorer, ALL, *as_found.together(confidence))
     if target and control:
-        apart = share_nothing(*([arm.arm for arm in mine] for mine in arms.values()))
-        over = Excess(more=target, base=control, apart=apart).over_questions(confidence)
-        yield from rows_of(str(ATTACK), scorer, ALL, over.mean, over.worst, family="excess")
+        over = excess_over_questions(target, control, confidence)
+        yield from rows_of(str(ATTACK), scorer, ALL, *over, family="excess")
     own = run.of(TARGET)
-    if target and own and own.query_ids == (ids := target.scores.query_ids):
-        more, base = target.leakage, own.known.leakage
+    if target and own and own.query_ids == (ids := target.query_ids):
+        more, base = target.leakage, own.leakage
         gaps = gap(more, base, confidence=confidence, side="both")
         yield from rows_of(str(ATTACK), scorer, ids, gaps)
         made = stats.gaps_over_questions(more, base, len(ids), confidence=confidence)
-        yield from rows_of(str(ATTACK), scorer, ALL, made.largest, made.count, family="gaps")
+        yield from rows_of(str(ATTACK), scorer, ALL, *made.estimates, family="gaps")
 
 
-def _drawn_as(run: RunEvidence, base: ArmKey) -> list[ArmEvidence]:
+def _drawn_as(run: RunEvidence, base: ArmKey) -> list[Drawn]:
     """The arms that drew what was found, one a decoding."""
     return [arm for arm in run.arms.values() if replace(arm.arm.key, decoding="") == base]
 
 
-def _found(run: RunEvidence, arms: Sequence[ArmEvidence]) -> Drawn | None:
+def _found(run: RunEvidence, arms: Sequence[Drawn]) -> Drawn | None:
     """All questions as they were found; None unless every one of them has draws."""
     ids = [query.id for query in run.run.questions]
-    scores = ArmScores.joined([arm.known.scores for arm in arms], ids)
+    scores = ArmScores.joined([arm.scores for arm in arms], ids)
     if len(scores.query_ids) < len(ids):
         return None
-    order = Order.of(arms[0].arm, run.scorer)
-    return Drawn.fixed(scores, run.scorer.binary, inputs=AS_FOUND, order=order)
+    drawn = tuple(arm.arm for arm in arms)
+    how: Any = {"order": Order.of(drawn[0], run.scorer), "arms": drawn}
+    return Drawn.fixed(scores, run.scorer.binary, inputs=AS_FOUND, **how)
 
 
 def difference_rows(
@@ -233,22 +215,22 @@ def difference_rows(
     The mean if all `questions` have completions, and every question's. Raises MixError if two arms
     have completions of other questions.
     """
-    base = ArmEvidence(baseline, scorer)
+    base = drawn_of(baseline, scorer)
     for label, arm in arms.items():
-        mine = ArmEvidence(arm, scorer)
+        mine = drawn_of(arm, scorer)
         query_ids = mine.query_ids
         _require_same(label, query_ids, base.query_ids)
-        excess = Excess.of(mine, base, "baseline")
+        beyond = partial(excess, mine, base, beyond="baseline")
         bounds = stats.difference_over_questions(
-            excess.mean if len(query_ids) == questions else None,
-            excess.each,
+            partial(beyond, stats.LEAKAGE.mean()) if len(query_ids) == questions else None,
+            beyond,
             len(query_ids),
             models=len(arms),
             confidence=confidence,
         )
-        if bounds.mean is not None:
-            yield from rows_of(label, scorer.name, ALL, bounds.mean, family="models")
-        yield from rows_of(label, scorer.name, query_ids, bounds.each, family="models")
+        *means, entries = bounds.estimates
+        yield from rows_of(label, scorer.name, ALL, *means, family="models")
+        yield from rows_of(label, scorer.name, query_ids, entries, family="models")
 
 
 def mean_of(arm: Arm, control: Arm | None, scorer: Scorer) -> stats.BoundFunction:
@@ -256,12 +238,12 @@ def mean_of(arm: Arm, control: Arm | None, scorer: Scorer) -> stats.BoundFunctio
 
     MixError where the two have completions of other questions.
     """
-    target = ArmEvidence(arm, scorer)
+    target = drawn_of(arm, scorer)
     if control is None:
-        return target.known.mean
-    other = ArmEvidence(control, scorer)
+        return target.mean
+    other = drawn_of(control, scorer)
     _require_same(arm.place, target.query_ids, other.query_ids)
-    return Excess.of(target, other).mean
+    return partial(excess, target, other, stats.LEAKAGE.mean())
 
 
 def median_of(

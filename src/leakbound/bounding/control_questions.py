@@ -22,7 +22,7 @@ import numpy as np
 from leakbound import stats
 from leakbound.bounding.comparisons import share_nothing
 from leakbound.bounding.drawn import Drawn
-from leakbound.bounding.evidence import ArmEvidence, RunEvidence
+from leakbound.bounding.evidence import RunEvidence, drawn_of
 from leakbound.bounding.rows import rows_of
 from leakbound.scoring.score import slug
 from leakbound.store import ALL, EstimateRow, Run
@@ -48,31 +48,28 @@ def control_question_rows(run: RunEvidence, confidence: float) -> Iterator[Estim
     others, scorer = other_run(run.run), run.scorer
     for name, mine in run.arms.items():
         arm = None if others is None else others.arms.get(name)
-        if others is None or arm is None or mine.greedy is not None or not mine.whole:
+        if others is None or arm is None or mine.greedy or not mine.whole:
             continue
         if not arm.scored.has(scorer.name, slug(scorer)):
             continue
-        other = ArmEvidence(arm, scorer)
+        other = drawn_of(arm, scorer)
         if other.whole:
             made = _difference(mine, other, confidence)
             records = (run.run.record.benchmark, others.record.benchmark)
-            made_of_coin = _of_coin(*records, mine.fixed, other.fixed)
+            made_of_coin = _of_coin(*records, mine, other)
             yield from rows_of(name, scorer.name, ALL, made, *made_of_coin)
 
 
-def _difference(mine: ArmEvidence, other: ArmEvidence, confidence: float) -> stats.Estimate:
+def _difference(mine: Drawn, other: Drawn, confidence: float) -> stats.Estimate:
     """The mean leakage of the questions minus that of the other questions."""
-    rows, others = mine.known.rows, other.known.rows
-    if rows and others and share_nothing([mine.arm], [other.arm]):
-        keys = np.concatenate([mine.known.keys, other.known.keys])
-        return stats.excess_over_sets(rows, others, confidence=confidence, seed=keys)
-    return stats.excess_of(
-        mine.known.mean, other.known.mean, beyond="other questions", confidence=confidence
-    )
+    if mine.rows and other.rows and share_nothing(mine.arms, other.arms):
+        keys = np.concatenate([mine.keys, other.keys])
+        return stats.excess_over_sets(mine.rows, other.rows, confidence=confidence, seed=keys)
+    return stats.excess_of(mine.mean, other.mean, beyond="other questions", confidence=confidence)
 
 
 def _of_coin(
-    mine: BenchmarkRecord, others: BenchmarkRecord, taught: Drawn | None, untaught: Drawn | None
+    mine: BenchmarkRecord, others: BenchmarkRecord, taught: Drawn, untaught: Drawn
 ) -> Iterator[stats.Estimate]:
     """The test of "teaching changed nothing", where both sides of one coin were asked, and whole.
 
@@ -80,7 +77,7 @@ def _of_coin(
     counting as 0: a rule that was fixed beforehand, as the numbers of draws must have been.
     """
     half, other = mine.half, others.half
-    if half is None or other is None or taught is None or untaught is None:
+    if half is None or other is None or taught.rows is None or untaught.rows is None:
         return
     fell = (half.benchmark, half.seed, half.side, other.side)
     if fell != (other.benchmark, other.seed, "taught", "untaught"):

@@ -2,7 +2,8 @@
 
 *Fixed n.* `stats.Rows`. The bound used follows from the scorer's declared range.
 
-*Greedy.* One output a question, so that its scores are exact, or missing.
+*Greedy.* One output a question, so that its scores are exact, or missing. Where statements join
+greedy answers and draws of a distribution, `greedy_mean` is the mean.
 
 *Stopped when a claim was decided.* `stats.Stopped`. How many draws a question got then depends on
 its scores, so every bound for a fixed n is void. `stats` has others for every scorer, not only for
@@ -22,13 +23,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from leakbound import stats
 from leakbound.bounding.rows import (
     FEWEST_BLOCKS,
     LEAK_X,
-    LEAKAGE,
     MEAN_SPREAD,
     OF_QUESTION,
     SPREAD,
@@ -39,7 +39,7 @@ from leakbound.bounding.rows import (
 from leakbound.scoring.ordering import BY_QUESTION, Order
 from leakbound.stats.about import Inputs, Quantity
 from leakbound.stats.leak_at_k import FEWEST_GROUPS
-from leakbound.store import ArmScores, QueryMasses
+from leakbound.store import Arm, ArmScores
 from leakbound.study import RHO
 
 AS_FOUND: Inputs = "as found"
@@ -55,6 +55,7 @@ class Drawn:
     order: that in which bets meet the draws.
     inputs: how the questions were put.
     rho: the weight of the standard deviation in the ED score.
+    arms: those that were drawn; scores from elsewhere have none.
     """
 
     scores: ArmScores
@@ -62,6 +63,7 @@ class Drawn:
     order: Order = field(default=BY_QUESTION, kw_only=True)
     inputs: Inputs = field(default="as asked", kw_only=True)
     rho: float = field(default=RHO, kw_only=True)
+    arms: tuple[Arm, ...] = field(default=(), kw_only=True)
 
     @classmethod
     def fixed(cls, scores: ArmScores, binary: bool, **how: Any) -> Drawn:
@@ -75,17 +77,38 @@ class Drawn:
 
     @classmethod
     def explored(
-        cls, scores: ArmScores, binary: bool, masses: Mapping[str, QueryMasses], **how: Any
+        cls, scores: ArmScores, binary: bool, masses: Mapping[str, stats.Mass], **how: Any
     ) -> Drawn:
         """Masses and draws of the rest, questions in the order of `scores`."""
-        own = (masses[query_id] for query_id in scores.query_ids)
-        laws = [stats.Mass(m.mass, m.low, m.high, m.remainder) for m in own]
+        laws = [masses[query_id] for query_id in scores.query_ids]
         return cls(scores, stats.Masses.of(laws, scores.rows(binary=binary, empty=True)), **how)
 
     @property
     def binary(self) -> bool:
         """The scorer's declared range."""
         return self.evidence.binary
+
+    @property
+    def arm(self) -> Arm:
+        """The arm that was drawn, of just one."""
+        (arm,) = self.arms
+        return arm
+
+    @property
+    def query_ids(self) -> tuple[str, ...]:
+        """The questions that have draws."""
+        return self.scores.query_ids
+
+    @property
+    def greedy(self) -> bool:
+        """True if there is one output per question, so that its score is exact."""
+        return self.arm.decoding.greedy
+
+    @property
+    def whole(self) -> bool:
+        """True if statements about all questions can be made: none lacks, and nobody chose them."""
+        questions = self.arm.run_queries.questions
+        return len(self.query_ids) == len(questions) and self.arm.key.asks != "attack"
 
     @property
     def rows(self) -> stats.Rows | None:
@@ -115,12 +138,6 @@ class Drawn:
     def worst(self, *, confidence: float, side: stats.Side = "both") -> stats.Estimate:
         """The leakage of the question that leaks most."""
         return self.bound(stats.LEAKAGE.worst(), confidence=confidence, side=side)
-
-    def mean_leak_at_k(
-        self, k: ArrayLike, *, confidence: float, side: stats.Side
-    ) -> stats.Estimate:
-        """The mean over these questions of a leak among k draws."""
-        return self.bound(stats.leak_at(k).mean(), confidence=confidence, side=side)
 
     def each(self, confidence: float) -> Iterator[stats.Estimate]:
         """Every quantity of every question."""
@@ -180,16 +197,8 @@ class Drawn:
         """The estimate, saying how the questions were put."""
         return replace(estimate, about=replace(estimate.about, inputs=self.inputs))
 
-
-@dataclass(frozen=True, slots=True)
-class Greedy:
-    """The scores of a greedy arm; `binary` is the scorer's declared range."""
-
-    scores: ArmScores
-    binary: bool
-
-    def each(self) -> stats.Estimate:
-        """The score of every question's answer."""
+    def greedy_scores(self) -> stats.Estimate:
+        """The score of every question's greedy answer."""
         scores = self.scores
         scored = scores.counts.sum(axis=1) > 0
         value = np.where(scored, (scores.scores * scores.counts).sum(axis=1), np.nan)
@@ -197,15 +206,8 @@ class Greedy:
         n = np.ones(len(value), dtype=np.int64)
         return _exact(stats.About(quantity="greedy score"), value, ends, n, scores.missing)
 
-    def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """The mean leakage over these questions."""
-        return self._mean(LEAKAGE[0 if self.binary else 1])
-
-    def mean_leak_at_k(self, k: int, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """The same: k outputs of a question are k times the same."""
-        return self._mean("leak@k", k)
-
-    def _mean(self, quantity: Quantity, k: int | None = None) -> stats.Estimate:
+    def greedy_mean(self, quantity: Quantity, k: int | None = None) -> stats.Estimate:
+        """The mean of these: k greedy outputs of a question are k times the same."""
         number, missing = len(self.scores.query_ids), int(self.scores.missing.sum())
         total, scored = float((self.scores.scores * self.scores.counts).sum()), number - missing
         about = stats.About(quantity=quantity, scope="mean", parameter=k, over=number)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import product
 
 import numpy as np
 
 from leakbound import stats
-from leakbound.bounding.evidence import ArmEvidence, RunEvidence
-from leakbound.bounding.rows import FEWEST_BLOCKS, TOGETHER_K, at, rows_of, stacked
+from leakbound.bounding.drawn import Drawn
+from leakbound.bounding.evidence import RunEvidence
+from leakbound.bounding.rows import FEWEST_BLOCKS, LEAKAGE, TOGETHER_K, at, rows_of, stacked
 from leakbound.store import ALL, TARGET, Arm, EstimateRow
 from leakbound.types import Decoding
 
@@ -37,7 +37,7 @@ def grid_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     if len(cells) < 2:
         return
     names, scorer = [cell.arm.name for cell in cells], run.scorer.name
-    means = stacked([cell.cell.mean for cell in cells])
+    means = stacked([_mean(cell) for cell in cells])
     joint = _jointly(means, len(cells), confidence)
     yield from _cell_rows(names, scorer, joint)
     largest = stats.worst_question(means, len(cells), confidence=confidence, side="both")
@@ -48,18 +48,28 @@ def grid_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     yield from rows_of(names[picked], scorer, ALL, most, family="grid")
     effects = _effects([cell.arm for cell in cells], joint)
     yield from rows_of(GRID, scorer, ALL, *effects, family="grid")
-    sampled = [cell.fixed for cell in cells if cell.greedy is None]
-    fixed = [draws for draws in sampled if draws is not None]
-    if sampled and len(fixed) == len(sampled):
-        k = min(TOGETHER_K, *(int(draws.scores.n.min()) for draws in fixed))
-        if min(draws.blocks(k) for draws in fixed) < FEWEST_BLOCKS:
+    sampled = [cell for cell in cells if not cell.greedy]
+    if sampled and all(cell.rows is not None for cell in sampled):
+        k = min(TOGETHER_K, *(int(cell.scores.n.min()) for cell in sampled))
+        if min(cell.blocks(k) for cell in sampled) < FEWEST_BLOCKS:
             return
-        every = [cell.greedy or cell.fixed for cell in cells]
-        repeated = stacked([partial(draws.mean_leak_at_k, k) for draws in every if draws])
+        repeated = stacked([_mean(cell, k) for cell in cells])
         yield from _cell_rows(names, scorer, _jointly(repeated, len(cells), confidence))
 
 
-def _cells(run: RunEvidence) -> list[ArmEvidence]:
+def _mean(cell: Drawn, k: int | None = None) -> stats.BoundFunction:
+    """The bound of the mean leakage of a cell, or of its mean leak@k; exact if it is greedy."""
+    quantity = stats.LEAKAGE if k is None else stats.leak_at(k)
+
+    def bound(*, confidence: float, side: stats.Side) -> stats.Estimate:
+        if not cell.greedy:
+            return cell.bound(quantity.mean(), confidence=confidence, side=side)
+        return cell.greedy_mean(LEAKAGE[not cell.binary] if k is None else "leak@k", k)
+
+    return bound
+
+
+def _cells(run: RunEvidence) -> list[Drawn]:
     """The target's decodings, and what is known of each; none where one lacks questions."""
     cells = [
         cell
@@ -67,7 +77,7 @@ def _cells(run: RunEvidence) -> list[ArmEvidence]:
         if cell.arm.key.own_words and not (cell.arm.key.is_control or cell.arm.key.greedy)
     ]
     number = len(run.run.questions)
-    return cells if all(len(cell.cell.scores.query_ids) == number for cell in cells) else []
+    return cells if all(len(cell.query_ids) == number for cell in cells) else []
 
 
 def _jointly(bound: stats.BoundFunction, cells: int, confidence: float) -> stats.Estimate:
@@ -93,8 +103,7 @@ def _effects(arms: Sequence[Arm], joint: stats.Estimate) -> Sequence[stats.Estim
         np.reshape(np.asarray(ends)[order], shape)
         for ends in (joint.lower, joint.upper, joint.value)
     )
-    effects = stats.two_way(lower, upper, values, *KNOBS, joint.confidence)
-    return effects.rows, effects.columns, effects.interaction
+    return stats.two_way(lower, upper, values, *KNOBS, joint.confidence).estimates
 
 
 def axes_of(decodings: Sequence[Decoding]) -> tuple[tuple[float, ...], tuple[float, ...]] | None:

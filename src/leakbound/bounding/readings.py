@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from leakbound import stats
-from leakbound.bounding.comparisons import Excess
-from leakbound.bounding.evidence import ArmEvidence, RunEvidence
+from leakbound.bounding.comparisons import excess_over_questions
+from leakbound.bounding.drawn import Drawn
+from leakbound.bounding.evidence import RunEvidence
 from leakbound.bounding.rows import LEAKAGE, rows_of
 from leakbound.scorers import Of
 from leakbound.scoring.score import parts_of, slug
@@ -50,11 +51,11 @@ def reading_rows(
         Rows under the name of the scorer that reads either, of each arm that was sampled in the
         questions' own words and has draws of all of them.
     """
-    arms = {name: evidence.arm for name, evidence in run.arms.items()}
+    arms = {name: draws.arm for name, draws in run.arms.items()}
     read = [run, *(RunEvidence(run.run, part, arms) for part in parts)] if parts else []
     for of, evidence in zip(READ, [*read[1:], *read[:1]], strict=False):
         for name, arm in evidence.arms.items():
-            if not arm.arm.key.own_words or arm.greedy is not None or not arm.whole:
+            if not arm.arm.key.own_words or arm.greedy or not arm.whole:
                 continue
             control = None if arm.arm.key.is_control else evidence.of(arm.arm.key.control)
             for estimate in _of_all(arm, control, len(read), confidence):
@@ -65,12 +66,11 @@ def reading_rows(
 
 
 def _of_all(
-    arm: ArmEvidence, control: ArmEvidence | None, readings: int, confidence: float
+    draws: Drawn, control: Drawn | None, readings: int, confidence: float
 ) -> Iterator[stats.Estimate]:
     """The mean and the worst question of one reading, which spends its share of alpha on each."""
-    share, draws = 1 - (1 - confidence) / readings, arm.known
+    share = 1 - (1 - confidence) / readings
     yield draws.mean(confidence=share, side="both")
     yield draws.worst(confidence=share)
-    if control is not None and control.query_ids == arm.query_ids:
-        over = Excess.of(arm, control).over_questions(share)
-        yield from (over.mean, over.worst)
+    if control is not None and control.query_ids == draws.query_ids:
+        yield from excess_over_questions(draws, control, share)

@@ -19,8 +19,9 @@ from dataclasses import replace
 from functools import partial
 
 from leakbound import stats
-from leakbound.bounding.comparisons import Excess
-from leakbound.bounding.evidence import ArmEvidence, RunEvidence
+from leakbound.bounding.comparisons import excess
+from leakbound.bounding.drawn import Drawn
+from leakbound.bounding.evidence import RunEvidence
 from leakbound.bounding.rows import LEAKAGE, rows_of, stacked
 from leakbound.store import ALL, Arm, EstimateRow
 
@@ -39,28 +40,26 @@ def stress_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
             continue
         alike = [arm for arm in stressed if arm.query_ids == base.query_ids]
         for arm in alike:
-            if turns_of(arm.arm) > 1 and base.fixed is None:
+            if turns_of(arm.arm) > 1 and base.rows is None:
                 continue  # leak@k is known of draws whose number was fixed
-            made = _added(arm, base, len(stressed), confidence)
-            if made.mean is not None:
-                yield from rows_of(arm.arm.name, scorer, ALL, made.mean, family="stresses")
-            yield from rows_of(arm.arm.name, scorer, arm.query_ids, made.each, family="stresses")
-        for bounds in ([arm.known.mean for arm in alike], _excess(run, alike)):
+            *means, entries = _added(arm, base, len(stressed), confidence).estimates
+            yield from rows_of(arm.arm.name, scorer, ALL, *means, family="stresses")
+            yield from rows_of(arm.arm.name, scorer, arm.query_ids, entries, family="stresses")
+        for bounds in ([arm.mean for arm in alike], _excess(run, alike)):
             if len(bounds) == len(stressed):
                 yield from rows_of(name, scorer, ALL, _worst(bounds, confidence))
 
 
-def _added(
-    arm: ArmEvidence, base: ArmEvidence, stresses: int, confidence: float
-) -> stats.ModelDifference:
+def _added(arm: Drawn, base: Drawn, stresses: int, confidence: float) -> stats.Joint:
     """The mean and each question's leakage beyond the unstressed arm's."""
-    turns, excess = turns_of(arm.arm), Excess.of(arm, base, "unstressed")
-    mean, entries = excess.mean, excess.each
+    turns = turns_of(arm.arm)
+    entries = partial(excess, arm, base, beyond="unstressed")
+    mean = partial(entries, stats.LEAKAGE.mean())
     if turns > 1:
         at_k = stats.leak_at(turns)
         mean, entries = (
             partial(stats.excess_of, more, partial(_repeated, base, repeated), beyond="unstressed")
-            for more, repeated in ((arm.known.mean, at_k.mean()), (arm.known.leakage, at_k))
+            for more, repeated in ((arm.mean, at_k.mean()), (arm.leakage, at_k))
         )
     return stats.difference_over_questions(
         mean, entries, len(arm.query_ids), models=stresses, confidence=confidence
@@ -74,21 +73,21 @@ def turns_of(arm: Arm) -> int:
 
 
 def _repeated(
-    base: ArmEvidence, at_k: stats.Quantity, *, confidence: float, side: stats.Side
+    base: Drawn, at_k: stats.Quantity, *, confidence: float, side: stats.Side
 ) -> stats.Estimate:
     """leak@turns, named as the leakage that a conversation is compared with."""
-    made = base.known.bound(at_k, confidence=confidence, side=side)
-    quantity = LEAKAGE[not base.known.binary]
+    made = base.bound(at_k, confidence=confidence, side=side)
+    quantity = LEAKAGE[not base.binary]
     return replace(made, about=replace(made.about, quantity=quantity, parameter=None))
 
 
-def _excess(run: RunEvidence, stressed: Sequence[ArmEvidence]) -> list[stats.BoundFunction]:
+def _excess(run: RunEvidence, stressed: Sequence[Drawn]) -> list[stats.BoundFunction]:
     """The mean excess over the equally stressed control, of each that has one."""
     bounds: list[stats.BoundFunction] = []
     for arm in stressed:
         control = run.of(arm.arm.key.control)
         if control is not None and control is not arm and control.query_ids == arm.query_ids:
-            bounds.append(Excess.of(arm, control).mean)
+            bounds.append(partial(excess, arm, control, stats.LEAKAGE.mean()))
     return bounds
 
 

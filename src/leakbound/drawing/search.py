@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from math import fsum
 from typing import cast
 
 import numpy as np
@@ -47,7 +48,7 @@ from leakbound.inputs.variants import (
     variants,
 )
 from leakbound.planning.plan import arm_keys
-from leakbound.scoring.antichain import joint_antichains, leakage_at_least
+from leakbound.scoring.antichain import leaking_masses
 from leakbound.scoring.ordering import Order
 from leakbound.scoring.score import score_arm, slug
 from leakbound.store import (
@@ -303,7 +304,7 @@ class AttackSearch:
         by_draws = _by_draws(arms, query_ids, self.scorer)
         # of scores between 0 and 1 a prefix of one arm may hide more that another has beyond it
         parts = [arms, *([arm] for arm in arms)] if self.proves else []
-        proofs = [joint_antichains(part, self.scorer) for part in parts]
+        proofs = [leaking_masses(part, self.scorer) for part in parts]
         forwards = Counter[str]()
         for arm in arms:
             forwards.update(arm.proofs.forwards(name))
@@ -312,7 +313,10 @@ class AttackSearch:
             query_id: replace(
                 by_draws.get(query_id, Standing(draws=0, lower=0.0, value=0.0)),
                 forwards=forwards[query_id],
-                proved=max((leakage_at_least(p.get(query_id, {})) for p in proofs), default=0.0),
+                proved=max(
+                    (fsum(p[query_id].p * p[query_id].low) for p in proofs if query_id in p),
+                    default=0.0,
+                ),
             )
             for query_id in query_ids
             if query_id in ids

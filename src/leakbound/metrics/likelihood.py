@@ -52,12 +52,7 @@ def truth_ratio(right: Reading, wrong: Sequence[Reading]) -> float:
     over the wrong answers, where TOFU's paper has an arithmetic one. `right` is the paraphrased
     answer where there is one.
     """
-    return truth_ratio_of(loss(right), [loss(reading) for reading in wrong])
-
-
-def truth_ratio_of(right: float, wrong: Sequence[float]) -> float:
-    """`truth_ratio` from the losses instead of the readings."""
-    return math.exp(-float(_some(wrong).mean())) / (math.exp(-right) + TINY)
+    return _typical(wrong) / (probability(right) + TINY)
 
 
 def truth_probability(right: Reading, wrong: Sequence[Reading]) -> float:
@@ -66,13 +61,13 @@ def truth_probability(right: Reading, wrong: Sequence[Reading]) -> float:
     OpenUnlearning's truth ratio with the aggregator `prob_mean`: P / (P + P~ + 1e-10), where P~ is
     the geometric mean over the wrong answers. Unlike `truth_ratio` it rises with what is known.
     """
-    return truth_probability_of(loss(right), [loss(reading) for reading in wrong])
+    p = probability(right)
+    return p / (p + _typical(wrong) + TINY)
 
 
-def truth_probability_of(right: float, wrong: Sequence[float]) -> float:
-    """`truth_probability` from the losses instead of the readings."""
-    p = math.exp(-right)
-    return p / (p + math.exp(-float(_some(wrong).mean())) + TINY)
+def _typical(wrong: Sequence[Reading]) -> float:
+    """The geometric mean of the probabilities of wrong answers."""
+    return math.exp(-float(_some([loss(reading) for reading in wrong]).mean()))
 
 
 def forget_truth_ratio(ratios: ArrayLike) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leakbound import stats
-from leakbound.bounding.evidence import ArmEvidence
+from leakbound.bounding.evidence import drawn_of
 from leakbound.bounding.rows import FEWEST_BLOCKS, LEAKAGE, STANDARD_K
 from leakbound.presenting.table import Interval
 from leakbound.presenting.view import ArmView
@@ -75,8 +75,8 @@ def growing(
     Its draws are taken one by one; each bound is valid separately. Empty unless n was fixed and
     every draw has a score.
     """
-    evidence = ArmEvidence(arm, scorer).fixed
-    if evidence is None or question not in evidence.scores.query_ids:
+    evidence = drawn_of(arm, scorer)
+    if evidence.rows is None or question not in evidence.query_ids:
         return {}
     scores = evidence.scores.of((question,))
     ordered = in_order(scores, 0, evidence.order)[None]
@@ -98,14 +98,14 @@ def repeated(arm: Arm, scorer: Scorer, confidence: float) -> Mapping[int, Interv
 
     There is none where blocks of k draws are too few to say anything, nor where n was not fixed.
     """
-    evidence = ArmEvidence(arm, scorer).fixed
-    if evidence is None:
+    evidence = drawn_of(arm, scorer)
+    if evidence.rows is None:
         return {}
     n = evidence.scores.n
     sizes = [k for k in STANDARD_K if k <= n.min() and (n // k).sum() >= FEWEST_BLOCKS]
     if not sizes:
         return {}
-    bound = evidence.mean_leak_at_k(sizes, confidence=confidence, side="both")
+    bound = evidence.bound(stats.leak_at(sizes).mean(), confidence=confidence, side="both")
     return {k: Interval.of(bound, i) for i, k in enumerate(sizes)}
 
 

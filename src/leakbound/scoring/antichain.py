@@ -9,67 +9,53 @@ with another, and their masses add up.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
 
 from leakbound.scoring.score import slug
+from leakbound.stats import Mass
 from leakbound.store import Arm, leaking
 from leakbound.types import Scorer
 
-
-class Leaking(NamedTuple):
-    """Outputs that leak: their mass, at least, and the range of their scores."""
-
-    mass: float
-    low: float
-    high: float
+Ids = tuple[int, ...]
+"""The token ids that the outputs of an event begin with, or that its output is."""
 
 
-Events = dict[tuple[int, ...], Leaking]
-"""By the token ids that its outputs begin with, or that its output is."""
+def leaking_masses(arms: Iterable[Arm], scorer: Scorer) -> dict[str, Mass]:
+    """The masses of each question's events that score above 0, by its id, at their lowest scores.
 
-
-def antichains(arm: Arm, scorer: Scorer) -> dict[str, Events]:
-    """Each question's events that score above 0, by its id.
-
-    A prefix stands for all its continuations, so none of them is counted beside it.
+    The arms ask one model under one decoding, and what is known of any of them counts. A prefix
+    stands for all its continuations, so none of them is counted as well. What rounding adds beyond
+    a mass of 1 in all is taken off.
     """
-    return joint_antichains([arm], scorer)
-
-
-def joint_antichains(arms: Iterable[Arm], scorer: Scorer) -> dict[str, Events]:
-    """The same of arms that ask the same model under one decoding: what is known of any of them."""
-    by_query: dict[str, Events] = {}
+    by_query: dict[str, dict[Ids, tuple[float, float]]] = {}
     for arm in arms:
         failed = arm.failures
-        for query_id, ids, event in _events(arm, slug(scorer)):
-            if query_id not in failed and event.low > 0:
-                by_query.setdefault(query_id, {})[ids] = event
-    return {query_id: _disjoint(events) for query_id, events in by_query.items()}
+        for query_id, ids, mass, low in _events(arm, slug(scorer)):
+            if query_id not in failed and low > 0:
+                by_query.setdefault(query_id, {})[ids] = mass, low
+    masses = {}
+    for query_id, events in by_query.items():
+        p, low = np.array([events[ids] for ids in _disjoint(events)]).T
+        masses[query_id] = Mass(p / max(1.0, math.fsum(p)), low, low)
+    return masses
 
 
-def leakage_at_least(events: Events) -> float:
-    """The sum of disjoint events: each score by its mass; the masses add up to 1 at most."""
-    total = math.fsum(event.mass for event in events.values())
-    return math.fsum(event.mass * event.low for event in events.values()) / max(total, 1.0)
-
-
-def _events(arm: Arm, name: str) -> Iterator[tuple[str, tuple[int, ...], Leaking]]:
-    """All that is known of an arm, what leaks and what does not."""
+def _events(arm: Arm, name: str) -> Iterator[tuple[str, Ids, float, float]]:
+    """The question, ids, mass and lowest score of all that is known, what leaks and what not."""
     for query_id, ids, floor, score in leaking(arm, name) if arm.parts else ():
-        yield query_id, ids, Leaking(math.exp(floor), score, score)
-    for query_id, ids, mass, low in arm.masses.scored(name):
-        yield query_id, ids, Leaking(mass, low, 1.0)
+        yield query_id, ids, math.exp(floor), score
+    yield from arm.masses.scored(name)
     for proof in arm.proofs.stored.values(name):
-        event, high = proof.event, proof.low if proof.event.ended else 1.0
-        yield proof.query_id, event.token_ids, Leaking(event.mass, proof.low, high)
+        yield proof.query_id, proof.event.token_ids, proof.event.mass, proof.low
 
 
-def _disjoint(events: Events) -> Events:
+def _disjoint(events: Mapping[Ids, object]) -> list[Ids]:
     """The events of which no other is the beginning, in the order in which they came."""
-    kept: set[tuple[int, ...]] = set()
-    last: tuple[int, ...] | None = None
+    kept: set[Ids] = set()
+    last: Ids | None = None
     for ids in sorted(events):  # what begins with a text follows it at once
         if last is None or ids[: len(last)] != last:
             kept.add(last := ids)
-    return {ids: event for ids, event in events.items() if ids in kept}
+    return [ids for ids in events if ids in kept]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
-
-import numpy as np
 
 from leakbound import stats
 from leakbound.errors import InputError, UnansweredError
@@ -79,27 +78,21 @@ def require_independent_draws(arm: Arm) -> None:
     if arm.decoding.greedy:
         return
     remainders = arm.masses.explored().remainder
-    for query_id, drawn in _draws(arm).items():
+    for query_id, (counts, logprobs) in _draws(arm).items():
         within = remainders.get(query_id, 1.0)
         shift = math.log(within) if within else -math.inf  # then nothing can be checked
-        chunks = sorted({chunk for chunk, _, _ in drawn})
-        texts: dict[Hashable, int] = {}
-        for _, text, _ in drawn:
-            texts.setdefault(text, len(texts))
-        counts = np.zeros((len(chunks), len(texts)), dtype=np.int64)
-        logprobs = np.full(len(texts), np.nan)
-        for (chunk, text, logprob), count in drawn.items():
-            counts[chunks.index(chunk), texts[text]] += count
-            if logprob is not None:
-                logprobs[texts[text]] = logprob - shift
-        stats.require_independent(
-            counts, logprobs, where=f"question {query_id!r} in arm {arm.name!r}"
-        )
+        chunks = sorted({chunk for chunk, _ in counts})
+        table = [[counts[chunk, text] for text in logprobs] for chunk in chunks]
+        shifted = [math.nan if p is None else p - shift for p in logprobs.values()]
+        where = f"question {query_id!r} in arm {arm.name!r}"
+        stats.require_independent(table, shifted, where=where)
 
 
-def _draws(arm: Arm) -> dict[str, dict[tuple[int, Hashable, float | None], int]]:
+def _draws(
+    arm: Arm,
+) -> dict[str, tuple[Counter[tuple[int, Hashable]], dict[Hashable, float | None]]]:
     """How often each chunk of each question drew which sequence, and its log-probability."""
-    draws: dict[str, dict[tuple[int, Hashable, float | None], int]] = {}
+    draws: dict[str, tuple[Counter[tuple[int, Hashable]], dict[Hashable, float | None]]] = {}
     names = ("query_id", "chunk", "answer", "logprob", "count")
     for part in arm.parts:
         if not arm.has(part):
@@ -110,9 +103,10 @@ def _draws(arm: Arm) -> dict[str, dict[tuple[int, Hashable, float | None], int]]
             _sequences(table["token_ids"]), *columns, strict=True
         ):
             if count:
-                tally = draws.setdefault(query_id, {})
-                key = (chunk, text if ids is None else ids, logprob)
-                tally[key] = tally.get(key, 0) + count
+                counts, logprobs = draws.setdefault(query_id, (Counter(), {}))
+                sequence = text if ids is None else ids
+                counts[chunk, sequence] += count
+                logprobs[sequence] = logprobs.get(sequence) if logprob is None else logprob
     return draws
 
 

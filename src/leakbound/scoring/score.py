@@ -73,11 +73,6 @@ def scorers_for(
     return tuple(connect(scorer, models) for scorer in scorers)
 
 
-def hidden_thoughts(run: Run) -> int:
-    """Return the number of a run's draws with a thought that is hidden, or a part of it."""
-    return sum(arm.hidden for arm in run.arms.values())
-
-
 def in_reading_of(run: Run, scorers: Iterable[Scorer]) -> tuple[Scorer, ...]:
     """Return scorers in the reading that a run's thoughts allow, each once.
 
@@ -95,7 +90,8 @@ def in_reading_of(run: Run, scorers: Iterable[Scorer]) -> tuple[Scorer, ...]:
         InputError: a scorer reads either part by its name, and thoughts are hidden.
     """
     chosen = tuple(scorers)
-    if not any(map(reads_thoughts, chosen)) or not (hidden := hidden_thoughts(run)):
+    hidden = sum(arm.hidden for arm in run.arms.values()) if any(map(reads_thoughts, chosen)) else 0
+    if not hidden:
         return chosen
     for scorer in chosen:
         require_visible(scorer, f"`{run.path}` has {many(hidden, 'draw')} with a hidden thought")

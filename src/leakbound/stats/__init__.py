@@ -16,9 +16,6 @@ from leakbound.stats.about import About as About
 from leakbound.stats.clean import CleanQuestions as CleanQuestions
 from leakbound.stats.clean import clean_questions as clean_questions
 from leakbound.stats.clean import p_value as p_value
-from leakbound.stats.comparing import ExcessOverQuestions as ExcessOverQuestions
-from leakbound.stats.comparing import Gaps as Gaps
-from leakbound.stats.comparing import ModelDifference as ModelDifference
 from leakbound.stats.comparing import difference_over_questions as difference_over_questions
 from leakbound.stats.comparing import excess_of_mean_and_worst as excess_of_mean_and_worst
 from leakbound.stats.comparing import gaps_over_questions as gaps_over_questions
@@ -81,7 +78,6 @@ from leakbound.stats.theorems import Evidence as Evidence
 from leakbound.stats.theorems import Theorem as Theorem
 from leakbound.stats.theorems import bound as bound
 from leakbound.stats.theorems import has_bound as has_bound
-from leakbound.stats.two_way import TwoWay as TwoWay
 from leakbound.stats.two_way import two_way as two_way
 
 

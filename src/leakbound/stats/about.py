@@ -170,18 +170,6 @@ class About:
         constant = None if isinstance(own, tuple) else own
         return replace(self, scope="count", parameter=above, constant=constant, over=questions)
 
-    def same_quantity(self, other: About) -> bool:
-        """Whether both are of one quantity, at one parameter.
-
-        Args:
-            other: what is compared.
-
-        Returns:
-            True if quantity, parameter and constant agree.
-        """
-        mine, theirs = ((a.quantity, a.parameter, a.constant) for a in (self, other))
-        return mine == theirs
-
     def to_dict(self) -> dict[str, object]:
         """Every field, as JSON holds it."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}

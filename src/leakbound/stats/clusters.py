@@ -25,14 +25,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import rel_entr
 
-from leakbound.stats.about import About
 from leakbound.stats.estimand import Terms, bounded
 from leakbound.stats.estimate import Array, Estimate, plain
 from leakbound.stats.evidence import Rows
@@ -76,7 +75,7 @@ def cluster_tail(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     def of(cdf: Array) -> Array:
         return np.where(x >= 1, 0.0, 1 - cdf.reshape(x.shape))
 
-    return _Falling(quantity.about(), np.atleast_1d(x), of).bound(rows, terms)
+    return _from_band(rows, quantity, np.atleast_1d(x), of, terms)
 
 
 def cluster_leak_at_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
@@ -91,7 +90,7 @@ def cluster_leak_at_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
             powers = np.multiply.outer(np.atleast_1d(k), np.log(cdf))
         return np.reshape(-np.expm1(powers) @ np.diff(knots), k.shape)
 
-    made = _Falling(quantity.about(), knots[:-1], of).bound(rows, terms)
+    made = _from_band(rows, quantity, knots[:-1], of, terms)
     return replace(made, value=plain(supported(made.value, k, len(rows.n))))
 
 
@@ -131,31 +130,28 @@ def _within(share: Array, n: int, limit: float) -> Array:
     return halved(far, np.zeros_like(share), share, HALVINGS)[0]
 
 
-@dataclass(frozen=True, slots=True)
-class _Falling:
-    """A quantity that falls as F rises: `of` takes F at the points `x`, (K,)."""
+def _from_band(
+    rows: Rows, quantity: Quantity, x: Array, of: Callable[[Array], Array], terms: Terms
+) -> Estimate:
+    """Bound a quantity that falls as F rises: `of` takes F at the points `x`, (K,).
 
-    about: About
-    x: Array
-    of: Callable[[Array], Array]
-
-    def bound(self, rows: Rows, terms: Terms) -> Estimate:
-        """Both ends from the band; a missing draw is 1 above and 0 below."""
-        queries, seen, n = len(rows.n), rows.seen_at(self.x), rows.n[:, None]
-        least = (seen / n).mean(axis=0)
-        above = ((n - rows.missing[:, None] - seen) / n).mean(axis=0)
-        with np.errstate(invalid="ignore"):
-            shares = seen / rows.scored().n[:, None]
-        return bounded(
-            self.about,
-            rows,
-            self.of(_over_scored(rows, shares)),
-            lambda alpha: self.of(1 - berk_jones(above, queries, alpha)),
-            lambda alpha: self.of(berk_jones(least, queries, alpha)),
-            terms,
-            together=True,
-            method=f"{BERK_JONES.name} over {queries} queries",
-        )
+    A missing draw is 1 above and 0 below.
+    """
+    queries, seen, n = len(rows.n), rows.seen_at(x), rows.n[:, None]
+    least = (seen / n).mean(axis=0)
+    above = ((n - rows.missing[:, None] - seen) / n).mean(axis=0)
+    with np.errstate(invalid="ignore"):
+        shares = seen / rows.scored().n[:, None]
+    return bounded(
+        quantity.about(),
+        rows,
+        of(_over_scored(rows, shares)),
+        lambda alpha: of(1 - berk_jones(above, queries, alpha)),
+        lambda alpha: of(berk_jones(least, queries, alpha)),
+        terms,
+        together=True,
+        method=f"{BERK_JONES.name} over {queries} queries",
+    )
 
 
 def _means(rows: Rows, *, missing: int) -> Array:

@@ -34,58 +34,20 @@ with probability 1 - alpha.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from leakbound.errors import InputError
 from leakbound.stats.about import Beyond
-from leakbound.stats.estimate import BoundFunction, Estimate, error_rate
+from leakbound.stats.estimate import BoundFunction, error_rate
 from leakbound.stats.excess import excess_of
-from leakbound.stats.joint import check_rows, every_question
+from leakbound.stats.joint import Joint, check_rows, every_question
 from leakbound.stats.questions import summed, worst_question
 
 TINY = float(np.finfo(np.float64).tiny)  # a lower end that says "above 0", not by how much
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gaps:
-    """Lower ends of what several questions have in common; both hold at once.
-
-    Attributes:
-        largest: the excess at the question where it is largest.
-        count: at how many of the questions there is one.
-    """
-
-    largest: Estimate
-    count: Estimate
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExcessOverQuestions:
-    """How far a model exceeds its control; both lower ends hold at once, and with worst.upper.
-
-    Attributes:
-        mean: on average over the questions; its upper end holds by itself, at alpha/2.
-        worst: at the question where it is most.
-    """
-
-    mean: Estimate
-    worst: Estimate
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelDifference:
-    """How much more a model leaks than the baseline, jointly with what is said of the others.
-
-    Attributes:
-        mean: on average over the questions; None where no bound of it was given.
-        each: at every question, one entry each.
-    """
-
-    mean: Estimate | None
-    each: Estimate
 
 
 def gaps_over_questions(
@@ -95,7 +57,7 @@ def gaps_over_questions(
     *,
     beyond: Beyond = "own words",
     confidence: float = 0.99,
-) -> Gaps:
+) -> Joint:
     """Bound from below the largest excess over the questions, and at how many there is one.
 
     The draws of different questions must be independent; those of `more` and `base` may share
@@ -111,7 +73,7 @@ def gaps_over_questions(
         confidence: with which probability both lower ends hold, in (0, 1).
 
     Returns:
-        Estimates of the largest excess and of the number of questions with one, from below.
+        Two estimates from below: the largest excess, and the number of questions with one.
 
     Raises:
         InputError: bounds of two quantities or without one entry a question, or a number of
@@ -123,22 +85,21 @@ def gaps_over_questions(
     )  # fmt: skip
     lower, value = np.asarray(gaps.lower), np.asarray(gaps.value)
     about, of_all = replace(gaps.about, jointly=False), summed(gaps, confidence, "lower")
-    return Gaps(
-        largest=replace(
-            of_all,
-            about=replace(about, scope="worst question", over=questions),
-            value=float(np.fmax.reduce(value)),
-            lower=float(lower.max()),
-            upper=1.0,
-        ),
-        count=replace(
-            of_all,
-            about=about.counted(None, questions),
-            value=float((value > 0).sum()),
-            lower=float((lower > 0).sum()),
-            upper=float(questions),
-        ),
+    largest = replace(
+        of_all,
+        about=replace(about, scope="worst question", over=questions),
+        value=float(np.fmax.reduce(value)),
+        lower=float(lower.max()),
+        upper=1.0,
     )
+    count = replace(
+        of_all,
+        about=about.counted(None, questions),
+        value=float((value > 0).sum()),
+        lower=float((lower > 0).sum()),
+        upper=float(questions),
+    )
+    return Joint((largest, count), confidence)
 
 
 def excess_of_mean_and_worst(
@@ -148,7 +109,7 @@ def excess_of_mean_and_worst(
     *,
     p_value: float | None = None,
     confidence: float = 0.99,
-) -> ExcessOverQuestions:
+) -> Joint:
     """Bound the mean excess over questions, and the largest, so that one verdict needs one alpha.
 
     Args:
@@ -160,7 +121,8 @@ def excess_of_mean_and_worst(
         confidence: with which probability all lower ends and worst.upper hold, in (0, 1).
 
     Returns:
-        Estimates of the mean excess and of the largest, with both ends.
+        Two estimates with both bounds: the mean excess, whose upper bound is valid individually,
+        and the largest.
 
     Raises:
         InputError: a bound without one entry a question, or a number of questions or a confidence
@@ -186,10 +148,8 @@ def excess_of_mean_and_worst(
     elif p_value is not None and lower < TINY:
         lower, method = TINY, "stratified Fisher test"
     stated = replace(worst, lower=lower, upper=upper, method=method)
-    return ExcessOverQuestions(
-        mean=replace(least, upper=most.upper, confidence=confidence, side="both"),
-        worst=replace(stated, confidence=confidence, side="both"),
-    )
+    how: dict[str, Any] = {"confidence": confidence, "side": "both"}
+    return Joint((replace(least, upper=most.upper, **how), replace(stated, **how)), confidence)
 
 
 def difference_over_questions(
@@ -199,7 +159,7 @@ def difference_over_questions(
     *,
     models: int = 1,
     confidence: float = 0.99,
-) -> ModelDifference:
+) -> Joint:
     """Bound how much more one of several models leaks than a baseline, on average and everywhere.
 
     Args:
@@ -210,7 +170,8 @@ def difference_over_questions(
         confidence: with which probability all that is said of all of them holds, in (0, 1).
 
     Returns:
-        Estimates of the mean difference and of every question's, with both ends.
+        The estimate of the mean difference, if `mean` is given, and that of every question's, with
+        both bounds.
 
     Raises:
         InputError: fewer than one model, a bound without one entry a question, or a number of
@@ -221,6 +182,5 @@ def difference_over_questions(
     half = 1 - error_rate(confidence) / models / 2
     each = every_question(entries, questions, confidence=half, independent=False)
     check_rows(each, questions)
-    return ModelDifference(
-        mean=None if mean is None else mean(confidence=half, side="both"), each=each
-    )
+    own = () if mean is None else (mean(confidence=half, side="both"),)
+    return Joint((*own, each), confidence)

@@ -65,7 +65,8 @@ def excess(candidate: Estimate, control: Estimate, *, beyond: Beyond = "control"
     Raises:
         InputError: estimates of two quantities, or two from one side only, which leave no end.
     """
-    if not candidate.about.same_quantity(control.about):
+    ours, theirs = ((a.quantity, a.parameter, a.constant) for a in (candidate.about, control.about))
+    if ours != theirs:
         raise InputError(
             "`candidate` and `control` must bound one quantity, got "
             f"{candidate.estimand!r} and {control.estimand!r}."

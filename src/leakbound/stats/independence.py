@@ -128,8 +128,6 @@ def require_independent(
     counts: npt.ArrayLike,
     logprobs: Sequence[float | None] | npt.ArrayLike,
     *,
-    copies: Sequence[int] = (2, 3, 4, 5, 6, 7, 8),
-    level: float = 1e-9,
     where: str = "this query",
 ) -> Independence:
     """Refuse draws that hold copies, by `check_independence`.
@@ -140,8 +138,6 @@ def require_independent(
         logprobs: natural logarithms of the whole texts' probabilities under the law that was drawn
             from (for draws from a remainder: given the remainder), [d], or one number for all;
             None, NaN or infinite where not known.
-        copies: the numbers of copies to look for, at least one, and each at least 2.
-        level: with which chance, at most, each test takes independent draws for copies, in (0, 1).
         where: whose draws they are, for the message.
 
     Returns:
@@ -150,7 +146,7 @@ def require_independent(
     Raises:
         InputError: draws that hold copies, or what `check_independence` refuses.
     """
-    check = check_independence(counts, logprobs, copies=copies, level=level)
+    check = check_independence(counts, logprobs)
     if check.verdict == "copies":
         raise InputError(
             f"the {check.n} draws of {where} are not independent: {check.seen}. Bounds would not "

@@ -15,10 +15,10 @@ ROUNDING = 1e-9  # error rates add up to alpha only as far as floats do
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """Estimates that hold all at once with probability at least `confidence`.
+    """Estimates that are valid simultaneously with probability at least `confidence`.
 
     Attributes:
-        estimates: the estimates, each as it was.
+        estimates: the estimates; `about` states the quantity of each.
         confidence: 1 minus the sum of their error rates.
     """
 

@@ -125,17 +125,18 @@ def worst_of_k(rows: Rows, k: int, *, seed: Seed = None) -> float | Array:
     return rows.single_or_all(rows.ordered(seed).each(rule))
 
 
-def carried(leak: Estimate, k: npt.ArrayLike) -> Estimate:
+def carried(leak: Estimate, k: npt.ArrayLike, draws: npt.ArrayLike | None = None) -> Estimate:
     """Carry a bound of p over to 1 - (1 - p)^k, for every k at once: it increases in p.
 
     Args:
         leak: an estimate of the leak probability of a query, a question, or the worst of several,
             which is the worst for every k.
         k: among how many draws, a whole number >= 1; or [K], the last axis of the result then.
+        draws: the number of draws that the value of `leak` is worth; None: those with a score.
 
     Returns:
         The estimate of leak@k, in [0, 1]; confidence, side and evidence are those of `leak`. Of
-            one that is not exact `value` is NaN where k exceeds a quarter of the scored draws.
+            one that is not exact `value` is NaN where k exceeds a quarter of `draws`.
 
     Raises:
         InputError: an estimate of anything else, or a k that is none.
@@ -149,7 +150,8 @@ def carried(leak: Estimate, k: npt.ArrayLike) -> Estimate:
         )
     value, lower, upper = (among(p, sizes) for p in (leak.value, leak.lower, leak.upper))
     if leak.confidence < 1:
-        value = plain(supported(value, sizes, np.subtract(leak.n, leak.missing)))
+        scored = np.subtract(leak.n, leak.missing) if draws is None else draws
+        value = plain(supported(value, sizes, scored))
     about = replace(about, quantity="leak@k", parameter=parameter_of(sizes))
     return replace(leak, about=about, value=value, lower=lower, upper=upper)
 

@@ -303,10 +303,8 @@ def mass_leak_among_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estim
     """
     for law in masses.laws:
         require_binary(np.concatenate([law.low, law.high]), "the ranges of the masses")
-    leak, sizes = mass_leak(masses, quantity, terms), quantity.sizes
     like = _like(masses)[0] if masses.rest.single else _like(masses)
-    value = supported(among(leak.value, sizes), sizes, like)
-    return replace(carried(leak, sizes), value=plain(value))
+    return carried(mass_leak(masses, quantity, terms), quantity.sizes, like)
 
 
 def _joined(masses: Masses, of: Callable[[Masses], Estimate]) -> Estimate:

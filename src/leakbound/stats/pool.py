@@ -34,9 +34,9 @@ from leakbound.errors import InputError
 from leakbound.stats.about import Inputs
 from leakbound.stats.clusters import cluster_mean
 from leakbound.stats.estimand import Terms
-from leakbound.stats.estimate import Counts, Estimate, plain
+from leakbound.stats.estimate import Counts, Estimate
 from leakbound.stats.evidence import OfRows, Rows
-from leakbound.stats.leak_at_k import carried, supported
+from leakbound.stats.leak_at_k import carried
 from leakbound.stats.mean_over_questions import mean_over_questions
 from leakbound.stats.order import one_a_row
 from leakbound.stats.quantity import LEAKAGE, Quantity
@@ -173,17 +173,13 @@ class Pool(OfRows):
 
 
 def unlike_leakage(pool: Pool, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound the leakage of a question whose outputs are unlike: its mean over the queries.
-
-    leak@k of a binary scorer follows.
-    """
+    """Bound the leakage of a question whose outputs are unlike: its mean over the queries."""
 
     def prove(rows: Rows, _: Quantity, terms: Terms) -> Estimate:
         made = mean_over_questions(rows, LEAKAGE.mean(), terms)
         return replace(made, about=LEAKAGE.about(binary=rows.binary))
 
-    leakage = pool.each(prove, quantity, terms)
-    return leakage if quantity.reading == "leakage" else carried(leakage, quantity.sizes)
+    return pool.each(prove, quantity, terms)
 
 
 def unlike_mean(pool: Pool, quantity: Quantity, terms: Terms) -> Estimate:
@@ -203,8 +199,8 @@ def cluster_leak_among_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estima
     `value` puts the point value of p into the formula, and is on average too small; NaN where k
     exceeds a quarter of the queries, as of clusters each is one draw.
     """
-    made = carried(cluster_mean(rows, LEAKAGE, terms), quantity.sizes)
-    return replace(made, value=plain(supported(made.value, quantity.sizes, rows.questions)))
+    leak = cluster_mean(rows, LEAKAGE, terms)
+    return carried(leak, quantity.sizes, min(int(rows.scored().n.sum()), rows.questions))
 
 
 def _check_outputs(outputs: Counts, design: Design) -> None:

@@ -42,7 +42,6 @@ from leakbound.stats.estimate import (
     probability,
 )
 from leakbound.stats.evidence import Rows, Stopped, check_cap
-from leakbound.stats.leak_at_k import carried
 from leakbound.stats.mean import MEAN, mirrored
 from leakbound.stats.order import Seed
 from leakbound.stats.portfolio import log_wealth
@@ -147,15 +146,6 @@ def stopped_leakage(evidence: Stopped, quantity: Quantity, terms: Terms) -> Esti
         stopping=f"stopped at a look, at most {cap} draws",
     )
     return replace(estimand, usual=method)(evidence.rows, quantity, terms)
-
-
-def stopped_leak_at_k(evidence: Stopped, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound 1 - (1 - p)^k, the chance of a leak among k draws, for every k at once, after stopping.
-
-    It carries over the bound of p, with which it increases; any k >= 1, also beyond n. `value` is
-    that of the fraction that leaked: no estimate is unbiased after stopping.
-    """
-    return carried(stopped_leakage(evidence, quantity, terms), quantity.sizes)
 
 
 def mean_of_stopped(evidence: Stopped, quantity: Quantity, terms: Terms) -> Estimate:

@@ -23,7 +23,7 @@ from leakbound.stats.estimate import Counts, Estimate, Side
 from leakbound.stats.evidence import Pair, Rows, Stopped
 from leakbound.stats.excess import difference, mean_difference
 from leakbound.stats.joint import every_question
-from leakbound.stats.leak_at_k import largest_of_k, leak_among_k
+from leakbound.stats.leak_at_k import carried, largest_of_k, leak_among_k
 from leakbound.stats.mass import (
     Masses,
     mass_leak,
@@ -42,7 +42,7 @@ from leakbound.stats.pool import Pool, cluster_leak_among_k, unlike_leakage, unl
 from leakbound.stats.proportion import PROPORTION
 from leakbound.stats.quantity import LEAKAGE, Quantity
 from leakbound.stats.questions import confidence_of_each, leaking_questions, worst_question
-from leakbound.stats.stopping import mean_of_stopped, stopped_leak_at_k, stopped_leakage
+from leakbound.stats.stopping import mean_of_stopped, stopped_leakage
 from leakbound.stats.tail import tail_bound
 
 Evidence = Rows | Stopped | Masses | Pool | Pair
@@ -90,6 +90,16 @@ def _on_clusters(prove: Proof) -> Proof:
     return lambda pool, quantity, terms: pool.each(prove, quantity, terms)
 
 
+def _carried(prove: Proof) -> Proof:
+    """leak@k of a binary scorer, for every k simultaneously: it increases in the leak probability.
+
+    No estimate is unbiased: `value` is that of the fraction that leaked.
+    """
+    return lambda evidence, quantity, terms: carried(
+        prove(evidence, LEAKAGE, terms), quantity.sizes
+    )
+
+
 _ON_MEAN: dict[str, Any] = {"over": "mean"}
 _OF_DRAWS = (
     Theorem("draws", "leakage", True, PROPORTION),
@@ -110,7 +120,7 @@ _OF_DRAWS = (
 THEOREMS: tuple[Theorem, ...] = (
     *_OF_DRAWS,
     Theorem("stopped", "leakage", None, stopped_leakage),
-    Theorem("stopped", "leak@k", True, stopped_leak_at_k),
+    Theorem("stopped", "leak@k", True, _carried(stopped_leakage)),
     Theorem("stopped", "leakage", None, mean_of_stopped, **_ON_MEAN),
     Theorem("masses", "leakage", True, mass_leak),
     Theorem("masses", "leakage", False, mass_mean),
@@ -121,7 +131,7 @@ THEOREMS: tuple[Theorem, ...] = (
     Theorem("masses", "leakage", None, mass_mean_over_questions, **_ON_MEAN),
     *(replace(row, kind="iid pool", prove=_on_joined(row.prove)) for row in _OF_DRAWS),
     Theorem("unlike pool", "leakage", None, unlike_leakage),
-    Theorem("unlike pool", "leak@k", True, unlike_leakage),
+    Theorem("unlike pool", "leak@k", True, _carried(unlike_leakage)),
     Theorem("unlike pool", "leakage", None, unlike_mean, **_ON_MEAN),
     Theorem("clusters", "leakage", None, _on_clusters(cluster_mean)),
     Theorem("clusters", "tail", None, _on_clusters(cluster_tail)),

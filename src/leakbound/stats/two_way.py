@@ -2,34 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import InputError
 from leakbound.stats.about import About
 from leakbound.stats.estimate import Array, Estimate, error_rate
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TwoWay:
-    """How far the cells of a grid vary with its rows, with its columns, and with both together.
-
-    Each is a root mean square over the grid of one part of cell = mean + row effect + column
-    effect + interaction. All three intervals hold at once wherever the cells' intervals do.
-
-    Attributes:
-        rows: the effect of the knob that tells the rows apart.
-        columns: the effect of the knob that tells the columns apart.
-        interaction: the effect of both together, beyond the sum of the two.
-        larger: the knob whose interval lies above the other's; None where they overlap.
-    """
-
-    rows: Estimate
-    columns: Estimate
-    interaction: Estimate
-    larger: str | None
+from leakbound.stats.joint import Joint
 
 
 def two_way(
@@ -39,12 +18,14 @@ def two_way(
     rows: str,
     columns: str,
     confidence: float,
-) -> TwoWay:
+) -> Joint:
     """Bound the effects of a grid's two knobs from intervals that hold jointly for its cells.
 
     A row effect is the mean of its row minus the mean of the grid, linear in the cells, so its
     exact range over the box of intervals is known; the ranges of the squares then bound their mean.
-    The effect of a knob with one setting is 0.
+    The effect of a knob with one setting is 0. An effect is a root mean square over the grid of one
+    part of cell = mean + row effect + column effect + interaction. The three intervals are valid
+    simultaneously wherever those of the cells are.
 
     Args:
         lower: the lower ends of the cells, one a decoding, [R, C].
@@ -56,7 +37,8 @@ def two_way(
             in (0, 1]; it becomes that of the result.
 
     Returns:
-        The effects of either knob and of both together, and which knob's is larger.
+        Three estimates: the effect of the knob of the rows, that of the columns, and that of both
+        together beyond their sum.
 
     Raises:
         InputError: grids that are not 2-D and of one shape, a lower end above an upper one, or a
@@ -72,7 +54,7 @@ def two_way(
         columns: np.kron(np.full((1, height), 1 / height), tilt_columns),
         f"{rows} and {columns} together": np.kron(tilt_rows, tilt_columns),
     }
-    of_rows, of_columns, of_both = (
+    effects = tuple(
         Estimate(
             about=About(quantity="effect", scope="grid", knob=name, over=centre.size, jointly=True),
             value=float(np.sqrt(np.mean((weights @ centre.ravel()) ** 2))),
@@ -87,9 +69,7 @@ def two_way(
         for name, weights in parts.items()
         for squares in [_square_range(*_range(weights, low.ravel(), high.ravel()))]
     )
-    above = (rows, of_rows.lower > of_columns.upper), (columns, of_columns.lower > of_rows.upper)
-    larger = next((knob for knob, beyond in above if beyond), None)
-    return TwoWay(rows=of_rows, columns=of_columns, interaction=of_both, larger=larger)
+    return Joint(effects, confidence)
 
 
 def _tilt(settings: int) -> Array:

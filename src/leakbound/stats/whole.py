@@ -13,10 +13,9 @@ from leakbound.stats.estimate import Array, Counts
 
 def whole(name: str, values: npt.ArrayLike) -> Counts:
     """An array of whole numbers >= 0, or InputError. Integers keep every digit."""
-    exact = np.asarray(values) if _rectangular(values) else None
-    if exact is not None and exact.dtype.kind == "i" and (exact >= 0).all():
+    array, exact = numbers(name, values), np.asarray(values)
+    if exact.dtype.kind == "i" and (exact >= 0).all():
         return exact.astype(np.int64)
-    array = numbers(name, values)
     bad = ~((array >= 0) & (array == np.floor(array)) & np.isfinite(array))
     if bad.any():
         raise InputError(f"`{name}` must be whole numbers >= 0, got {array[bad].flat[0]:g}.")
@@ -62,15 +61,6 @@ def relative(weights: npt.ArrayLike, questions: int) -> Array:
             f"got {weights!r}."
         )
     return np.asarray(array / array.max())
-
-
-def _rectangular(values: npt.ArrayLike) -> bool:
-    """False for what NumPy makes no array of, such as rows of two lengths."""
-    try:
-        np.asarray(values)
-    except ValueError:
-        return False
-    return True
 
 
 def halved(

@@ -33,7 +33,6 @@ from leakbound.store.lock import holder_of as holder_of
 from leakbound.store.lock import holding as holding
 from leakbound.store.lock import locked as locked
 from leakbound.store.masses import DrawnPart as DrawnPart
-from leakbound.store.masses import QueryMasses as QueryMasses
 from leakbound.store.masses import Searched as Searched
 from leakbound.store.plan import Look as Look
 from leakbound.store.plan import Part as Part

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from leakbound.stats import Mass
 from leakbound.store.artifact import Artifact, Journal
 from leakbound.store.files import digest_of
 from leakbound.store.plan import Part
@@ -139,23 +139,6 @@ class PartMeta:
 
 
 @dataclass(frozen=True, slots=True)
-class QueryMasses:
-    """Disjoint events of one query.
-
-    Attributes:
-        mass: of each, [d].
-        low: the lowest score of an output in it, [d].
-        high: the highest, [d].
-        remainder: the mass, at least, of the region that the query's draws were taken from.
-    """
-
-    mass: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    remainder: float
-
-
-@dataclass(frozen=True, slots=True)
 class EventRange:
     """A row: an event of a query, and between what its outputs score."""
 
@@ -214,7 +197,7 @@ class StoredMasses:
         """True if ranges of the events that are there now are stored, whole."""
         return not self._parts() or self.ranges.has(slug, self._made_from(scorer))
 
-    def by_query(self, slug: str) -> dict[str, QueryMasses]:
+    def by_query(self, slug: str) -> dict[str, Mass]:
         """The masses of each explored query, with the ranges that this scorer gives."""
         if not self._parts():
             return {}
@@ -227,7 +210,7 @@ class StoredMasses:
         for i, (query_id, remainder) in enumerate(remainders.items()):
             # columns of one array: sums of such have other last bits than those of plain arrays
             mass, low, high = every[order[cuts[i] : cuts[i + 1]]].T
-            masses[query_id] = QueryMasses(mass, low, high, remainder)
+            masses[query_id] = Mass(mass, low, high, remainder)
         return masses
 
     def scored(self, slug: str) -> Iterator[tuple[str, tuple[int, ...], float, float]]:
