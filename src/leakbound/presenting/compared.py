@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Unpack
 
-from leakbound.presenting.sentences import MOST_NAME, clipped, counted, quantity
+from leakbound.presenting.sentences import MOST_NAME, clipped, counted
 from leakbound.presenting.table import Cell, Shown, Table, interval, written
+from leakbound.presenting.templates import quantity
 from leakbound.stats import percent
 from leakbound.stats.about import Beyond, Scope
 from leakbound.store import ALL, EstimateRow, Estimates

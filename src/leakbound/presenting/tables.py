@@ -24,6 +24,7 @@ from leakbound.presenting.table import (
     floor,
     table_of,
 )
+from leakbound.presenting.templates import mean_heading, of_repeated
 from leakbound.presenting.view import ArmView, DecodingGrid, View
 from leakbound.scorers import Of
 from leakbound.stats import percent
@@ -69,7 +70,7 @@ def painted(spec: ArmTable, view: View, scorer: Scorer, *, console: bool = False
     """Make a table of arms."""
     words = {
         "scorer": scorer.name,
-        "mean": sentences.mean_heading(scorer),
+        "mean": mean_heading(scorer),
         "greedy": "Greedy leaks" if scorer.binary else "Greedy score, mean",
         "benchmark": view.benchmark["name"],
         "questions": many(len(view.questions), "question"),
@@ -145,7 +146,7 @@ def _repeated(k: int, model: ArmView, scorer: Scorer) -> Shown:
 
 def _repeated_cell(row: EstimateRow) -> Cell:
     """leak@k with its bounds."""
-    return Cell(sentences.of_repeated(row), row.value)
+    return Cell(of_repeated(row), row.value)
 
 
 def _spread(
@@ -312,7 +313,7 @@ def readings_table(view: View, scorer: Scorer) -> Table | None:
     def column(scope: Scope, beyond: Beyond | None) -> Callable[[tuple[ArmView, Of]], Shown]:
         return lambda row: readings(row[0], scorer, scope, beyond).get(row[1])
 
-    columns[sentences.mean_heading(scorer)] = column("mean", None)
+    columns[mean_heading(scorer)] = column("mean", None)
     columns["Worst question"] = column("worst question", None)
     if any(model.control for model, _ in rows):
         of_mean, of_worst = BEYOND

@@ -20,6 +20,7 @@ from leakbound.planning.before_drawing import unmatched
 from leakbound.presenting import sentences
 from leakbound.presenting.specification import how_drawn
 from leakbound.presenting.table import Interval, interval
+from leakbound.presenting.templates import decision, quantity
 from leakbound.presenting.view import ArmView, Row, View, read_view
 from leakbound.scorers import with_reading
 from leakbound.stats import percent
@@ -217,7 +218,7 @@ def _verdict(view: View, model: ArmView, scorer: Scorer) -> Verdict:
     beyond = ", beyond the control" if row is not None and row.about.beyond else ""
     within = model.ledger.within
     where = f"{within} {where}" if kind == "uncontrolled" else f"{where}{within if row else ''}"
-    at = f"{sentences.quantity(scorer)} at the worst question{beyond}"
+    at = f"{quantity(scorer)} at the worst question{beyond}"
     seen = "" if kind == "uncontrolled" else _seen(model, scorer)
     departures = "; ".join(model.departures)
     return Verdict(
@@ -275,7 +276,7 @@ def _limit(model: ArmView, scorer: Scorer, questions: int) -> tuple[str, bool]:
     if not claims:
         return "", False
     limit, sure = f"{claims[0].about.constant:g}", percent(claims[0].confidence)
-    decided = list(map(sentences.decision, claims))
+    decided = list(map(decision, claims))
     if decided.count("holds") == questions:
         return f"BELOW {limit} at every question ({sure}, by itself)", True
     return (

@@ -1,0 +1,186 @@
+"""Every sentence about statements, as a template over rows and figures.
+
+A template is data. `{row:interval}` is a statement with its bounds, `{n: draw}` a number with its
+noun, and `{x:if}` only a condition. Numbers are rounded so as to claim no more. A part in brackets
+is left out if one of its values is None, False or an empty text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence, Sized
+from functools import reduce
+from string import Formatter
+from typing import Any
+
+from leakbound.presenting.table import ceiling, interval
+from leakbound.stats import percent
+from leakbound.store import EstimateRow
+from leakbound.text.shown import above, below, many, number, share
+from leakbound.types import Scorer
+
+COMPUTED = "computed from model probabilities, no sampling error"
+EXTRACTED = 0.5  # the chance of a leak from which a text counts as extracted
+
+
+def quantity(scorer: Scorer) -> str:
+    """The name of the expected leakage of a scorer."""
+    return "leak probability" if scorer.binary else "mean score"
+
+
+def mean_heading(scorer: Scorer) -> str:
+    """The heading of the mean leakage."""
+    return f"Mean {quantity(scorer)}" if scorer.binary else "Mean score"
+
+
+def of_repeated(row: EstimateRow) -> str:
+    """leak@k with its bounds and, if there are too few draws for an estimate, n/k."""
+    if row.value is not None or not row.parameter:
+        return interval(row)
+    groups = row.n / (row.over if row.scope == "mean" and isinstance(row.over, int) else 1)
+    return f"{interval(row)}, n/k = {groups / row.parameter:.3g}"
+
+
+def decision(claim: EstimateRow) -> str:
+    """The decision on a claim: holds, refuted or open."""
+    decided: dict[float | None, str] = {1.0: "holds", 0.0: "refuted"}
+    return decided.get(claim.value, "open")
+
+
+def _decisions(claims: Sequence[EstimateRow]) -> str:
+    counts = Counter(map(decision, claims))
+    return ", ".join(f"{how} for {counts[how]}" for how in ("holds", "refuted", "open"))
+
+
+FORMS: Mapping[str, Callable[[Any], str]] = {
+    "above": above,
+    "below": below,
+    "ceiling": ceiling,
+    "decision": decision,
+    "decisions": _decisions,
+    "draws": lambda rows: many(sum(row.n for row in rows), "draw"),
+    "es": lambda values: "es" * (len(values) > 1),
+    "heading": mean_heading,
+    "if": lambda value: "",
+    "interval": interval,
+    "least": lambda bounds: below(min(bounds)),
+    "len": lambda values: f"{len(values)}",
+    "most": lambda bounds: below(max(bounds)),
+    "number": number,
+    "percent": percent,
+    "quantity": quantity,
+    "repeated": of_repeated,
+    "share": share,
+}
+_TEXT = """
+apart
+ which of {knobs} moves leakage more cannot be told: {effects}
+decided
+ {model.label}, {claim.about.claimed}: {claims:decisions} of {claims: question}; {claims:draws}
+ instead of {planned:,}
+departs
+ {departs} from {benchmark}'s defaults: {parts}
+drawn by
+ {model.label}, drawn by {loaded}[, {once}][, taking for granted that {granted}]
+excess
+ {mean:interval} on average, {worst:interval} at the worst question
+explored
+ settled mass {settled:number}, remainder {remainder:number} with {drawn: draw}; {forwards:,}
+ prefixes forwarded, {before:,} of them before the draws
+figures
+ intervals hold at {view.confidence:percent} each[, given the measured margin{explored:if}]; they
+ are rounded outward, and ≤ is an upper end alone, of the worst deviation the largest of any
+ question; ED is the mean plus {view.rho:g} standard deviations; what has no ends is an estimate,
+ a mean over the questions
+inconsistent
+ inconsistent: of {question} a leakage ≥ {proof:below} is proved, and draws bound it by
+ {drawn.upper:above}; one is wrong. Verify the run with its model
+judged
+ {model.label}, mean corrected for the judge: {row:interval}, {row.method}
+leaked
+ {model.label}: {count} of {rows: question} leaked in {n: draw}[, {greedy} in the greedy answer][;
+ the share that leaks in so many (leak@{n}, mean): {share:repeated}]
+left out
+ {texts.left_out: more distinct completion}, {texts.left_out_draws: draw}[, mass {mass:number}],
+ {are} not shown.
+measured
+ {scorer.name}: {scorer:quantity} {leakage:interval}[, median {median:interval}][, standard
+ deviation {deviation:interval}][, ED ({ed.about.name}, may exceed 1) {ed:ceiling}][, corrected
+ for the judge {judged:interval}][, beyond the control {excess:interval}][; {claim.about.claimed}:
+ {claim:decision} after {claim.n: draw}][; {missing: draw} without a score][; proved: {proof},
+ {computed}][; {extraction}]
+more
+ {more} moves leakage more than {less}: {most:interval} against {least:interval}
+other questions
+ beyond the control questions {mean:interval} on average: two sets of questions in this model, no
+ excess over a model that never saw the data[; a coin chose which of {coin.over} subjects were
+ taught: had teaching changed nothing, it would put the taught so far ahead with probability
+ {coin.upper:above} (exact test by {coin.method})]
+proof
+ leakage ≥ {proof:below}[, leak@{repeated.parameter:,.0f} ≥ {repeated.lower:below}]
+proved
+ proved: {scorer:quantity} ≥ {bounds:most} at the worst question and ≥ {bounds:least} at
+ {bounds:len} of {questions:len}[, more than is proved of the control{model.control:if}],
+ {computed}[; who asks {times} gets the former with probability at least {chance:g}, ({n:,.0f},
+ {chance:g})-discoverable extraction]
+reading
+ this is about the {part}[, as {hidden: draw} had a hidden thought]
+searched
+ [{run}: ]searched with {search.budget: draw} a question[, or proofs that cost as
+ much{search.forwards_per_token:if}], steered by {search.scorer.name}, bounded by fresh draws
+settled
+ {model.label}, explored ({plan.mode}): median known mass {known:number}, {rows:draws} of what is
+ left, {forwards: forward}
+short keywords
+ {model.label}: in scripts without blanks, short keywords also occur inside longer words; leaks by
+ draws of each: {rates}[ and others{more:if}]
+undecided
+ {model.label}: {missing:,} of {rows:draws} have no score; they count as full leaks in upper
+ bounds, as none in lower bounds
+under stress
+ what is added holds for all stresses and questions of a model at once, {view.confidence:percent};
+ other intervals hold each by itself
+worst stress
+ under the worst of {stresses:len} stress{stresses:es}[{talks:if} (a conversation counts by the largest of its
+ answers)], the choice counted: {heading} {most:interval}[,{within}][; beyond its control put
+ through the same, at least {beyond.lower:below}]
+"""
+
+
+def _templates(text: str) -> dict[str, str]:
+    """Return the templates by name, which stands in a line above each."""
+    parts = (part.partition("\n ") for part in re.split(r"\n(?! )", text.strip()))
+    return {name: lines.replace("\n", "") for name, _, lines in parts}
+
+
+TEMPLATES = _templates(_TEXT)
+_OPTIONAL = re.compile(r"\[([^\]]*)\]")
+
+
+class _Forms(Formatter):
+    def format_field(self, value: Any, form: str) -> str:
+        if form.startswith(" "):
+            return many(len(value) if isinstance(value, Sized) else value, form[1:])
+        return FORMS[form](value) if form in FORMS else format(value, form)
+
+
+def say(name: str, /, **values: Any) -> str:
+    """Fill a template."""
+    values |= {"computed": COMPUTED, "chance": EXTRACTED}
+
+    def part(match: re.Match[str]) -> str:
+        fields = (field for _, field, _, _ in _FORMS.parse(match[1]) if field)
+        return "" if any(_lacks(values, field) for field in fields) else match[1]
+
+    return _FORMS.vformat(_OPTIONAL.sub(part, TEMPLATES[name]), (), values)
+
+
+def _lacks(values: Mapping[str, Any], field: str) -> bool:
+    """Whether a field is None, False or an empty text; a number is never empty."""
+    name, *path = field.split(".")
+    value = reduce(lambda owner, part: getattr(owner, part, None), path, values[name])
+    return value is None or value is False or value == ""
+
+
+_FORMS = _Forms()
