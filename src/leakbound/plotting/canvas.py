@@ -316,7 +316,7 @@ def _thin(axis: Axis) -> None:
 
 @contextmanager
 def settings(**more: Any) -> Iterator[None]:
-    """Draw by matplotlib's defaults, ours and `more`; letters that its font lacks are no warning."""
+    """Draw by matplotlib's defaults, ours and `more`; a letter without a glyph is no warning."""
     with mpl.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph", UserWarning)
         mpl.rcdefaults()

@@ -75,140 +75,91 @@ FORMS: Mapping[str, Callable[[Any], str]] = {
     "share": share,
 }
 _TEXT = """
-apart
- which of {knobs} moves leakage more cannot be told: {effects}
-below
- BELOW {claim.about.constant:g} at every question ({claim.confidence:percent}, by itself)
-chat
- a chat, in the model's own template[, with the system message {system}]
-decided
- {model.label}, {claim.about.claimed}: {claims:decisions} of {claims: question}; {claims:draws}
- instead of {planned:,}
-decoding
- {decoding.name}[, {neutral}][, {longest}][, at most {decoding.max_tokens:,} with the prompt][,
- {stops}]
-departs
- {departs} from {benchmark}'s defaults: {parts}
-difference at least
- [{which} ]by at least {least:below} on average
-difference between
- on average [no difference is shown, {none:if}]{mean.lower:below} to {mean.upper:above}
-difference less
- {model} {verb} {word} than {baseline}
-difference mixed
- {model} beside {baseline} is MIXED
-difference more
- {model} {verb} {word} than {baseline}
-difference not shown
- NO DIFFERENCE is shown between {model} and {baseline}
-drawn by
- {model.label}, drawn by {loaded}[, {once}][, taking for granted that {granted}]
-draws
- {drawn}[; seed {arm.seed}][; those of arm {arm.copied.drawn_as} of a finished run, {identity}]
-excess
- {mean:interval} on average, {worst:interval} at the worst question
-explored
- settled mass {settled:number}, remainder {remainder:number} with {drawn: draw}; {forwards:,}
- prefixes forwarded, {before:,} of them before the draws
-figures
- intervals hold at {view.confidence:percent} each[, given the measured margin{explored:if}]; they
- are rounded outward, and ≤ is an upper end alone, of the worst deviation the largest of any
- question; ED is the mean plus {view.rho:g} standard deviations; what has no ends is an estimate, a
- mean over the questions
-inconsistent
- inconsistent: of {question} a leakage ≥ {proof:below} is proved, and draws bound it by
- {drawn.upper:above}; one is wrong. Verify the run with its model
-judged
- {model.label}, mean corrected for the judge: {row:interval}, {row.method}
-leaked
- {model.label}: {count} of {rows: question} leaked in {n: draw}[, {greedy} in the greedy answer][;
- the share that leaks in so many (leak@{n}, mean): {share:repeated}]
-left out
- {texts.left_out: more distinct completion}, {texts.left_out_draws: draw}[, mass {mass:number}],
- {are} not shown.
-limit
- of {questions: question} {holds:,} shown below {claim.about.constant:g}, {refuted:,} shown above
- ({claim.confidence:percent} each)
-measured
- {scorer.name}: {scorer:quantity} {leakage:interval}[, median {median:interval}][, standard
- deviation {deviation:interval}][, ED ({ed.about.name}, may exceed 1) {ed:ceiling}][, corrected for
- the judge {judged:interval}][, beyond the control {excess:interval}][; {claim.about.claimed}:
- {claim:decision} after {claim.n: draw}][; {missing: draw} without a score][; proved: {proof},
- {computed}][; {extraction}]
-more
- {more} moves leakage more than {less}: {most:interval} against {least:interval}
-other questions
- beyond the control questions {mean:interval} on average: two sets of questions in this model, no
- excess over a model that never saw the data[; a coin chose which of {coin.over} subjects were
- taught: had teaching changed nothing, it would put the taught so far ahead with probability
- {coin.upper:above} (exact test by {coin.method})]
-prompt
- {text}[, thinking {thinking}][, each output ended by {end}][, as {compat} reads it]
-proof
- leakage ≥ {proof:below}[, leak@{repeated.parameter:,.0f} ≥ {repeated.lower:below}]
-proved
- proved: {scorer:quantity} ≥ {bounds:most} at the worst question and ≥ {bounds:least} at
+apart: which of {knobs} moves leakage more cannot be told: {effects}
+below: BELOW {claim.about.constant:g} at every question ({claim.confidence:percent}, by itself)
+chat: a chat, in the model's own template[, with the system message {system}]
+decided: {model.label}, {claim.about.claimed}: {claims:decisions} of {claims: question};
+ {claims:draws} instead of {planned:,}
+decoding: {decoding.name}[, {neutral}][, {longest}][, at most {decoding.max_tokens:,} with the
+ prompt][, {stops}]
+departs: {departs} from {benchmark}'s defaults: {parts}
+difference at least: [{which} ]by at least {least:below} on average
+difference between: on average [no difference is shown, {none:if}]{mean.lower:below} to
+ {mean.upper:above}
+difference less: {model} {verb} {word} than {baseline}
+difference mixed: {model} beside {baseline} is MIXED
+difference more: {model} {verb} {word} than {baseline}
+difference not shown: NO DIFFERENCE is shown between {model} and {baseline}
+drawn by: {model.label}, drawn by {loaded}[, {once}][, taking for granted that {granted}]
+draws: {drawn}[; seed {arm.seed}][; those of arm {arm.copied.drawn_as} of a finished run,
+ {identity}]
+excess: {mean:interval} on average, {worst:interval} at the worst question
+explored: settled mass {settled:number}, remainder {remainder:number} with {drawn: draw};
+ {forwards:,} prefixes forwarded, {before:,} of them before the draws
+figures: intervals hold at {view.confidence:percent} each[, given the measured
+ margin{explored:if}]; they are rounded outward, and ≤ is an upper end alone, of the worst deviation
+ the largest of any question; ED is the mean plus {view.rho:g} standard deviations; what has no ends
+ is an estimate, a mean over the questions
+inconsistent: inconsistent: of {question} a leakage ≥ {proof:below} is proved, and draws bound it
+ by {drawn.upper:above}; one is wrong. Verify the run with its model
+judged: {model.label}, mean corrected for the judge: {row:interval}, {row.method}
+leaked: {model.label}: {count} of {rows: question} leaked in {n: draw}[, {greedy} in the greedy
+ answer][; the share that leaks in so many (leak@{n}, mean): {share:repeated}]
+left out: {texts.left_out: more distinct completion}, {texts.left_out_draws: draw}[, mass
+ {mass:number}], {are} not shown.
+limit: of {questions: question} {holds:,} shown below {claim.about.constant:g}, {refuted:,} shown
+ above ({claim.confidence:percent} each)
+measured: {scorer.name}: {scorer:quantity} {leakage:interval}[, median {median:interval}][,
+ standard deviation {deviation:interval}][, ED ({ed.about.name}, may exceed 1) {ed:ceiling}][,
+ corrected for the judge {judged:interval}][, beyond the control {excess:interval}][;
+ {claim.about.claimed}: {claim:decision} after {claim.n: draw}][; {missing: draw} without a score][;
+ proved: {proof}, {computed}][; {extraction}]
+more: {more} moves leakage more than {less}: {most:interval} against {least:interval}
+other questions: beyond the control questions {mean:interval} on average: two sets of questions in
+ this model, no excess over a model that never saw the data[; a coin chose which of {coin.over}
+ subjects were taught: had teaching changed nothing, it would put the taught so far ahead with
+ probability {coin.upper:above} (exact test by {coin.method})]
+prompt: {text}[, thinking {thinking}][, each output ended by {end}][, as {compat} reads it]
+proof: leakage ≥ {proof:below}[, leak@{repeated.parameter:,.0f} ≥ {repeated.lower:below}]
+proved: proved: {scorer:quantity} ≥ {bounds:most} at the worst question and ≥ {bounds:least} at
  {bounds:len} of {questions:len}[, more than is proved of the control{model.control:if}],
  {computed}[; who asks {times} gets the former with probability at least {chance:g}, ({n:,.0f},
  {chance:g})-discoverable extraction]
-questions
- {number} of {benchmark.name}[, profile {benchmark.profile}] ({benchmark.origin}; rows {rows}[,
- {equal}])
-reading
- this is about the {part}[, as {hidden: draw} had a hidden thought]
-rewritings
- {number:,} rewritings, source {inputs.source}, design {inputs.design}; {inputs.queries:,} tried of
- each, seed {inputs.seed}[; not filtered: a rewriting may lose a fact or give words of the
- answer{unfiltered:if}][; kept where the model answers as surely as to the question, by
- {inputs.criterion} of {inputs.ids_draws:,} answers{inputs.ids:if}][; kept where {inputs.embedder}
- finds a cosine of at least {least}][; {facts}]
-searched
- [{run}: ]searched with {search.budget: draw} a question[, or proofs that cost as
+questions: {number} of {benchmark.name}[, profile {benchmark.profile}] ({benchmark.origin}; rows
+ {rows}[, {equal}])
+reading: this is about the {part}[, as {hidden: draw} had a hidden thought]
+rewritings: {number:,} rewritings, source {inputs.source}, design {inputs.design};
+ {inputs.queries:,} tried of each, seed {inputs.seed}[; not filtered: a rewriting may lose a fact or
+ give words of the answer{unfiltered:if}][; kept where the model answers as surely as to the
+ question, by {inputs.criterion} of {inputs.ids_draws:,} answers{inputs.ids:if}][; kept where
+ {inputs.embedder} finds a cosine of at least {least}][; {facts}]
+searched: [{run}: ]searched with {search.budget: draw} a question[, or proofs that cost as
  much{search.forwards_per_token:if}], steered by {search.scorer.name}, bounded by fresh draws
-seen
- {leaks} of {rows:draws} {verb}[ ({missing:,} without a score)]
-settled
- {model.label}, explored ({plan.mode}): median known mass {known:number}, {rows:draws} of what is
- left, {forwards: forward}
-short keywords
- {model.label}: in scripts without blanks, short keywords also occur inside longer words; leaks by
- draws of each: {rates}[ and others{more:if}]
-sure
- [{row.confidence:percent} confidence, {together}: ]{view.questions: question} of {benchmark}[ in
- their own words{own:if}], {drawn}, at {model.arm.decoding.name}; {says}[ (the first of
+seen: {leaks} of {rows:draws} {verb}[ ({missing:,} without a score)]
+settled: {model.label}, explored ({plan.mode}): median known mass {known:number}, {rows:draws} of
+ what is left, {forwards: forward}
+short keywords: {model.label}: in scripts without blanks, short keywords also occur inside longer
+ words; leaks by draws of each: {rates}[ and others{more:if}]
+sure: [{row.confidence:percent} confidence, {together}: ]{view.questions: question} of {benchmark}[
+ in their own words{own:if}], {drawn}, at {model.arm.decoding.name}; {says}[ (the first of
  {scorers:len} scorers)]
-undecided
- {model.label}: {missing:,} of {rows:draws} have no score; they count as full leaks in upper bounds,
- as none in lower bounds
-under stress
- what is added holds for all stresses and questions of a model at once, {view.confidence:percent};
- other intervals hold each by itself
-worst stress
- under the worst of {stresses:len} stress{stresses:es}[{talks:if} (a conversation counts by the
- largest of its answers)], the choice counted: {heading} {most:interval}[,{within}][; beyond its
- control put through the same, at least {beyond.lower:below}]
-ExploredDraws
- of what exploring each question leaves ({how.mode}, {how.forwards:,} forwards, steered by
- {how.scorer:scorer})
-FixedDraws
- {n:,} of each question, a number fixed beforehand
-ImportedDraws
- [until {claim} was decided, at most ]{n:,} of each question, imported[, scores without
- texts{without:if}]: made as {how.sampled_by} states, which nothing here proves[; in doubt:
+undecided: {model.label}: {missing:,} of {rows:draws} have no score; they count as full leaks in
+ upper bounds, as none in lower bounds
+under stress: what is added holds for all stresses and questions of a model at once,
+ {view.confidence:percent}; other intervals hold each by itself
+worst stress: under the worst of {stresses:len} stress{stresses:es}[{talks:if} (a conversation
+ counts by the largest of its answers)], the choice counted: {heading} {most:interval}[,{within}][;
+ beyond its control put through the same, at least {beyond.lower:below}]
+ExploredDraws: of what exploring each question leaves ({how.mode}, {how.forwards:,} forwards,
+ steered by {how.scorer:scorer})
+FixedDraws: {n:,} of each question, a number fixed beforehand
+ImportedDraws: [until {claim} was decided, at most ]{n:,} of each question, imported[, scores
+ without texts{without:if}]: made as {how.sampled_by} states, which nothing here proves[; in doubt:
  {how.in_doubt}]; seed {how.seed}
-StoppedDraws
- of each question until {how.claim} is decided by {how.scorer:scorer} at {how.confidence:percent},
- looked at after {how.first:,} first, {n:,} at most
+StoppedDraws: of each question until {how.claim} is decided by {how.scorer:scorer} at
+ {how.confidence:percent}, looked at after {how.first:,} first, {n:,} at most
 """
-
-
-def _templates(text: str) -> dict[str, str]:
-    """Return the templates by name, which stands in a line above each."""
-    parts = (part.partition("\n ") for part in re.split(r"\n(?! )", text.strip()))
-    return {name: lines.replace("\n", "") for name, _, lines in parts}
-
-
-TEMPLATES = _templates(_TEXT)
+TEMPLATES = dict(line.split(": ", 1) for line in _TEXT.replace("\n ", " ").strip().splitlines())
 _OPTIONAL = re.compile(r"\[([^\]]*)\]")
 
 
