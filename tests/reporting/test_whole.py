@@ -136,25 +136,6 @@ def test_the_page_and_the_files_have_one_csv(scorer: str, page: str, drawn: dict
             assert data.get(caption) == drawn.get((scorer, name))
 
 
-@pytest.mark.parametrize("scorer", SCORERS)
-def test_bounds_on_the_mean_of_leak_at_k_grow_with_k(scorer: str, drawn: dict[Any, Any]) -> None:
-    rows = [row for row in drawn[scorer, "leak-at-k"] if row["quantity"] == "leak@k"]
-    naive = {(r["model"], r["k"], r["quantity"]): r["value"] for r in drawn[scorer, "naive"]}
-    for row in rows:
-        known = naive.get((row["model"], row["k"], "leak@k"))
-        assert bool(known) == bool(row["value"])
-        assert not known or float(known) == pytest.approx(float(row["value"]), rel=1e-12)
-    for model in {row["model"] for row in rows}:
-        bounds = [row for row in rows if row["model"] == model and row["lower"]]
-        assert len(bounds) > 3
-        for end in ("lower", "upper"):
-            mine = [float(row[end]) for row in bounds]
-            assert mine == sorted(mine)
-        for row in bounds:
-            value = row["value"] or row["lower"]
-            assert float(row["lower"]) <= float(value) <= float(row["upper"])
-
-
 SPREAD = ("median", "standard deviation", "expectation deviation")
 BY_QUESTION = ("leak@k", "worst of k", "tail", *SPREAD)
 """Of a question in all its queries, or as a search asked it: one figure a question is shown."""
