@@ -315,10 +315,10 @@ def _thin(axis: Axis) -> None:
 
 
 @contextmanager
-def settings(**more: Any) -> Iterator[None]:
-    """Draw by matplotlib's defaults, ours and `more`; a letter without a glyph is no warning."""
+def settings() -> Iterator[None]:
+    """Draw by matplotlib's defaults and ours; letters that its font lacks are no warning."""
     with mpl.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph", UserWarning)
         mpl.rcdefaults()
-        mpl.rcParams.update(SETTINGS | more)
+        mpl.rcParams.update(SETTINGS)
         yield

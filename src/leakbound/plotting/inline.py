@@ -40,7 +40,7 @@ def inline(
         size: the width in inches, which a page scales, and the factor of the panels' heights.
         title: its accessible name; `chart.shows` describes it.
     """
-    with settings(**{"font.sans-serif": "DejaVu Sans"}):  # the page names the fonts of its texts
+    with settings():
         canvas = Canvas(size[0], pens, size[1])
         DRAW[chart.name](rows, canvas)
         canvas.finish()

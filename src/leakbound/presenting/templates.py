@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Sized
-from functools import reduce
+from functools import cache
 from string import Formatter
 from typing import Any
 
@@ -160,32 +160,38 @@ StoppedDraws: of each question until {how.claim} is decided by {how.scorer:score
  {how.confidence:percent}, looked at after {how.first:,} first, {n:,} at most
 """
 TEMPLATES = dict(line.split(": ", 1) for line in _TEXT.replace("\n ", " ").strip().splitlines())
-_OPTIONAL = re.compile(r"\[([^\]]*)\]")
 
 
-class _Forms(Formatter):
-    def format_field(self, value: Any, form: str) -> str:
-        if form.startswith(" "):
-            return many(len(value) if isinstance(value, Sized) else value, form[1:])
-        return FORMS[form](value) if form in FORMS else format(value, form)
+@cache
+def _parts(name: str) -> list[list[tuple[str, list[str], str]]]:
+    """Return the parts of a template, every second in brackets: literal text, field and form."""
+    return [
+        [(text, (field or "").split("."), form or "") for text, field, form, _ in parsed]
+        for parsed in map(Formatter().parse, re.split(r"[\[\]]", TEMPLATES[name]))
+    ]
 
 
 def say(name: str, /, **values: Any) -> str:
     """Fill a template."""
     values |= {"computed": COMPUTED, "chance": EXTRACTED}
-
-    def part(match: re.Match[str]) -> str:
-        fields = (field for _, field, _, _ in _FORMS.parse(match[1]) if field)
-        return "" if any(_lacks(values, field) for field in fields) else match[1]
-
-    return _FORMS.vformat(_OPTIONAL.sub(part, TEMPLATES[name]), (), values)
+    return "".join(_filled(part, values, i % 2 == 1) for i, part in enumerate(_parts(name)))
 
 
-def _lacks(values: Mapping[str, Any], field: str) -> bool:
-    """Whether a field is None, False or an empty text; a number is never empty."""
-    name, *path = field.split(".")
-    value = reduce(lambda owner, part: getattr(owner, part, None), path, values[name])
-    return value is None or value is False or value == ""
+def _filled(part: list[tuple[str, list[str], str]], values: dict[str, Any], optional: bool) -> str:
+    texts = []
+    for literal, path, form in part:
+        texts.append(literal)
+        if path[0]:
+            value = values[path[0]]
+            for name in path[1:]:
+                value = None if value is None else getattr(value, name)
+            if optional and (value is None or value is False or value == ""):
+                return ""
+            texts.append(_shown(value, form))
+    return "".join(texts)
 
 
-_FORMS = _Forms()
+def _shown(value: Any, form: str) -> str:
+    if form.startswith(" "):
+        return many(len(value) if isinstance(value, Sized) else value, form[1:])
+    return FORMS[form](value) if form in FORMS else format(value, form)

@@ -137,13 +137,11 @@ def write_report(
     """
     kept = (run.redacted for run in runs.values())
     amount = max(kept, key=_AMOUNTS.index, default=False) if redact is None else redact
-    collects = gc.isenabled()
-    gc.disable()  # matplotlib makes many objects: collecting takes a tenth of the time of charts
+    gc.freeze()  # matplotlib makes many objects; collections need not visit the older ones
     try:
         write_text(out, render(read_view(runs, redact=amount), title=title, more=more))
     finally:
-        if collects:
-            gc.enable()
+        gc.unfreeze()
     return out
 
 
