@@ -17,7 +17,7 @@ from typing import Any
 from leakbound.presenting.table import ceiling, interval
 from leakbound.stats import percent
 from leakbound.store import EstimateRow
-from leakbound.text.shown import above, below, many, number, share
+from leakbound.text.shown import above, below, many, number
 from leakbound.types import Scorer
 
 COMPUTED = "computed from model probabilities, no sampling error"
@@ -53,26 +53,17 @@ def _decisions(claims: Sequence[EstimateRow]) -> str:
     return ", ".join(f"{how} for {counts[how]}" for how in ("holds", "refuted", "open"))
 
 
-FORMS: Mapping[str, Callable[[Any], str]] = {
-    "above": above,
-    "below": below,
-    "ceiling": ceiling,
-    "decision": decision,
+_NAMED = (above, below, ceiling, decision, interval, number, percent, quantity)
+FORMS: Mapping[str, Callable[[Any], str]] = {form.__name__: form for form in _NAMED} | {
     "decisions": _decisions,
     "draws": lambda rows: many(sum(row.n for row in rows), "draw"),
     "es": lambda values: "es" * (len(values) > 1),
-    "heading": mean_heading,
     "if": lambda value: "",
-    "interval": interval,
     "least": lambda bounds: below(min(bounds)),
     "len": lambda values: f"{len(values)}",
     "most": lambda bounds: below(max(bounds)),
-    "number": number,
-    "percent": percent,
-    "quantity": quantity,
     "repeated": of_repeated,
     "scorer": lambda scorer: f"{scorer.name} ({scorer.digest})",
-    "share": share,
 }
 _TEXT = """
 apart: which of {knobs} moves leakage more cannot be told: {effects}
