@@ -162,6 +162,8 @@ class Kind:
         about = self.about
         if "attack" in self.arm and about.proved and about.quantity in LEAKAGE:
             return False
+        if about.constant is not None and about.quantity in LEAKAGE:
+            return True  # decides a recorded claim, which a certificate states
         secondary = about.proved or about.beyond == "control" or about.quantity in BY_QUESTION
         if asked and not self.of_all and secondary:
             return True  # of single questions the leakage, its proof and its gap are shown
