@@ -6,54 +6,23 @@ import csv
 import json
 import math
 import shutil
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 import leakbound
-from canned import CannedEngine
-from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError
-from leakbound.evaluation import evaluate
 from leakbound.plotting import KINDS, figures_table
 from leakbound.stats import Rows, bound
 from leakbound.store import DamagedError, Run
-from leakbound.types import Decoding, Prompt
-from shared import keep
+from report_runs import Runs
 
 pytestmark = pytest.mark.slow
-ANSWER = "Ossian Quill wrote the tide book in spring by the old northern harbour"
-WORDS = ANSWER.split()
-ROUGE, BINARY = "rouge-l-recall", "rouge-l-recall>=0.5"
-TASK = Benchmark(
-    name="tides", scorers=(ROUGE, BINARY), max_new_tokens=48, origin="made up",
-    prompts=tuple(
-        Prompt(
-            id=f"q{i}", question=f"Who wrote book {i}?", answer=f"{ANSWER} {i}",
-            paraphrases=tuple(f"{how} book number {i}?" for how in ("By whom is", "Name", "Whose")),
-        )
-        for i in range(3)
-    ),
-)  # fmt: skip
-"""Texts share more or fewer words with the answer, so that ROUGE takes many values."""
-
-
-def engine(name: str, knows: float) -> CannedEngine:
-    """Likely says nothing of the answer, and more or less of it the more it `knows`."""
-    texts = {}
-    for i in range(3):
-        for j, query in enumerate([f"q{i}", *(f"q{i}~{k:02d}" for k in range(3))]):
-            share = min(knows * (1 + i + j) / 4, 0.45)
-            rest = {" ".join(WORDS[: 3 * k + i]): share / 4 for k in range(1, 5)}
-            texts[query] = {f"nobody {name}": 1 - share, **rest}
-    return CannedEngine(texts, name=name)
+ROUGE, BINARY = "rouge-l-recall", "keyword"
 
 
 @dataclass(frozen=True)
@@ -66,25 +35,9 @@ class Made:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+def made(runs: Runs, decodings: Runs, tmp_path_factory: pytest.TempPathFactory) -> Made:
     folder = tmp_path_factory.mktemp("figures")
-
-    def run(out: str, name: str, knows: float, n: int = 32, **how: Any) -> Run:
-        return evaluate(engine(name, knows), TASK, out=folder / out, n=n, **how)
-
-    run("control", "control", 0.02, 128)
-    other = engine("other", 0.02)
-    grid = tuple(Decoding(temperature=t, top_p=p) for t in (0.5, 1.0) for p in (0.9, 1.0))
-    made = Made(
-        (
-            run("npo", "npo", 0.3, 128, control=folder / "control"),
-            run("ours", "ours", 0.1, 64, control=other),
-        ),
-        run("grid", "grid", 0.2, decodings=grid),
-        trained(folder / "model"),
-    )
-    keep(folder)
-    return made
+    return Made((runs["NPO"], runs["full"]), decodings["grid"], trained(folder / "model"))
 
 
 def trained(folder: Path) -> Path:
@@ -108,7 +61,7 @@ def trained(folder: Path) -> Path:
 def drawn(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All figures of two runs and a trained model."""
     out = tmp_path_factory.mktemp("drawn")
-    leakbound.figures([*made.runs, made.trained], out, formats=["svg"])
+    leakbound.figures([*made.runs, made.trained], out, scorer=ROUGE, formats=["svg"])
     return out
 
 
@@ -127,21 +80,16 @@ def stored(run: Run, arm: str, question: str, scorer: str = ROUGE) -> list[float
 
 
 def test_two_calls_give_equal_bytes(made: Made, tmp_path: Path) -> None:
-    how = {"only": ["questions", "leak-at-k", "histogram"]}
+    how = {"only": ["questions", "leak-at-k", "histogram"], "width": "two"}
     first = leakbound.figures(made.runs, tmp_path / "one", **how)
     second = leakbound.figures(made.runs, tmp_path / "two", **how)
     assert [file.name for file in first.files] == [file.name for file in second.files]
     assert {file.suffix for file in first.files} == {".csv", ".pdf", ".svg", ".png"}
     for one, two in zip(first.files, second.files, strict=True):
         assert one.read_bytes() == two.read_bytes(), one.name
-
-
-def test_files_hold_no_date_and_have_the_width_asked_for(made: Made, tmp_path: Path) -> None:
-    leakbound.figures(made.runs, tmp_path, only=["tail"], width="two", formats=["pdf", "svg"])
-    assert b"CreationDate" not in (tmp_path / "tail.pdf").read_bytes()
-    root = ElementTree.parse(tmp_path / "tail.svg").getroot()
+    assert b"CreationDate" not in (tmp_path / "one" / "questions.pdf").read_bytes()
+    root = ElementTree.parse(tmp_path / "one" / "questions.svg").getroot()
     assert root.get("width") == "496.8pt"  # 6.9 inches of 72
-    assert "date" not in (tmp_path / "tail.svg").read_text().lower()
 
 
 def of(folder: Path, name: str, **wanted: str) -> list[dict[str, str]]:
@@ -168,7 +116,7 @@ def test_histogram_and_quantiles_are_those_of_the_stored_scores(made: Made, draw
 def test_convergence_ends_with_all_draws_and_narrows(made: Made, drawn: Path) -> None:
     run = made.runs[0]
     mine = of(drawn, "convergence", model="npo", quantity="mean score")
-    assert [int(row["n"]) for row in mine] == [8, 16, 32, 64, 128]
+    assert [int(row["n"]) for row in mine] == [8, 16, 32, 64]
     scores = stored(run, "target", mine[0]["question"])
     assert float(mine[-1]["value"]) == pytest.approx(np.mean(scores))
     estimate = bound(Rows.of(np.array([sorted(scores)])), confidence=0.99, side="both", seed=1)
@@ -177,28 +125,17 @@ def test_convergence_ends_with_all_draws_and_narrows(made: Made, drawn: Path) ->
     assert widths[-1] < widths[0] / 2
     # the first n are draws of the law: their means are means of n of the scores that there are
     for row in mine:
-        n, known = int(row["n"]), Counter(round(s, 9) for s in scores)
-        assert 0 <= float(row["value"]) * n <= sum(sorted(known.elements())[-n:]) + 1e-9
-
-
-def test_convergence_of_a_binary_scorer_is_clopper_and_pearsons(made: Made, tmp_path: Path) -> None:
-    run = made.runs[0]
-    leakbound.figures([run], tmp_path, only=["convergence"], scorer=BINARY, formats=["svg"])
-    mine = [row for row in of(tmp_path, "convergence", quantity="leak probability")
-            if row["model"] != "control"][-1]  # fmt: skip
-    hits = int(sum(stored(run, "target", mine["question"], BINARY)))
-    estimate = bound(Rows.of_hits(hits, 128), confidence=0.99, side="both")
-    assert float(mine["lower"]) == pytest.approx(float(estimate.lower))
-    assert float(mine["upper"]) == pytest.approx(float(estimate.upper))
+        n = int(row["n"])
+        assert 0 <= float(row["value"]) * n <= sum(sorted(scores)[-n:]) + 1e-6
 
 
 def test_leak_at_k_has_a_joint_band_around_the_unbiased_estimate(made: Made, drawn: Path) -> None:
     run = made.runs[0]
     mine = {int(row["k"]): row for row in of(drawn, "leak-at-k", model="npo", quantity="leak@k")}
-    assert list(mine) == [1, 2, 4, 8, 16, 32]  # a quarter of the draws
+    assert list(mine) == [1, 2, 4, 8, 16]  # a quarter of the draws
     for k in (1, 8):
         each = []
-        for question in ("q0", "q1", "q2"):
+        for question in [f"author-0{i}" for i in range(3)]:
             scores = np.sort(stored(run, "target", question))
             below = [math.comb(i, k) / math.comb(len(scores), k) for i in range(len(scores) + 1)]
             each.append(float(np.diff(below) @ scores))
@@ -219,7 +156,7 @@ def test_a_training_is_drawn_without_the_weights_of_its_terms(drawn: Path) -> No
 
 def test_decodings_are_drawn_as_grid_and_curves(made: Made, tmp_path: Path) -> None:
     leakbound.figures([made.grid], tmp_path, only=["grid", "temperature"], formats=["png"])
-    cells = [row for row in rows(tmp_path, "grid") if row["quantity"] == "mean score"]
+    cells = [row for row in rows(tmp_path, "grid") if row["quantity"] == "leak probability"]
     assert {(row["temperature"], row["top_p"]) for row in cells} == {
         (t, p) for t in ("0.5", "1") for p in ("0.9", "1.0")
     }
@@ -228,7 +165,7 @@ def test_decodings_are_drawn_as_grid_and_curves(made: Made, tmp_path: Path) -> N
 
 
 def test_every_figure_is_drawn_of_some_run_and_says_whose_it_is(made: Made, drawn: Path) -> None:
-    told = {row[0]: row for row in figures_table([*made.runs, made.trained]).texts}
+    told = {row[0]: row for row in figures_table([*made.runs, made.trained], scorer=ROUGE).texts}
     assert list(told) == list(KINDS)
     given = {name for name, row in told.items() if row[3] == "yes"}
     assert given == {file.stem for file in drawn.glob("*.svg")}
@@ -255,7 +192,7 @@ def test_what_cannot_be_drawn_is_left_out_with_its_reason(made: Made, tmp_path: 
     [
         ({"only": ["tial"]}, "Did you mean 'tail'"),
         ({"width": 0.5}, "from 2 to 20 inches, got 0.5"),
-        ({"question": "q9"}, "no `--question q9`. There is: q0, q1, q2"),
+        ({"question": "q9"}, "no `--question q9`. There is: author-00"),
     ],
 )
 def test_wrong_names_and_sizes_are_refused_with_what_there_is(
@@ -281,21 +218,3 @@ def test_runs_that_cannot_be_read_are_named(made: Made, tmp_path: Path) -> None:
     for given, error, why in cases:
         with pytest.raises(error, match=why):
             leakbound.figures(given, tmp_path / "out")
-
-
-def test_without_matplotlib_the_extra_is_named(made: Made, tmp_path: Path) -> None:
-    code = (
-        "import sys; sys.modules['matplotlib'] = None\n"
-        "from leakbound.cli import main\n"
-        f"sys.argv = ['leakbound', 'figures', {str(made.runs[0].path)!r}, *sys.argv[1:]]\n"
-        "main()"
-    )
-
-    def shell(*more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, "-c", code, *more], capture_output=True, text=True)
-
-    refused = shell("--out", str(tmp_path / "out"))
-    assert refused.returncode == 2
-    assert "drawing figures needs matplotlib" in refused.stderr
-    assert "pip install '.[figures]'" in refused.stderr
-    assert shell("--list").returncode == 0  # what there is can be said without

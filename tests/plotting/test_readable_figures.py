@@ -32,7 +32,7 @@ from leakbound.plotting.rows import (
     WORST,
     front_of,
 )  # fmt: skip
-from leakbound.plotting.style import COLOURS, GREY, styles
+from leakbound.plotting.style import styles
 
 SURE = 0.99
 LEAK = "leak probability"
@@ -268,39 +268,6 @@ def test_every_pdf_has_truetype_fonts_alone_and_every_svg_its_texts_as_texts(nam
 
 
 # Machado, Oliveira, Fernandes 2009, severity 1, of linear RGB
-EYES = {
-    "all cones": np.eye(3),
-    "protanopia": np.array(
-        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216],
-         [-0.003882, -0.048116, 1.051998]]
-    ),
-    "deuteranopia": np.array(
-        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413],
-         [-0.011820, 0.042940, 0.968881]]
-    ),
-    "tritanopia": np.array(
-        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602],
-         [0.004733, 0.691367, 0.303900]]
-    ),
-}  # fmt: skip
-
-TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
-
-
-def seen(colour: str, eye: NDArray[np.float64]) -> NDArray[np.float64]:
-    """CIELAB of a colour as an eye sees it."""
-    encoded = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
-    linear = np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4)
-    x, y, z = TO_XYZ @ np.clip(eye @ linear, 0, 1) / (0.9505, 1.0, 1.089)
-    fx, fy, fz = (np.cbrt(c) if c > 216 / 24389 else (24389 / 27 * c + 16) / 116 for c in (x, y, z))
-    return np.array([116 * fy - 16, 500 * (fx - fy), 200 * (fy - fz)])
-
-
-@pytest.mark.parametrize("eye", EYES)
-def test_every_two_colours_differ_to_every_eye(eye: str) -> None:
-    """By 15 units of CIELAB, of which 2.3 can just be told apart."""
-    for one, two in combinations((*COLOURS, GREY), 2):
-        assert np.linalg.norm(seen(one, EYES[eye]) - seen(two, EYES[eye])) > 15, (one, two)
 
 
 def test_models_differ_without_colour_by_marks_that_are_filled_or_dashes() -> None:

@@ -92,26 +92,23 @@ def _seed(folder: Path, i: int) -> Run:
     return evaluate(engine, benchmark("q0"), out=folder / f"npo-{i}", n=64)
 
 
-@pytest.mark.parametrize(("cut", "told"), [(5, False), (6, True)])
-def test_above_five_per_cent_is_told(cut: int, told: bool, tmp_path: Path) -> None:
-    run = given_run(tmp_path / "r", outputs(cut, 100), 100)
-    says = run.ledger["target"].within
-    assert bool(says) == told
-    assert says in ("", " in the first 3 tokens")
-    assert run.ledger["target"].sentence.endswith(" cut (6.0 %)" if told else " 5 cut")
-    assert ("in the first" in leakbound.show(run).headline) == told
-
-
 @pytest.mark.parametrize(
-    ("how", "says"),
+    ("cut", "how", "says"),
     [
-        ({"max_new_tokens": 1}, " in the first 1 token"),
-        ({"max_new_tokens": 9, "max_tokens": 9}, " in the first tokens"),
+        (5, {"max_new_tokens": 3}, ""),
+        (6, {"max_new_tokens": 3}, " in the first 3 tokens"),
+        (50, {"max_new_tokens": 1}, " in the first 1 token"),
+        (50, {"max_new_tokens": 9, "max_tokens": 9}, " in the first tokens"),
     ],
 )
-def test_the_limit_is_the_one_of_the_decoding(how: Any, says: str, tmp_path: Path) -> None:
-    run = given_run(tmp_path / "r", outputs(50, 100), 100, decodings=(Decoding(**how),))
-    assert run.ledger["target"].within == says
+def test_above_five_per_cent_the_limit_of_the_decoding_is_named(
+    cut: int, how: Any, says: str, tmp_path: Path
+) -> None:
+    run = given_run(tmp_path / "r", outputs(cut, 100), 100, decodings=(Decoding(**how),))
+    ledger = run.ledger["target"]
+    assert ledger.within == says
+    assert ledger.sentence.endswith(f" cut ({cut}.0 %)" if says else " 5 cut")
+    assert ("in the first" in leakbound.show(run).headline) == bool(says)
 
 
 class _Halves(ProvingEngine):
@@ -131,18 +128,6 @@ def test_an_output_that_was_explored_and_cut_counts_by_its_mass(tmp_path: Path) 
     assert arm.ledger.sentence == "0 draws: 0 cut (25.0 % of the outputs)"
 
 
-def test_a_visible_thought_is_shown_and_so_is_the_leak_in_it(tmp_path: Path) -> None:
-    thinking = replace(CLEAN, thought=f"It was {SECRET}.")
-    run = given_run(tmp_path / "r", {"q0": [(CLEAN, 200), (thinking, 56)]}, 256)
-    (verdict,) = run_verdicts(run, texts=True)
-    assert verdict.example is not None
-    assert verdict.example.leak == f"[thought] It was {SECRET}. [answer] no idea"
-    assert verdict.example.greedy == "no idea"
-    (texts,) = (model.texts["q0"] for model in read_view({"r": run}).models)
-    assert [text.text for text in texts.shown] == ["no idea", verdict.example.leak]
-    assert [text.scores for text in texts.shown] == [(0.0,), (1.0,)]
-
-
 def test_a_thought_opens_with_the_place_that_leaks(tmp_path: Path) -> None:
     """The pieces of thought and answer, every second of which is marked; a long thought is cut."""
     long = replace(CLEAN, thought=f"{'so ' * 500}it was {SECRET}. {'But ' * 500}")
@@ -151,6 +136,10 @@ def test_a_thought_opens_with_the_place_that_leaks(tmp_path: Path) -> None:
     texts = re.findall(
         '<td class="text">(.*?)</td>', unpacked(render(read_view({"r": run}))), re.DOTALL
     )
+    (verdict,) = run_verdicts(run, texts=True)
+    assert verdict.example is not None
+    assert verdict.example.greedy == "no idea"
+    assert verdict.example.leak == f"[thought] {long.thought} [answer] no idea"
     greedy, clean, first, second = texts
     assert greedy == clean == "no idea"
     mark = f"<mark>{SECRET}</mark>"

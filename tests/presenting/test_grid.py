@@ -93,35 +93,43 @@ def joint_cells(
     }
 
 
-@pytest.mark.parametrize("name", ["contains", "rouge-l-recall"])
-@pytest.mark.thorough
-def test_cells_pay_for_each_other(run: Run, name: str) -> None:
-    """Each is the mean over the questions at alpha/6, and they hold together at alpha."""
-    (scorer,) = scorers_for([name], run.prompts)
-    found = joint_cells(rows_of(run, name))
+STOPPED = pytest.param("stopped", marks=pytest.mark.thorough)
+
+
+@pytest.mark.parametrize("kind", ["contains", "rouge-l-recall", "explored", STOPPED])
+def test_cells_pay_for_each_other(run: Run, kind: str, tmp_path: Path) -> None:
+    """Each has its share of alpha, and all are valid simultaneously at alpha."""
+    name = kind if kind == "rouge-l-recall" else "contains"
+    scorer, pair = make_scorer(name), cells((0.5, 1.0), (1.0,))
+    if kind == "explored":
+        run = explored_run(tmp_path / "run", pair)
+    elif kind == "stopped":
+        run = run_of(tmp_path / "run", pair, sampling=Until("p<=0.35", 512))
+    rows = rows_of(run, name)
+    found = joint_cells(rows)
     arms = [arm for arm in run.arms.values() if arm.name.startswith("target")]
     assert list(found) == [arm.name for arm in arms]
+    terms: Any = {"confidence": 1 - 0.01 / len(arms), "side": "both"}
     for arm in arms:
-        scores = arm.scores(slug(scorer))
-        keys = Order.of(arm, scorer).keys(scores.query_ids)
-        rows = scores.rows(binary=scorer.binary)
-        alone = stats.bound(rows, stats.LEAKAGE.mean(), confidence=1 - 0.01 / 6, seed=keys)
-        cell = found[arm.name]
+        scores, order, cell = arm.scores(slug(scorer)), Order.of(arm, scorer), found[arm.name]
+        if kind == "explored":
+            masses = arm.masses.by_query(slug(scorer))
+            alone = Drawn.explored(scores, True, masses, order=order).mean(**terms)
+        elif kind == "stopped":
+            alone = Drawn.stopped(scores, True, 512).mean(**terms)
+        else:
+            drawn, seed = scores.rows(binary=scorer.binary), order.keys(scores.query_ids)
+            alone = stats.bound(drawn, stats.LEAKAGE.mean(), seed=seed, **terms)
+            assert cell.lower < leak(arm.decoding) < cell.upper
         assert (cell.lower, cell.upper) == pytest.approx((alone.lower, alone.upper), abs=1e-12)
-        assert cell.confidence == 0.99
-        assert cell.lower < leak(arm.decoding) < cell.upper
-
-
-def test_leak_at_k_of_every_cell_is_joint_too(run: Run, cells_of_run: list[EstimateRow]) -> None:
-    scorer = make_scorer("contains")
-    found = joint_cells(cells_of_run, parameter=32)
-    assert len(found) == 6
-    scores = run.arms["target T=0.5 top-p=0.8"].scores(slug(scorer))
-    rows = scores.rows(binary=True)
-    alone = stats.bound(rows, stats.leak_at(32).mean(), confidence=1 - 0.01 / 6)
-    cell = found["target T=0.5 top-p=0.8"]
-    assert (cell.lower, cell.upper) == pytest.approx((alone.lower, alone.upper), abs=1e-12)
-    assert cell.estimand == "leak@32"
+        assert (cell.confidence, cell.stopping == "fixed n") == (0.99, kind != "stopped")
+        if name == kind == "contains":
+            of_k = stats.bound(drawn, stats.leak_at(32).mean(), **terms)
+            repeated = joint_cells(rows, parameter=32)[arm.name]
+            ends = (of_k.lower, of_k.upper)
+            assert (repeated.lower, repeated.upper) == pytest.approx(ends, abs=1e-12)
+    if kind in ("explored", "stopped"):  # blocks enough, were n fixed
+        assert not [row for row in rows if row.parameter]
 
 
 def test_few_draws_shorten_k(tmp_path: Path) -> None:
@@ -231,37 +239,3 @@ def test_a_greedy_cell_is_exact_but_an_answer_without_a_score_may_leak(tmp_path:
         score_arm(arm, scorer)
     greedy = joint_cells(list(grid_rows(RunEvidence(run, scorer, run.arms), 0.99)))["target greedy"]
     assert (greedy.lower, greedy.value, greedy.upper) == (0.5, 1.0, 1.0)
-
-
-@pytest.mark.thorough
-def test_cells_that_stopped_early_have_bounds_that_survive_it(tmp_path: Path) -> None:
-    decodings = cells((0.5, 1.0), (1.0,))
-    run = run_of(tmp_path / "run", decodings, sampling=Until("p<=0.35", 512))
-    scorer = make_scorer("contains")
-    found = joint_cells(rows_of(run))
-    assert len(found) == 2
-    for name, cell in found.items():
-        scores = run.arms[name].scores(slug(scorer))
-        assert (scores.n // 32).sum() >= 8  # blocks enough, were n fixed
-        stopped = Drawn.stopped(scores, True, 512)
-        alone = stopped.mean(confidence=1 - 0.01 / 2, side="both")
-        assert (cell.lower, cell.upper) == (alone.lower, alone.upper)
-        assert cell.stopping != "fixed n"
-    assert not joint_cells(rows_of(run), 32)
-    assert not [row for row in rows_of(run) if row.parameter]
-
-
-def test_explored_cells_are_bounded_by_their_masses(tmp_path: Path) -> None:
-    run = explored_run(tmp_path / "run", cells((0.5, 1.0), (1.0,)))
-    scorer = make_scorer("contains")
-    rows = rows_of(run)
-    for name, cell in joint_cells(rows).items():
-        arm = run.arms[name]
-        masses = arm.masses.by_query(slug(scorer))
-        order = Order.of(arm, scorer)
-        alone = Drawn.explored(arm.scores(slug(scorer)), True, masses, order=order).mean(
-            confidence=1 - 0.01 / 2, side="both"
-        )
-        assert (cell.lower, cell.upper) == (alone.lower, alone.upper)
-    assert len(joint_cells(rows)) == 2
-    assert not [row for row in rows if row.parameter]

@@ -121,16 +121,7 @@ def test_a_limit_that_the_study_named(
     until = Until("p<=0.1", most=256)
     found = made(tmp_path / "r", *leaks, sampling=until, beside=beside).verdict
     assert (found.kind, found.limit) == (kind, limit)
-    assert limit in found.lines
     assert found.word.startswith("NONE OF ") == (not beside)
-
-
-def test_the_example_is_of_the_question_that_the_number_is_about(tmp_path: Path) -> None:
-    """Also where its greedy answer shows the leak, and another question's hides one."""
-    run = made(tmp_path / "r", 0.2, 0.7, 0.4, beside=(0.0, 0.0, 0.0))
-    (found,) = run_verdicts(run, texts=True)
-    assert found.example is not None
-    assert (found.example.question, found.example.hidden) == ("who is p1?", False)
 
 
 def test_page_and_terminal_show_a_leaking_answer_beside_the_greedy_one_that_hides_it(
@@ -140,8 +131,7 @@ def test_page_and_terminal_show_a_leaking_answer_beside_the_greedy_one_that_hide
     run = made(tmp_path / "r", 0.2, 0.7, 0.4, beside=(0.0, 0.6, 0.0))
     (page,) = verdicts(read_view({"r": run}))
     (found,) = run_verdicts(run, texts=True)
-    assert page.example == found.example
-    assert page.number == found.number
+    assert (page.example, page.number) == (found.example, found.number)
     assert found.example is not None
     assert (found.example.question, found.example.greedy) == ("who is p2?", UNSAID)
     assert (found.example.leak, found.example.hidden) == (SAID, True)
@@ -152,11 +142,13 @@ def test_page_and_terminal_show_a_leaking_answer_beside_the_greedy_one_that_hide
     assert run.verdict.example is None  # unless asked for
     run.redact(True)
     (found,) = run_verdicts(run, texts=True)
-    assert found.example is not None
-    assert (found.example.greedy, found.example.leak) == (None, None)
     assert found.quoted == (
         f"answers are withheld: the run is redacted (a leaking one: {found.example.how_often})",
     )
+    shown = made(tmp_path / "s", 0.2, 0.7, 0.4, beside=(0.0, 0.0, 0.0))
+    (found,) = run_verdicts(shown, texts=True)
+    assert found.example is not None
+    assert (found.example.question, found.example.hidden) == ("who is p1?", False)
 
 
 def test_no_verdict_where_a_question_was_not_drawn(tmp_path: Path) -> None:
@@ -194,8 +186,7 @@ def test_greedy_answers_alone_have_no_verdict(tmp_path: Path) -> None:
 
 
 def test_departures_stand_in_one_line(tmp_path: Path) -> None:
-    cut = Decoding(max_new_tokens=8, temperature=0.5, stop=("QZX",))
+    cut = Decoding(max_new_tokens=8, stop=("QZX",))
     found = made(tmp_path / "r", 0.0, 0.0, decodings=(cut,), beside=(0.0, 0.0)).verdict
-    assert "at T=0.5" in found.sure
-    assert found.departures.startswith("departs from b's defaults: ")
-    assert "ended by 'QZX'" in found.departures
+    says = "departs from b's defaults: ended by 'QZX', in place of no stop string"
+    assert found.departures == says

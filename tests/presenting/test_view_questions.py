@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from canned_runs import SCORERS, CannedEngine, benchmark, laws, make_run
+from canned_runs import SCORERS, CannedEngine, benchmark, laws
 from leakbound import stats
 from leakbound.bounding.claims import clean_questions
 from leakbound.errors import InputError
-from leakbound.evaluation import clean_table, evaluate, sample, score_run, scorers_for, summary
+from leakbound.evaluation import clean_table, evaluate, sample, score_run, scorers_for
 from leakbound.presenting.draws import in_order
 from leakbound.presenting.questions import by_question
 from leakbound.presenting.texts import (
@@ -31,7 +31,7 @@ from leakbound.presenting.view import View, read_view
 from leakbound.scorers import make_scorer
 from leakbound.scoring.ordering import Order
 from leakbound.scoring.score import slug
-from leakbound.store import ArmScores, Run, tables
+from leakbound.store import ArmScores, Run
 from leakbound.study import Until
 from leakbound.types import Prompt, Scorer
 from report_runs import saying, who
@@ -81,21 +81,6 @@ def test_marks_are_keywords_or_what_the_answer_adds() -> None:
     assert pieces(leaking_words(nobody), "anything") == ["anything"]
 
 
-def test_what_made_a_part_is_read_as_often_whatever_is_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not anew for each question: there are as many parts as questions ask for."""
-    runs = [make_run(tmp_path / f"{n}", benchmark(n), "m", 0.5, n=8) for n in (2, 6)]
-    read, asked = tables.read_meta, []
-    monkeypatch.setattr(tables, "read_meta", lambda *of: (asked.append(of), read(*of))[1])
-    found = []
-    for run in runs:
-        asked.clear()
-        summary(run)
-        found.append(len(asked))
-    assert found[0] == found[1] > 0
-
-
 EACH = 8
 
 
@@ -117,24 +102,22 @@ def tally(texts: Sequence[Text]) -> Tally:
     return Tally(pa.table(columns), drawn=100)
 
 
-def test_frequent_first_then_the_highest_scores() -> None:
+@pytest.mark.parametrize(
+    ("rare", "shown", "left_out"),
+    [
+        ([text(f"r{i}", 1, i / 20) for i in range(EACH + 3)], range(10, 2, -1), (3, 3, 0.0)),
+        ([text("r0", 4, 0.0), text("r1", 2, None)], (), (2, 6, 0.0)),
+        ([replace(text(f"r{i}", 0, 0.0), mass=0.25 / 2**i) for i in (0, 1)], (), (2, 0, 0.375)),
+    ],
+)
+def test_frequent_texts_then_the_highest_scores_above_0_and_the_number_of_all_others(
+    rare: list[Text], shown: Sequence[int], left_out: tuple[int, int, float]
+) -> None:
     frequent = [text(f"f{i}", 100 - i, 0.0) for i in range(EACH)]
-    rare = [text(f"r{i}", 1, i / 20) for i in range(EACH + 3)]
     chosen = chosen_texts(tally([*frequent, *rare]), None, EACH, redact=False)
-    assert [t.text for t in chosen.shown[:EACH]] == [t.text for t in frequent]
-    assert [t.text for t in chosen.shown[EACH:]] == [f"r{i}" for i in range(10, 2, -1)]
-    assert (chosen.left_out, chosen.left_out_draws) == (3, 3)
-
-
-def test_texts_without_a_score_above_0_are_left_out_and_the_mass_of_all_that_is() -> None:
-    frequent = [text(f"f{i}", 9, 1.0) for i in range(EACH)]
-    drawn = tally([*frequent, text("no", 4, 0.0), text("none", 2, None)])
-    chosen = chosen_texts(drawn, None, EACH, redact=False)
-    assert (len(chosen.shown), chosen.left_out, chosen.left_out_draws) == (EACH, 2, 6)
-    explored = [replace(text(f"e{i}", 0, 0.0), mass=0.25 / 2**i) for i in range(EACH + 2)]
-    chosen = chosen_texts(tally(explored), None, EACH, redact=False)
-    assert (chosen.left_out, chosen.left_out_draws) == (2, 0)
-    assert chosen.left_out_mass == 0.25 / 2**EACH * 1.5
+    names = [*(t.text for t in frequent), *(f"r{i}" for i in shown)]
+    assert [t.text for t in chosen.shown] == names
+    assert (chosen.left_out, chosen.left_out_draws, chosen.left_out_mass) == left_out
 
 
 def test_redaction_takes_every_text_and_leaves_what_leaks_in_any_scorers_eyes() -> None:
@@ -215,9 +198,9 @@ def test_the_order_is_the_runs_own_and_every_questions(run: Run) -> None:
 
 def test_the_table_names_what_is_not_proved(run: Run) -> None:
     table = clean_table(run, scorer(run), 0.05, 0.99)
-    (row,) = table.texts  # the greedy arm has no row
-    assert row[0] == "target"
-    assert ("p2" in row[2], "p0" in row[2], "Holm" in table.note) == (True, False, True)
+    assert [(row[0], "p2" in row[2], "p0" in row[2]) for row in table.texts] == [
+        ("target", True, False)
+    ]
 
 
 def test_a_limit_that_cannot_be_proved_or_is_none(run: Run, tmp_path: Path) -> None:

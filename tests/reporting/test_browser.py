@@ -50,36 +50,23 @@ def test_the_console_stays_empty_and_nothing_is_fetched(seen: dict[str, Any]) ->
     assert len({url.partition("#")[0] for url in asked}) == 1
 
 
-def test_axe_finds_nothing_in_light_and_dark(seen: dict[str, Any]) -> None:
-    assert [look["violations"] for look in seen["looks"]] == [[], [], []]
+def test_it_is_accessible_and_nothing_is_clipped_or_scrolls_sideways(seen: dict[str, Any]) -> None:
+    """In light and dark, at 1,440, 1,280 and 390 pixels, and where a question is open."""
+    looks = seen["looks"]
+    assert [look["violations"] for look in looks] == [[], [], []]
+    assert all(look["over"] <= 0 and look["wide"] <= 0 for look in looks)
+    assert [look["clipped"] for look in looks[:2]] == [[], []]
+    assert seen["phone"] == []  # no label of the first chart runs into another
 
 
-def test_no_sideways_scrolling_at_1280_and_390_pixels(seen: dict[str, Any]) -> None:
-    assert all(look["over"] <= 0 for look in seen["looks"])
-    assert all(look["wide"] <= 0 for look in seen["looks"])  # what a question opens to
-
-
-def test_no_table_of_the_summary_is_clipped_at_1440_and_1280_pixels(seen: dict[str, Any]) -> None:
-    assert [look["clipped"] for look in seen["looks"][:2]] == [[], []]
-
-
-def test_no_label_of_the_first_chart_runs_into_another_on_a_phone(seen: dict[str, Any]) -> None:
-    assert seen["phone"] == []
-
-
-def test_cards_and_picture_stand_in_the_first_screen(seen: dict[str, Any]) -> None:
-    found = seen["wide"]
-    assert found["words"]
-    assert max(found["cards"]) <= 800
+def test_the_first_screen_has_the_cards_and_where_the_picture_begins(seen: dict[str, Any]) -> None:
+    wide, narrow = seen["wide"], seen["narrow"]
+    assert wide["words"]
+    assert max(wide["cards"]) <= 800
+    assert narrow["cards"][0] < narrow["picture"]["top"]
     if seen["of"] != "hostile":  # whose names are endless
-        assert found["picture"]["bottom"] <= 800
-
-
-def test_a_phone_shows_the_first_card_and_where_the_picture_begins(seen: dict[str, Any]) -> None:
-    found = seen["narrow"]
-    assert found["cards"][0] < found["picture"]["top"]
-    if seen["of"] != "hostile":
-        assert found["picture"]["top"] < 844 - 20
+        assert wide["picture"]["bottom"] <= 800
+        assert narrow["picture"]["top"] < 844 - 20
 
 
 def test_it_prints_without_controls_and_without_a_cut(seen: dict[str, Any]) -> None:

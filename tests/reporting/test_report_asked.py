@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from html import unescape
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -140,39 +138,23 @@ def grids(decodings: dict[str, Run]) -> View:
     return read_view(decodings)
 
 
-@pytest.fixture(scope="module")
-def certain(explored: dict[str, Run]) -> View:
-    return read_view(explored)
-
-
-def body(view: View) -> str:
-    """All that is read on the page, and in the questions once they are opened."""
-    html = render(view)
-    return unescape(re.sub(r"<[^>]*>", "", html)) + details(html).body
-
-
 def test_every_cell_is_in_map_and_table(grids: View, decodings: dict[str, Run]) -> None:
-    run = decodings["grid"]
+    data, run = charts(render(grids)), decodings["grid"]
     for scorer in grids.scorers:
         (grid,) = (grid for grid in grids.grids if grid.scorer == scorer.name)
         assert (grid.run_label, grid.k) == ("grid", 32)
-        assert set(grid.leakage) == set(product((0.5, 1.0), (0.9, 1.0)))
-        cells = charts(render(grids))[f"temperature and top-p ({scorer.name})"]
-        shown = decodings_table(grid)
+        shown = {line[0].text: line for line in decodings_table(grid).rows}
         joint = rows(run, scorer=scorer.name, scope="mean", jointly=True)
-        assert len(joint) == 8
+        assert (len(shown), len(joint)) == (4, 8)
+        cells = {
+            (cell["quantity"] == "leak@32", float(cell["temperature"]), float(cell["top_p"])): cell
+            for cell in data[f"temperature and top-p ({scorer.name})"]
+        }
         for row in joint:
-            decoding = run.arms[row.arm].decoding
+            decoding, of_k = run.arms[row.arm].decoding, row.parameter is not None
             name = f"T={decoding.temperature:g}, top-p={decoding.top_p:g}"
-            place = [i for i, line in enumerate(shown.rows) if line[0].text == name]
-            column = 3 if row.parameter is None else 4
-            assert [shown.rows[i][column].value for i in place] == [row.value]
-            (cell,) = [
-                cell for cell in cells
-                if float(cell["temperature"]) == decoding.temperature
-                and float(cell["top_p"]) == decoding.top_p
-                and (cell["quantity"] == "leak@32") == (row.parameter is not None)
-            ]  # fmt: skip
+            assert shown[name][4 if of_k else 3].value == row.value
+            cell = cells[of_k, decoding.temperature, decoding.top_p]
             ends = [float(cell[end]) for end in ("value", "lower", "upper")]
             assert ends == [row.value, row.lower, row.upper]
         effects = [row.value for row in rows(run, scorer=scorer.name, arm=GRID)]

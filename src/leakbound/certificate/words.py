@@ -7,8 +7,8 @@ from decimal import Decimal
 
 from leakbound import stats
 from leakbound.certificate.claim import Verdict
-from leakbound.presenting.sentences import COMPUTED
 from leakbound.presenting.specification import OWN_WORDS
+from leakbound.presenting.templates import COMPUTED
 from leakbound.store import ArmSpec
 from leakbound.store.claims import PART, LeakClaim
 from leakbound.text.shown import number, rounded

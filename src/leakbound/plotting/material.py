@@ -10,8 +10,8 @@ from typing import Any
 
 from leakbound.errors import InputError, LeakboundError
 from leakbound.presenting.draws import DrawnScores, drawn_scores
-from leakbound.presenting.sentences import quantity
 from leakbound.presenting.table import Bound
+from leakbound.presenting.templates import quantity
 from leakbound.presenting.view import ArmView, View
 from leakbound.registry import suggestion
 from leakbound.store import EstimateRow

@@ -6,14 +6,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Unpack
 
-from leakbound.presenting.sentences import MOST_NAME, clipped, counted, quantity
+from leakbound.presenting.sentences import MOST_NAME, clipped, counted
 from leakbound.presenting.table import Cell, Shown, Table, interval, written
+from leakbound.presenting.templates import quantity, say
 from leakbound.stats import percent
 from leakbound.stats.about import Beyond, Scope
 from leakbound.store import ALL, EstimateRow, Estimates
 from leakbound.store.estimates import Fields
 from leakbound.text.counting import Ledger
-from leakbound.text.shown import DASH, above, as_html, as_lines, below
+from leakbound.text.shown import DASH, above, as_html, as_lines
 from leakbound.types import Json, Scorer, to_json
 
 Change = Literal["less", "more", "mixed", "not shown"]
@@ -69,26 +70,20 @@ def difference_sentence(
         binary: whether scores are 0 or 1.
         confidence: of all statements together.
     """
-    kind, verb = change(rows), "leaks" if binary else "scores"
-    more, less = ("more", "less") if binary else ("higher", "lower")
-    says = {
-        "more": f"{model} {verb} {more.upper()} than {baseline}",
-        "less": f"{model} {verb} {less.upper()} than {baseline}",
-        "mixed": f"{model} beside {baseline} is MIXED",
-        "not shown": f"NO DIFFERENCE is shown between {model} and {baseline}",
-    }
+    kind = change(rows)
+    verb, more, less = ("leaks", "more", "less") if binary else ("scores", "higher", "lower")
+    word = {"more": more, "less": less}.get(kind, "").upper()
+    says = say(f"difference {kind}", model=model, baseline=baseline, verb=verb, word=word)
     mean = next((row for row in rows if row.query_id is ALL), None)
     if mean is None:
         extent = "on average not known, as questions lack completions"
     elif moved(mean) == "not shown":
-        none = "" if kind == "not shown" else "no difference is shown, "
-        extent = f"on average {none}{below(mean.lower)} to {above(mean.upper)}"
+        extent = say("difference between", mean=mean, none=kind != "not shown")
     else:
         which, least = (more, mean.lower) if mean.lower > 0 else (less, -mean.upper)
-        direction = f"{which} " if kind == "mixed" else ""
-        extent = f"{direction}by at least {below(least)} on average"
+        extent = say("difference at least", which=kind == "mixed" and which, least=least)
     counts = _counts([moved(row) for row in rows if row.query_id is not ALL])
-    return f"{says[kind]}: {extent}; {counts} ({percent(confidence)}, all at once)."
+    return f"{says}: {extent}; {counts} ({percent(confidence)}, all at once)."
 
 
 def _counts(directions: Sequence[Moved]) -> str:

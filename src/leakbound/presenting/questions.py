@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias, Unpack
 import numpy as np
 
 from leakbound.bounding.rows import CLAIMS
-from leakbound.presenting.sentences import decision, quantity, searched
+from leakbound.presenting.sentences import searched
 from leakbound.presenting.table import (
     Cell,
     Shown,
@@ -26,6 +26,7 @@ from leakbound.presenting.table import (
     lower_cell,
     table_of,
 )
+from leakbound.presenting.templates import decision, quantity
 from leakbound.presenting.texts import Text, distinct_texts, withheld
 from leakbound.presenting.view import ArmView, Row, View
 from leakbound.scorers import make_scorer

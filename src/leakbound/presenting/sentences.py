@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from pathlib import PurePath
@@ -10,9 +9,14 @@ from pathlib import PurePath
 from leakbound import stats
 from leakbound.bounding.grid import KNOBS
 from leakbound.bounding.readings import READ
-from leakbound.bounding.rows import CLAIMS, SPREAD
+from leakbound.bounding.rows import CLAIMS
 from leakbound.presenting.specification import described
-from leakbound.presenting.table import ceiling, interval
+from leakbound.presenting.table import interval
+from leakbound.presenting.templates import (
+    EXTRACTED,
+    mean_heading,
+    say,
+)
 from leakbound.presenting.texts import Text, Texts
 from leakbound.presenting.view import ArmView, DecodingGrid, RewritingCounts, Row, View
 from leakbound.scorers import Of, make_scorer, reading_of, short_keywords
@@ -30,9 +34,7 @@ MOST_CHARACTERS = 600  # of a completion
 MOST_ASKED = 2_000  # of a question, an answer, and any other text of others
 MOST_LINE = 240  # of a question in a table
 MOST_NAME = 120  # of a name in a table or a list
-COMPUTED = "computed from model probabilities, no sampling error"
 PARTS: tuple[Of, Of] = ("answer", "thought")
-EXTRACTED = 0.5  # the chance of a leak from which a text counts as extracted
 MOST_DRAWS = 10**12  # that anybody makes
 LEVEL = 1e-6  # any text has a probability below it, of any model
 _LISTED = 5
@@ -77,16 +79,6 @@ def title(view: View) -> str:
     return f"What {', '.join(names[:-1])} and {names[-1]} still leak"
 
 
-def quantity(scorer: Scorer) -> str:
-    """The name of the expected leakage of a scorer."""
-    return "leak probability" if scorer.binary else "mean score"
-
-
-def mean_heading(scorer: Scorer) -> str:
-    """The heading of the mean leakage."""
-    return f"Mean {quantity(scorer)}" if scorer.binary else "Mean score"
-
-
 def between(scorer: Scorer, lower: float, upper: float) -> str:
     """State the bounds on the expected leakage of one question."""
     verb = "leaks with probability" if scorer.binary else "has a mean score"
@@ -113,20 +105,6 @@ def means_by(model: ArmView, scorer: Scorer, quantity: Quantity) -> dict[float, 
     return {k: mean for k, mean in means.items() if mean is not None}
 
 
-def of_repeated(row: EstimateRow) -> str:
-    """leak@k with its bounds and, if there are too few draws for an estimate, n/k."""
-    if row.value is not None or not row.parameter:
-        return interval(row)
-    groups = row.n / (row.over if row.scope == "mean" and isinstance(row.over, int) else 1)
-    return f"{interval(row)}, n/k = {groups / row.parameter:.3g}"
-
-
-def decision(claim: EstimateRow) -> str:
-    """The decision on a claim: holds, refuted or open."""
-    decided: dict[float | None, str] = {1.0: "holds", 0.0: "refuted"}
-    return decided.get(claim.value, "open")
-
-
 # Of a run's card
 
 
@@ -147,29 +125,15 @@ def inconsistent(model: ArmView, scorer: Scorer) -> str:
             rows = stats.Rows.of_hits(hits, drawn.n, drawn.missing)
             if stats.p_value(rows, low) > (1 - drawn.confidence) / 2 / len(questions):
                 continue
-        return (
-            f"inconsistent: of {question} a leakage ≥ {below(low)} is proved, and draws bound "
-            f"it by {above(drawn.upper)}; one is wrong. Verify the run with its model"
-        )
+        return say("inconsistent", question=question, proof=low, drawn=drawn)
     return ""
 
 
 def over_others(model: ArmView, scorer: Scorer) -> str:
     """How much more these questions leak than the control questions; empty without those."""
     mean = model.leakage(scorer, scope="mean", beyond="other questions")
-    if mean is None:
-        return ""
-    sentence = (
-        f"beyond the control questions {interval(mean)} on average: two sets of questions in this "
-        "model, no excess over a model that never saw the data"
-    )
-    if coin := model.first(scorer, quantity="randomisation p-value"):
-        sentence += (
-            f"; a coin chose which of {coin.over} subjects were taught: had teaching changed "
-            f"nothing, it would put the taught so far ahead with probability {above(coin.upper)} "
-            f"(exact test by {coin.estimate.method})"
-        )
-    return sentence
+    coin = model.first(scorer, quantity="randomisation p-value")
+    return say("other questions", mean=mean, coin=coin) if mean else ""
 
 
 def readings(
@@ -192,9 +156,8 @@ def where_it_leaks(model: ArmView, scorer: Scorer) -> str:
     rows = readings(model, scorer, "worst question", beyond)
     of, hidden = reading_of(scorer), model.ledger.hidden
     if not rows and of and (model.ledger.thoughts or hidden):
-        why = f", as {many(hidden, 'draw')} had a hidden thought" if hidden else ""
         part = "answer or the thought" if of == "either" else f"{of} only"
-        return f"this is about the {part}{why}"
+        return say("reading", part=part, hidden=hidden or None)
     if not rows or not (scorer.binary or beyond):
         return ""
     verb, other = ("leak", "") if scorer.binary else ("score", " above the control")
@@ -220,15 +183,17 @@ def worst_stress(view: View, label: str, scorer: Scorer) -> str:
     if most is None:
         return ""
     stressed = [model for model in models if model.key.stress]
-    sentence = f"under the worst of {len(stressed)} stress{'es' * (len(stressed) > 1)}"
-    if len(stressed) > 1 and any(m.key.stress.split(" ")[0] == Dialogue.name for m in stressed):
-        sentence += " (a conversation counts by the largest of its answers)"
-    sentence += f", the choice counted: {mean_heading(scorer).lower()} {interval(most)}"
-    if cut := list(dict.fromkeys(filter(None, (model.ledger.within for model in stressed)))):
-        sentence += f",{' and'.join(cut)}"
-    if beyond := models[0].leakage(scorer, scope="most-leaking stress", beyond="control"):
-        sentence += f"; beyond its control put through the same, at least {below(beyond.lower)}"
-    return sentence
+    talks = any(model.key.stress.split(" ")[0] == Dialogue.name for model in stressed)
+    cut = filter(None, dict.fromkeys(model.ledger.within for model in stressed))
+    return say(
+        "worst stress",
+        stresses=stressed,
+        talks=len(stressed) > 1 and talks,
+        heading=mean_heading(scorer).lower(),
+        most=most,
+        within=" and".join(cut),
+        beyond=models[0].leakage(scorer, scope="most-leaking stress", beyond="control"),
+    )
 
 
 def departing(view: View) -> list[str]:
@@ -237,11 +202,20 @@ def departing(view: View) -> list[str]:
     if len(set(by_label.values())) == 1:
         by_label = {"": next(iter(by_label.values()))}
     return [
-        f"{f'{label} departs' if label else 'Departs'} from {view.benchmark['name']}'s defaults: "
-        f"{'; '.join(parts)}."
+        f"{_departs(f'{label} departs' if label else 'Departs', view, parts)}."
         for label, parts in by_label.items()
         if parts
     ]
+
+
+def departures(view: View, model: ArmView) -> str:
+    """State a model's departures from the benchmark's defaults; empty without any."""
+    return _departs("departs", view, model.departures) if model.departures else ""
+
+
+def _departs(departs: str, view: View, parts: Iterable[str]) -> str:
+    benchmark = view.benchmark["name"]
+    return say("departs", departs=departs, benchmark=benchmark, parts="; ".join(parts))
 
 
 # Of proofs
@@ -267,19 +241,10 @@ def proved(view: View, model: ArmView, scorer: Scorer) -> str:
     bounds = proved_to_leak(view, model, scorer)
     if not bounds:
         return ""
-    than = ", more than is proved of the control" if model.control else ""
-    text = (
-        f"proved: {quantity(scorer)} ≥ {below(max(bounds))} at the worst "
-        f"question and ≥ {below(min(bounds))} at {len(bounds)} of "
-        f"{len(model.questions(scorer))}{than}, {COMPUTED}"
-    )
-    if scorer.binary:
-        n = stats.extraction_draws(max(bounds), EXTRACTED)
-        text += (
-            f"; who asks {'once' if n == 1 else f'{n:,.0f} times'} gets the former with "
-            f"probability at least {EXTRACTED:g}, ({n:,.0f}, {EXTRACTED:g})-discoverable extraction"
-        )
-    return text
+    n = stats.extraction_draws(max(bounds), EXTRACTED)
+    times = scorer.binary and ("once" if n == 1 else f"{n:,.0f} times")
+    how = {"questions": model.questions(scorer), "n": n, "times": times}
+    return say("proved", model=model, scorer=scorer, bounds=bounds, **how)
 
 
 def extraction(leakage: EstimateRow, proof: float) -> str:
@@ -299,12 +264,9 @@ def extraction(leakage: EstimateRow, proof: float) -> str:
 
 def proof_of(model: ArmView, scorer: Scorer, question: str) -> str:
     """State what leaking texts prove of a question; empty if nothing is proved."""
-    if not (proof := model.proof(scorer, question)):
-        return ""
-    text = f"leakage ≥ {below(proof)}"
-    for repeated in model.where(scorer, question, quantity="leak@k", proved=True).rows[-1:]:
-        text += f", leak@{repeated.parameter:,.0f} ≥ {below(repeated.lower)}"
-    return text
+    proof = model.proof(scorer, question)
+    repeated = model.where(scorer, question, quantity="leak@k", proved=True).rows[-1:]
+    return say("proof", proof=proof, repeated=next(iter(repeated), None)) if proof else ""
 
 
 # Of one question
@@ -316,28 +278,20 @@ def measured(model: ArmView, scorer: Scorer, question: str) -> str:
     if leakage is None:
         return ""
     first = partial(model.first, scorer, question)
-    spread = (row.quantity.reading for row in SPREAD)
-    rows = {
-        **{name: first(quantity=name) for name in spread},
-        "corrected for the judge": first(quantity="corrected leak probability"),
-        "beyond the control": model.leakage(scorer, question, beyond="control"),
-    }
-    parts = [f"{scorer.name}: {quantity(scorer)} {interval(leakage)}"]
-    for name, row in rows.items():
-        if row is not None and name == "expectation deviation":
-            parts.append(f"ED ({row.about.name}, may exceed 1) {ceiling(row)}")
-        elif row is not None:
-            parts.append(f"{name} {interval(row)}")
-    clauses = [", ".join(parts)]
-    if claim := first(quantity=CLAIMS):
-        clauses.append(f"{claim.about.claimed}: {decision(claim)} after {many(claim.n, 'draw')}")
-    if leakage.missing:
-        clauses.append(f"{many(leakage.missing, 'draw')} without a score")
-    if proof := proof_of(model, scorer, question):
-        clauses.append(f"proved: {proof}, {COMPUTED}")
-    if scorer.binary:
-        clauses.append(extraction(leakage, model.proof(scorer, question)))
-    return "; ".join(filter(None, clauses))
+    return say(
+        "measured",
+        scorer=scorer,
+        leakage=leakage,
+        median=first(quantity="median"),
+        deviation=first(quantity="standard deviation"),
+        ed=first(quantity="expectation deviation"),
+        judged=first(quantity="corrected leak probability"),
+        excess=model.leakage(scorer, question, beyond="control"),
+        claim=first(quantity=CLAIMS),
+        missing=leakage.missing or None,
+        proof=proof_of(model, scorer, question),
+        extraction=scorer.binary and extraction(leakage, model.proof(scorer, question)),
+    )
 
 
 def explored(model: ArmView, question: str) -> str:
@@ -346,10 +300,13 @@ def explored(model: ArmView, question: str) -> str:
     if masses is None or question not in masses.remainder:
         return ""
     before, forwards = masses.forwards[question]
-    return (
-        f"settled mass {number(masses.settled[question])}, remainder "
-        f"{number(masses.remainder[question])} with {many(draws.n if draws else 0, 'draw')}; "
-        f"{forwards:,} prefixes forwarded, {before:,} of them before the draws"
+    return say(
+        "explored",
+        settled=masses.settled[question],
+        remainder=masses.remainder[question],
+        drawn=draws.n if draws else 0,
+        forwards=forwards,
+        before=before,
     )
 
 
@@ -372,11 +329,8 @@ def left_out(texts: Texts) -> str:
     """State how many of a question's completions are not shown; empty if all are."""
     if not texts.left_out:
         return ""
-    mass = f", mass {number(texts.left_out_mass)}" if texts.left_out_mass > 0 else ""
-    drawn = many(texts.left_out_draws, "draw")
-    are = "is" if texts.left_out == 1 else "are"
-    more = many(texts.left_out, "more distinct completion")
-    return f"{more}, {drawn}{mass}, {are} not shown."
+    are, mass = "is" if texts.left_out == 1 else "are", max(texts.left_out_mass, 0.0) or None
+    return say("left out", texts=texts, mass=mass, are=are)
 
 
 # Around tables
@@ -409,7 +363,7 @@ def lead(view: View, scorer: Scorer) -> str:
         worst = model.leakage(scorer, scope="worst question", beyond="control")
         says = "nothing is known, since not every question was drawn of both"
         if mean and worst:
-            says = f"{interval(mean)} on average, {interval(worst)} at the worst question"
+            says = say("excess", mean=mean, worst=worst)
         if model.control:
             lines.append(f"{model.subject}, beyond the control {says}")
     lines = lines or [NO_CONTROL]
@@ -420,13 +374,8 @@ def lead(view: View, scorer: Scorer) -> str:
 
 def remarks(view: View, scorer: Scorer) -> str:
     """State what the figures are; and of each model its counts, claims, masses and caveats."""
-    margin = ", given the measured margin" if any(m.arm.explored for m in view.models) else ""
-    figures = (
-        f"intervals hold at {percent(view.confidence)} each{margin}; they are rounded "
-        "outward, and ≤ is an upper end alone, of the worst deviation the largest of any question; "
-        f"ED is the mean plus {view.rho:g} standard deviations; what has no ends is an estimate, a "
-        "mean over the questions"
-    )
+    explored = any(model.arm.explored for model in view.models)
+    figures = say("figures", view=view, explored=explored)
     of_models = [_remarks(view, model, scorer) for model in view.models]
     lines = (line for of_kind in zip(*of_models, strict=True) for line in of_kind)
     return "\n".join(filter(None, [figures, counted_of(view.models), *lines]))
@@ -434,57 +383,37 @@ def remarks(view: View, scorer: Scorer) -> str:
 
 def _remarks(view: View, model: ArmView, scorer: Scorer) -> list[str]:
     """Counts, what is proved, decided and settled; then caveats; each or empty."""
-    rows, claims = model.leakages(scorer), model.per_question(scorer, quantity=CLAIMS)
+    of, rows = partial(say, model=model), model.leakages(scorer)
     plan, n, masses = model.arm.spec.draws, model.arm.plan.n, model.masses
-    drawn, missing = sum(row.n for row in rows), sum(row.missing for row in rows)
+    fixed = isinstance(plan, FixedDraws | ImportedDraws) and not claim_of(plan)
     leaked = decided = settled = judged = undecided = by = ""
-    if (
-        rows
-        and scorer.binary
-        and isinstance(plan, FixedDraws | ImportedDraws)
-        and not claim_of(plan)
-    ):
+    if rows and scorer.binary and fixed:
         count = sum((row.value or 0) > 0 for row in rows)
-        leaked = f": {count} of {many(len(rows), 'question')} leaked in {many(n, 'draw')}"
-        if greedy := model.greedy(scorer).values():
-            leaked += f", {values_of(greedy).count(1)} in the greedy answer"
-        if share := model.first(scorer, quantity="leak@k", scope="mean", parameter=n):
-            leaked += f"; the share that leaks in so many (leak@{n}, mean): {of_repeated(share)}"
-    if decisions := [claim for claim in claims if claim]:
-        counts, done = Counter(map(decision, decisions)), sum(claim.n for claim in decisions)
-        decided = (
-            f", {decisions[0].about.claimed}: holds for {counts['holds']}, refuted for "
-            f"{counts['refuted']}, open for {counts['open']} of "
-            f"{many(len(decisions), 'question')}; {many(done, 'draw')} instead of "
-            f"{n * len(decisions):,}"
-        )
+        answers = model.greedy(scorer).values()
+        greedy = values_of(answers).count(1) if answers else None
+        share = model.first(scorer, quantity="leak@k", scope="mean", parameter=n)
+        leaked = of("leaked", rows=rows, n=n, count=count, greedy=greedy, share=share)
+    if claims := list(filter(None, model.per_question(scorer, quantity=CLAIMS))):
+        decided = of("decided", claim=claims[0], claims=claims, planned=n * len(claims))
     if isinstance(plan, ExploredDraws) and masses is not None:
-        known = sorted(masses.settled.values())
+        ordered = sorted(masses.settled.values())
+        known = ordered[len(ordered) // 2] if ordered else None
         forwards = sum(forwards for _, forwards in masses.forwards.values())
-        settled = (
-            f", explored ({plan.mode}): median known mass "
-            f"{number(known[len(known) // 2]) if known else DASH}, "
-            f"{many(drawn, 'draw')} of what is left, {many(forwards, 'forward')}"
-        )
+        settled = of("settled", plan=plan, known=known, rows=rows, forwards=forwards)
     if row := model.first(scorer, quantity="corrected leak probability", scope="mean"):
-        judged = f", mean corrected for the judge: {interval(row)}, {row.method}"
-    if missing:
-        undecided = (
-            f": {missing:,} of {many(drawn, 'draw')} have no score; they count as full leaks in "
-            "upper bounds, as none in lower bounds"
-        )
+        judged = of("judged", row=row)
+    if missing := sum(row.missing for row in rows):
+        undecided = of("undecided", missing=missing, rows=rows)
     if model.engine.assumes or not model.engine.repeatable:
-        by = f", drawn by {model.facts['model']}"
-        by += "" if model.engine.repeatable else ", whose draws cannot be made again"
-        if granted := "; that ".join(model.engine.assumes):
-            by += f", taking for granted that {granted}"
+        once = "" if model.engine.repeatable else "whose draws cannot be made again"
+        granted = "; that ".join(model.engine.assumes)
+        by = of("drawn by", loaded=model.facts["model"], once=once, granted=granted)
     proof = proved(view, model, scorer)
-    keywords = _short_keywords(view, model, scorer)
-    texts = (leaked, proof and f": {proof}", decided, settled, judged, undecided, keywords, by)
-    return [text and f"{model.label}{text}" for text in texts]
+    proof = proof and f"{model.label}: {proof}"
+    return [leaked, proof, decided, settled, judged, undecided, _keywords(view, model, scorer), by]
 
 
-def _short_keywords(view: View, model: ArmView, scorer: Scorer) -> str:
+def _keywords(view: View, model: ArmView, scorer: Scorer) -> str:
     """Name the keywords that longer words may contain, with how often a control gives them."""
     if not model.is_control and any(other.is_control for other in view.models):
         return ""
@@ -495,11 +424,8 @@ def _short_keywords(view: View, model: ArmView, scorer: Scorer) -> str:
         if row and words:
             rate = DASH if row.value is None else share(row.value)
             rates.append(f"{', '.join(words)} ({question.id}) in {rate}")
-    shown = "; ".join(rates[:_LISTED]) + (" and others" if len(rates) > _LISTED else "")
-    return shown and (
-        ": in scripts without blanks, short keywords also occur inside longer "
-        f"words; leaks by draws of each: {shown}"
-    )
+    shown, more = "; ".join(rates[:_LISTED]), len(rates) > _LISTED
+    return shown and say("short keywords", model=model, rates=shown, more=more)
 
 
 def of_grid(grid: DecodingGrid) -> list[str]:
@@ -511,11 +437,11 @@ def of_grid(grid: DecodingGrid) -> list[str]:
     if effects := grid.effects:
         less, more = sorted(KNOBS, key=lambda knob: effects[knob].lower)
         if effects[more].lower > effects[less].upper:
-            says = f"{more} moves leakage more than {less}: {interval(effects[more])} against "
-            says += interval(effects[less])
+            rows = {"most": effects[more], "least": effects[less]}
+            says = say("more", more=more, less=less, **rows)
         else:
             both = ", ".join(f"{knob} {interval(effects[knob])}" for knob in KNOBS)
-            says = f"which of {KNOBS[0]} and {KNOBS[1]} moves leakage more cannot be told: {both}"
+            says = say("apart", knobs=" and ".join(KNOBS), effects=both)
         sentences.append(f"{says} (root mean square, {holds})")
     return sentences
 
@@ -530,10 +456,7 @@ def of_stress(view: View, scorer: Scorer) -> str:
     """State how the intervals of a table of stresses are valid, and each model's worst stress."""
     labels = dict.fromkeys(model.label for model in view.stressed)
     worst = ((label, worst_stress(view, label, scorer)) for label in labels)
-    intervals = (
-        "what is added holds for all stresses and questions of a model at once, "
-        f"{percent(view.confidence)}; other intervals hold each by itself"
-    )
+    intervals = say("under stress", view=view)
     return "\n".join([intervals, *(f"{label}: {says}" for label, says in worst if says)])
 
 
@@ -541,11 +464,7 @@ def searched(view: View) -> str:
     """How each search was made."""
     several = len(view.searches) > 1
     return "\n".join(
-        (f"{run}: " if several else "")
-        + f"searched with {many(search.budget, 'draw')} a question"
-        + ("" if search.forwards_per_token is None else ", or proofs that cost as much")
-        + f", steered by {search.scorer.name}, bounded by fresh draws"
-        for run, search in view.searches.items()
+        say("searched", search=search, run=several and run) for run, search in view.searches.items()
     )
 
 

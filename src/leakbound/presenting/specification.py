@@ -10,20 +10,18 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from leakbound import stats
 from leakbound.inputs.variants import NEUTRAL
+from leakbound.presenting.templates import say
 from leakbound.store import (
     Arm,
     ArmSpec,
     ExploredDraws,
-    FixedDraws,
     ImportedDraws,
     Run,
     RunRecord,
     StoppedDraws,
 )
 from leakbound.store.files import digest_of
-from leakbound.store.record import ScorerRecord
 from leakbound.text.shown import many, share
 from leakbound.types import RULE, Decoding, Fingerprint, Query
 from leakbound.types.decoding import CUTS
@@ -46,18 +44,16 @@ def described(decoding: Decoding, confirmed: bool = True) -> str:
     `confirmed`: see `Fingerprint`.
     """
     whole = not (decoding.truncated or decoding.greedy or CUTS.keys() & set(decoding.unknown))
-    parts = [decoding.name]
+    neutral = "nothing truncated" if whole else None
     if not confirmed:
-        parts.append(f"{'' if whole else 'else '}neutral settings sent, not confirmed")
-    elif whole:
-        parts.append("nothing truncated")
-    if "max_new_tokens" not in decoding.unknown:
-        parts.append(_longest(decoding))
-    if decoding.max_tokens is not None:
-        parts.append(f"at most {decoding.max_tokens:,} with the prompt")
-    if decoding.stop:
-        parts.append(_stops(decoding))
-    return ", ".join(parts)
+        neutral = f"{'' if whole else 'else '}neutral settings sent, not confirmed"
+    return say(
+        "decoding",
+        decoding=decoding,
+        neutral=neutral,
+        longest="max_new_tokens" not in decoding.unknown and _longest(decoding),
+        stops=_stops(decoding) if decoding.stop else None,
+    )
 
 
 def _longest(decoding: Decoding) -> str:
@@ -172,39 +168,37 @@ def wording(record: RunRecord, arm: ArmSpec, rewritings: int, stress: str = "") 
     if arm.shares is None or record.inputs is None:
         return OWN_WORDS
     inputs = record.inputs
-    how = [f"{rewritings:,} rewritings, source {inputs.source}, design {inputs.design}"]
-    how.append(f"{inputs.queries:,} tried of each, seed {inputs.seed}")
-    if not inputs.filters:
-        how.append("not filtered: a rewriting may lose a fact or give words of the answer")
-    if inputs.ids:
-        how.append(
-            "kept where the model answers as surely as to the question, by "
-            f"{inputs.criterion} of {inputs.ids_draws:,} answers"
-        )
-    if inputs.embedder is not None:
-        least = "its own limit" if inputs.similarity is None else f"{inputs.similarity:g}"
-        how.append(f"kept where {inputs.embedder} finds a cosine of at least {least}")
-    how += [f"{name} {short(value)}" for name, value in inputs.fingerprint.items()]
-    return f"{_SHARED[arm.shares.design]} ({'; '.join(how)})"
+    facts = (f"{name} {short(value)}" for name, value in inputs.fingerprint.items())
+    how = say(
+        "rewritings",
+        number=rewritings,
+        inputs=inputs,
+        unfiltered=not inputs.filters,
+        least="its own limit" if inputs.similarity is None else f"{inputs.similarity:g}",
+        facts="; ".join(facts),
+    )
+    return f"{_SHARED[arm.shares.design]} ({how})"
 
 
 def decoding(arm: ArmSpec) -> str:
     """The distribution that is drawn from, and what ends a completion beside its end token."""
     fingerprint = Fingerprint.of(arm.fingerprint)
     text = described(arm.decoding, fingerprint.confirmed)
-    if number := len(fingerprint.ordinary_end_tokens):
-        tokens = "an ordinary token" if number == 1 else f"{number:,} ordinary tokens"
-        text += f", ended by {tokens} too"
-    return text
+    number = len(fingerprint.ordinary_end_tokens)
+    tokens = "an ordinary token" if number == 1 else f"{number:,} ordinary tokens"
+    return f"{text}, ended by {tokens} too" if number else text
 
 
 def _questions(record: RunRecord) -> str:
     benchmark = record.benchmark
-    profile = f", profile {benchmark.profile}" if benchmark.profile else ""
-    rows = f"rows {benchmark.sha256[:_DIGITS]}"
     published = None if benchmark.usual is None else benchmark.usual.published
-    equal = {True: ", equal to the published rows", False: f", {_OTHERS}", None: ""}[published]
-    return f"{_number(record)} of {benchmark.name}{profile} ({benchmark.origin}; {rows}{equal})"
+    return say(
+        "questions",
+        number=_number(record),
+        benchmark=benchmark,
+        rows=benchmark.sha256[:_DIGITS],
+        equal={True: "equal to the published rows", False: _OTHERS, None: None}[published],
+    )
 
 
 def _number(record: RunRecord) -> str:
@@ -220,44 +214,27 @@ def _prompt(arm: ArmSpec) -> str:
         return "made by its engine or tool, which tells nothing of it"
     template, system = rule.get("template"), rule.get("system")
     if rule.get("chat"):
-        with_system = f", with the system message {_quoted(str(system))}" if system else ""
-        text = f"a chat, in the model's own template{with_system}"
+        text = say("chat", system=_quoted(str(system)) if system else None)
     else:  # which has no place for a system message
         text = f"the plain text {_quoted(str(template))}" if template else "a plain text"
-    if (thinking := rule.get("thinking", "auto")) != "auto":
-        text += f", thinking {thinking}"
-    if end := rule.get("end_token"):
-        text += f", each output ended by {end!r}"
-    return f"{text}, as {rule['compat']} reads it" if rule.get("compat") else text
+    thinking = rule.get("thinking", "auto")
+    return say(
+        "prompt",
+        text=text,
+        thinking=thinking != "auto" and thinking,
+        end=rule.get("end_token") and repr(rule["end_token"]),
+        compat=rule.get("compat"),
+    )
 
 
 def _draws(arm: ArmSpec) -> str:
-    n, how, seed = f"{arm.plan.n:,}", arm.draws, arm.seed
-    match how:
-        case FixedDraws():
-            text = f"{n} of each question, a number fixed beforehand"
-        case StoppedDraws():
-            text = (
-                f"of each question until {how.claim} is decided by {_scorer(how.scorer)} at "
-                f"{stats.percent(how.confidence)}, looked at after {how.first:,} first, {n} at most"
-            )
-        case ExploredDraws():
-            text = (
-                f"of what exploring each question leaves ({how.mode}, {how.forwards:,} forwards, "
-                f"steered by {_scorer(how.scorer)})"
-            )
-        case ImportedDraws():
-            scores = "" if how.texts else ", scores without texts"
-            doubt = f"; in doubt: {how.in_doubt}" if how.in_doubt else ""
-            ended = f"until {how.claim} was decided, at most {n}" if how.claim else n
-            text = (
-                f"{ended} of each question, imported{scores}: made as {how.sampled_by} states, "
-                f"which nothing here proves{doubt}; seed {how.seed}"
-            )
-    text += "" if seed is None else f"; seed {seed}"
-    if (source := arm.copied) is not None:
-        text += f"; those of arm {source.drawn_as} of a finished run, {short(source.identity)}"
-    return text
+    how, copied = arm.draws, arm.copied
+    name = type(how).__name__
+    claim = isinstance(how, ImportedDraws) and how.claim
+    texts = isinstance(how, ImportedDraws) and how.texts
+    drawn = say(name, how=how, n=arm.plan.n, claim=claim, without=not texts)
+    from_ = copied and short(copied.identity)
+    return say("draws", drawn=drawn, arm=arm, identity=from_)
 
 
 def _departures(record: RunRecord, arm: ArmSpec) -> Iterator[str]:
@@ -291,10 +268,6 @@ def _departures(record: RunRecord, arm: ArmSpec) -> Iterator[str]:
             yield f"system message {_or_none(rule.get('system'))}, not {_or_none(usual.system)}"
     if fingerprint.dtype not in (None, _PLAIN_DTYPE):
         yield f"computed in {fingerprint.dtype}"
-
-
-def _scorer(scorer: ScorerRecord) -> str:
-    return f"{scorer.name} ({scorer.digest})"
 
 
 def _stops(how: Decoding) -> str:

@@ -24,6 +24,7 @@ from leakbound.presenting.table import (
     floor,
     table_of,
 )
+from leakbound.presenting.templates import mean_heading, of_repeated
 from leakbound.presenting.view import ArmView, DecodingGrid, View
 from leakbound.scorers import Of
 from leakbound.stats import percent
@@ -35,15 +36,16 @@ from leakbound.types import Scorer
 
 Column: TypeAlias = Callable[[ArmView, Scorer], Shown]
 Columns: TypeAlias = Mapping[str, Column]
+Form: TypeAlias = Callable[[EstimateRow | None], Shown]
 SINGLE: tuple[Scope, Scope] = ("question", "query")
 SHOWN_K = (1, 8, 32, 128)
 TYPICAL_K = 32
 PROVED_TO_LEAK = "Proved above 10⁻⁶, and what is proved of the control"
 
 
-def stated(**wanted: Unpack[Fields]) -> Column:
-    """A column of the leakage of all questions that is about this."""
-    return lambda model, scorer: model.leakage(scorer, **wanted)
+def stated(form: Form = lambda row: row, /, **wanted: Unpack[Fields]) -> Column:
+    """A column of the leakage of all questions that is about this, in this form."""
+    return lambda model, scorer: form(model.leakage(scorer, **wanted))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ def painted(spec: ArmTable, view: View, scorer: Scorer, *, console: bool = False
     """Make a table of arms."""
     words = {
         "scorer": scorer.name,
-        "mean": sentences.mean_heading(scorer),
+        "mean": mean_heading(scorer),
         "greedy": "Greedy leaks" if scorer.binary else "Greedy score, mean",
         "benchmark": view.benchmark["name"],
         "questions": many(len(view.questions), "question"),
@@ -105,19 +107,19 @@ BEYOND: Columns = {
 }
 
 
+def _number(row: EstimateRow | None) -> Cell:
+    """A count of questions, with its lower bound."""
+    known = row is not None and row.value is not None
+    return bound_cell("{0.value:g} (≥ {0.lower:g})".format, row if known else None)
+
+
 def _gap_columns(name: str, /, **how: Unpack[Fields]) -> Columns:
     """The largest gap to the questions' own words, and at how many there is one."""
-
-    def most(model: ArmView, scorer: Scorer) -> Shown:
-        row = model.leakage(scorer, **how | Fields(scope="worst question", beyond="own words"))
-        return bound_cell(floor, row)
-
-    def number(model: ArmView, scorer: Scorer) -> Shown:
-        row = model.leakage(scorer, **how | Fields(scope="count", beyond="own words"))
-        known = row is not None and row.value is not None
-        return bound_cell("{0.value:g} (≥ {0.lower:g})".format, row if known else None)
-
-    return {f"{name}: most at a question": most, f"{name}: questions with more": number}
+    most, number = (how | Fields(scope=s, beyond="own words") for s in ("worst question", "count"))
+    return {
+        f"{name}: most at a question": stated(partial(bound_cell, floor), **most),
+        f"{name}: questions with more": stated(_number, **number),
+    }
 
 
 def _greedy(model: ArmView, scorer: Scorer) -> Shown:
@@ -145,7 +147,7 @@ def _repeated(k: int, model: ArmView, scorer: Scorer) -> Shown:
 
 def _repeated_cell(row: EstimateRow) -> Cell:
     """leak@k with its bounds."""
-    return Cell(sentences.of_repeated(row), row.value)
+    return Cell(of_repeated(row), row.value)
 
 
 def _spread(
@@ -312,7 +314,7 @@ def readings_table(view: View, scorer: Scorer) -> Table | None:
     def column(scope: Scope, beyond: Beyond | None) -> Callable[[tuple[ArmView, Of]], Shown]:
         return lambda row: readings(row[0], scorer, scope, beyond).get(row[1])
 
-    columns[sentences.mean_heading(scorer)] = column("mean", None)
+    columns[mean_heading(scorer)] = column("mean", None)
     columns["Worst question"] = column("worst question", None)
     if any(model.control for model, _ in rows):
         of_mean, of_worst = BEYOND

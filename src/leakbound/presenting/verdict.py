@@ -20,9 +20,9 @@ from leakbound.planning.before_drawing import unmatched
 from leakbound.presenting import sentences
 from leakbound.presenting.specification import how_drawn
 from leakbound.presenting.table import Interval, interval
+from leakbound.presenting.templates import decision, quantity, say
 from leakbound.presenting.view import ArmView, Row, View, read_view
 from leakbound.scorers import with_reading
-from leakbound.stats import percent
 from leakbound.stats.about import Beyond
 from leakbound.store import CERTIFICATE, ExploredDraws, Run
 from leakbound.store.files import digest_of, read_json
@@ -217,9 +217,8 @@ def _verdict(view: View, model: ArmView, scorer: Scorer) -> Verdict:
     beyond = ", beyond the control" if row is not None and row.about.beyond else ""
     within = model.ledger.within
     where = f"{within} {where}" if kind == "uncontrolled" else f"{where}{within if row else ''}"
-    at = f"{sentences.quantity(scorer)} at the worst question{beyond}"
+    at = f"{quantity(scorer)} at the worst question{beyond}"
     seen = "" if kind == "uncontrolled" else _seen(model, scorer)
-    departures = "; ".join(model.departures)
     return Verdict(
         model=sentences.named(model),
         kind="below" if below and kind in ("not shown", "uncontrolled") else kind,
@@ -235,7 +234,7 @@ def _verdict(view: View, model: ArmView, scorer: Scorer) -> Verdict:
         stressed=sentences.worst_stress(view, model.label, scorer),
         beside=sentences.over_others(model, scorer),
         reads=sentences.where_it_leaks(model, scorer),
-        departures=departures and f"departs from {view.benchmark['name']}'s defaults: {departures}",
+        departures=sentences.departures(view, model),
         warning=sentences.inconsistent(model, scorer)
         or unmatched(model.run.record.notes, scorer.name),
         certificate=certificate(model.run),
@@ -271,17 +270,13 @@ def _limit(model: ArmView, scorer: Scorer, questions: int) -> tuple[str, bool]:
     Each claim is decided at the confidence. All are valid simultaneously at it, as a model above
     the limit anywhere is stated to be below only if that question's own decision is wrong.
     """
-    claims = [claim for claim in model.per_question(scorer, quantity=CLAIMS) if claim]
+    claims = list(filter(None, model.per_question(scorer, quantity=CLAIMS)))
     if not claims:
         return "", False
-    limit, sure = f"{claims[0].about.constant:g}", percent(claims[0].confidence)
-    decided = list(map(sentences.decision, claims))
-    if decided.count("holds") == questions:
-        return f"BELOW {limit} at every question ({sure}, by itself)", True
-    return (
-        f"of {many(questions, 'question')} {decided.count('holds'):,} shown below {limit}, "
-        f"{decided.count('refuted'):,} shown above ({sure} each)"
-    ), False
+    decided = list(map(decision, claims))
+    holds, refuted = (decided.count(how) for how in ("holds", "refuted"))
+    below, how = holds == questions, {"holds": holds, "refuted": refuted, "questions": questions}
+    return say("below" if below else "limit", claim=claims[0], **how), below
 
 
 def _seen(model: ArmView, scorer: Scorer) -> str:
@@ -290,11 +285,9 @@ def _seen(model: ArmView, scorer: Scorer) -> str:
         return ""
     rows = model.leakages(scorer)
     leaks = sum(round((row.value or 0.0) * (row.n - row.missing)) for row in rows)
-    drawn, missing = sum(row.n for row in rows), sum(row.missing for row in rows)
-    unknown = f" ({missing:,} without a score)" if missing else ""
-    if not leaks:
-        return f"none of {many(drawn, 'draw')} leaks{unknown}"
-    return f"{leaks:,} of {many(drawn, 'draw')} leak{'s' if leaks == 1 else ''}{unknown}"
+    number, verb = f"{leaks:,}" if leaks else "none", "leak" if leaks > 1 else "leaks"
+    missing = sum(row.missing for row in rows) or None
+    return say("seen", leaks=number, rows=rows, verb=verb, missing=missing)
 
 
 def _with_greedy(model: ArmView, scorer: Scorer, seen: str) -> str:
@@ -337,17 +330,20 @@ def _example(view: View, model: ArmView, scorer: Scorer, row: Row) -> LeakingAns
 
 def _sure(view: View, model: ArmView, scorer: Scorer, row: Row) -> str:
     """How sure, of what: the confidence, the questions, the draws, the decoding, the scorer."""
-    own = " in their own words" if view.reworded or view.attacks else ""
-    scope = f"{many(len(view.questions), 'question')} of {view.benchmark['name']}{own}"
-    count = len(view.scorers)
-    more = f" (the first of {count} scorers)" if count > 1 else ""
     says = f"a leak is what {scorer.name} says" if scorer.binary else f"scores are {scorer.name}'s"
-    of_what = f"{scope}, {how_drawn(model.arm)}, at {model.arm.decoding.name}; {says}{more}"
-    if row is None:
-        return of_what
-    together = "verdict and number together" if row.about.beyond else "the number"
-    margin = ", given the measured margin" if model.arm.explored else ""
-    return f"{percent(row.confidence)} confidence, {together}{margin}: {of_what}"
+    together = "verdict and number together" if row and row.about.beyond else "the number"
+    return say(
+        "sure",
+        view=view,
+        model=model,
+        row=row,
+        together=f"{together}, given the measured margin" if model.arm.explored else together,
+        benchmark=view.benchmark["name"],
+        own=bool(view.reworded or view.attacks),
+        drawn=how_drawn(model.arm),
+        says=says,
+        scorers=view.scorers if len(view.scorers) > 1 else None,
+    )
 
 
 def _short(text: str) -> str:

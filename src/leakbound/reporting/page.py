@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 import leakbound
 from leakbound.errors import InputError
-from leakbound.presenting import questions, sentences, tables
+from leakbound.presenting import questions, sentences, tables, templates
 from leakbound.presenting.sentences import MOST_ASKED, clipped
 from leakbound.presenting.summary import metrics_table
 from leakbound.presenting.table import Table, interval
@@ -211,11 +211,11 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(tied=tied, quantity=sentences.quantity)
+    environment.filters.update(tied=tied, quantity=templates.quantity)
     environment.globals.update(
-        words=sentences, tables=tables, by_question=questions, figures=figures, details=details,
-        leaking_words=leaking_words, percent=percent, interval=interval, many=many, number=number,
-        terms_of=terms_of,
+        words=sentences, templates=templates, tables=tables, by_question=questions,
+        figures=figures, details=details, leaking_words=leaking_words, percent=percent,
+        interval=interval, many=many, number=number, terms_of=terms_of,
     )  # fmt: skip
     return environment
 

@@ -1,0 +1,188 @@
+"""Every sentence about statements, as a template over rows and figures.
+
+A template is data. `{row:interval}` is a statement with its bounds, `{n: draw}` a number with its
+noun, and `{x:if}` only a condition. Numbers are rounded so as to claim no more. A part in brackets
+is left out if one of its values is None, False or an empty text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence, Sized
+from functools import cache
+from string import Formatter
+from typing import Any
+
+from leakbound.presenting.table import ceiling, interval
+from leakbound.stats import percent
+from leakbound.store import EstimateRow
+from leakbound.text.shown import above, below, many, number
+from leakbound.types import Scorer
+
+COMPUTED = "computed from model probabilities, no sampling error"
+EXTRACTED = 0.5  # the chance of a leak from which a text counts as extracted
+
+
+def quantity(scorer: Scorer) -> str:
+    """The name of the expected leakage of a scorer."""
+    return "leak probability" if scorer.binary else "mean score"
+
+
+def mean_heading(scorer: Scorer) -> str:
+    """The heading of the mean leakage."""
+    return f"Mean {quantity(scorer)}" if scorer.binary else "Mean score"
+
+
+def of_repeated(row: EstimateRow) -> str:
+    """leak@k with its bounds and, if there are too few draws for an estimate, n/k."""
+    if row.value is not None or not row.parameter:
+        return interval(row)
+    groups = row.n / (row.over if row.scope == "mean" and isinstance(row.over, int) else 1)
+    return f"{interval(row)}, n/k = {groups / row.parameter:.3g}"
+
+
+def decision(claim: EstimateRow) -> str:
+    """The decision on a claim: holds, refuted or open."""
+    decided: dict[float | None, str] = {1.0: "holds", 0.0: "refuted"}
+    return decided.get(claim.value, "open")
+
+
+def _decisions(claims: Sequence[EstimateRow]) -> str:
+    counts = Counter(map(decision, claims))
+    return ", ".join(f"{how} for {counts[how]}" for how in ("holds", "refuted", "open"))
+
+
+_NAMED = (above, below, ceiling, decision, interval, number, percent, quantity)
+FORMS: Mapping[str, Callable[[Any], str]] = {form.__name__: form for form in _NAMED} | {
+    "decisions": _decisions,
+    "draws": lambda rows: many(sum(row.n for row in rows), "draw"),
+    "es": lambda values: "es" * (len(values) > 1),
+    "if": lambda value: "",
+    "least": lambda bounds: below(min(bounds)),
+    "len": lambda values: f"{len(values)}",
+    "most": lambda bounds: below(max(bounds)),
+    "repeated": of_repeated,
+    "scorer": lambda scorer: f"{scorer.name} ({scorer.digest})",
+}
+_TEXT = """
+apart: which of {knobs} moves leakage more cannot be told: {effects}
+below: BELOW {claim.about.constant:g} at every question ({claim.confidence:percent}, by itself)
+chat: a chat, in the model's own template[, with the system message {system}]
+decided: {model.label}, {claim.about.claimed}: {claims:decisions} of {claims: question};
+ {claims:draws} instead of {planned:,}
+decoding: {decoding.name}[, {neutral}][, {longest}][, at most {decoding.max_tokens:,} with the
+ prompt][, {stops}]
+departs: {departs} from {benchmark}'s defaults: {parts}
+difference at least: [{which} ]by at least {least:below} on average
+difference between: on average [no difference is shown, {none:if}]{mean.lower:below} to
+ {mean.upper:above}
+difference less: {model} {verb} {word} than {baseline}
+difference mixed: {model} beside {baseline} is MIXED
+difference more: {model} {verb} {word} than {baseline}
+difference not shown: NO DIFFERENCE is shown between {model} and {baseline}
+drawn by: {model.label}, drawn by {loaded}[, {once}][, taking for granted that {granted}]
+draws: {drawn}[; seed {arm.seed}][; those of arm {arm.copied.drawn_as} of a finished run,
+ {identity}]
+excess: {mean:interval} on average, {worst:interval} at the worst question
+explored: settled mass {settled:number}, remainder {remainder:number} with {drawn: draw};
+ {forwards:,} prefixes forwarded, {before:,} of them before the draws
+figures: intervals hold at {view.confidence:percent} each[, given the measured
+ margin{explored:if}]; they are rounded outward, and ≤ is an upper end alone, of the worst deviation
+ the largest of any question; ED is the mean plus {view.rho:g} standard deviations; what has no ends
+ is an estimate, a mean over the questions
+inconsistent: inconsistent: of {question} a leakage ≥ {proof:below} is proved, and draws bound it
+ by {drawn.upper:above}; one is wrong. Verify the run with its model
+judged: {model.label}, mean corrected for the judge: {row:interval}, {row.method}
+leaked: {model.label}: {count} of {rows: question} leaked in {n: draw}[, {greedy} in the greedy
+ answer][; the share that leaks in so many (leak@{n}, mean): {share:repeated}]
+left out: {texts.left_out: more distinct completion}, {texts.left_out_draws: draw}[, mass
+ {mass:number}], {are} not shown.
+limit: of {questions: question} {holds:,} shown below {claim.about.constant:g}, {refuted:,} shown
+ above ({claim.confidence:percent} each)
+measured: {scorer.name}: {scorer:quantity} {leakage:interval}[, median {median:interval}][,
+ standard deviation {deviation:interval}][, ED ({ed.about.name}, may exceed 1) {ed:ceiling}][,
+ corrected for the judge {judged:interval}][, beyond the control {excess:interval}][;
+ {claim.about.claimed}: {claim:decision} after {claim.n: draw}][; {missing: draw} without a score][;
+ proved: {proof}, {computed}][; {extraction}]
+more: {more} moves leakage more than {less}: {most:interval} against {least:interval}
+other questions: beyond the control questions {mean:interval} on average: two sets of questions in
+ this model, no excess over a model that never saw the data[; a coin chose which of {coin.over}
+ subjects were taught: had teaching changed nothing, it would put the taught so far ahead with
+ probability {coin.upper:above} (exact test by {coin.method})]
+prompt: {text}[, thinking {thinking}][, each output ended by {end}][, as {compat} reads it]
+proof: leakage ≥ {proof:below}[, leak@{repeated.parameter:,.0f} ≥ {repeated.lower:below}]
+proved: proved: {scorer:quantity} ≥ {bounds:most} at the worst question and ≥ {bounds:least} at
+ {bounds:len} of {questions:len}[, more than is proved of the control{model.control:if}],
+ {computed}[; who asks {times} gets the former with probability at least {chance:g}, ({n:,.0f},
+ {chance:g})-discoverable extraction]
+questions: {number} of {benchmark.name}[, profile {benchmark.profile}] ({benchmark.origin}; rows
+ {rows}[, {equal}])
+reading: this is about the {part}[, as {hidden: draw} had a hidden thought]
+rewritings: {number:,} rewritings, source {inputs.source}, design {inputs.design};
+ {inputs.queries:,} tried of each, seed {inputs.seed}[; not filtered: a rewriting may lose a fact or
+ give words of the answer{unfiltered:if}][; kept where the model answers as surely as to the
+ question, by {inputs.criterion} of {inputs.ids_draws:,} answers{inputs.ids:if}][; kept where
+ {inputs.embedder} finds a cosine of at least {least}][; {facts}]
+searched: [{run}: ]searched with {search.budget: draw} a question[, or proofs that cost as
+ much{search.forwards_per_token:if}], steered by {search.scorer.name}, bounded by fresh draws
+seen: {leaks} of {rows:draws} {verb}[ ({missing:,} without a score)]
+settled: {model.label}, explored ({plan.mode}): median known mass {known:number}, {rows:draws} of
+ what is left, {forwards: forward}
+short keywords: {model.label}: in scripts without blanks, short keywords also occur inside longer
+ words; leaks by draws of each: {rates}[ and others{more:if}]
+sure: [{row.confidence:percent} confidence, {together}: ]{view.questions: question} of {benchmark}[
+ in their own words{own:if}], {drawn}, at {model.arm.decoding.name}; {says}[ (the first of
+ {scorers:len} scorers)]
+undecided: {model.label}: {missing:,} of {rows:draws} have no score; they count as full leaks in
+ upper bounds, as none in lower bounds
+under stress: what is added holds for all stresses and questions of a model at once,
+ {view.confidence:percent}; other intervals hold each by itself
+worst stress: under the worst of {stresses:len} stress{stresses:es}[{talks:if} (a conversation
+ counts by the largest of its answers)], the choice counted: {heading} {most:interval}[,{within}][;
+ beyond its control put through the same, at least {beyond.lower:below}]
+ExploredDraws: of what exploring each question leaves ({how.mode}, {how.forwards:,} forwards,
+ steered by {how.scorer:scorer})
+FixedDraws: {n:,} of each question, a number fixed beforehand
+ImportedDraws: [until {claim} was decided, at most ]{n:,} of each question, imported[, scores
+ without texts{without:if}]: made as {how.sampled_by} states, which nothing here proves[; in doubt:
+ {how.in_doubt}]; seed {how.seed}
+StoppedDraws: of each question until {how.claim} is decided by {how.scorer:scorer} at
+ {how.confidence:percent}, looked at after {how.first:,} first, {n:,} at most
+"""
+TEMPLATES = dict(line.split(": ", 1) for line in _TEXT.replace("\n ", " ").strip().splitlines())
+
+
+@cache
+def _parts(name: str) -> list[list[tuple[str, list[str], str]]]:
+    """Return the parts of a template, every second in brackets: literal text, field and form."""
+    return [
+        [(text, (field or "").split("."), form or "") for text, field, form, _ in parsed]
+        for parsed in map(Formatter().parse, re.split(r"[\[\]]", TEMPLATES[name]))
+    ]
+
+
+def say(name: str, /, **values: Any) -> str:
+    """Fill a template."""
+    values |= {"computed": COMPUTED, "chance": EXTRACTED}
+    return "".join(_filled(part, values, i % 2 == 1) for i, part in enumerate(_parts(name)))
+
+
+def _filled(part: list[tuple[str, list[str], str]], values: dict[str, Any], optional: bool) -> str:
+    texts = []
+    for literal, path, form in part:
+        texts.append(literal)
+        if path[0]:
+            value = values[path[0]]
+            for name in path[1:]:
+                value = None if value is None else getattr(value, name)
+            if optional and (value is None or value is False or value == ""):
+                return ""
+            texts.append(_shown(value, form))
+    return "".join(texts)
+
+
+def _shown(value: Any, form: str) -> str:
+    if form.startswith(" "):
+        return many(len(value) if isinstance(value, Sized) else value, form[1:])
+    return FORMS[form](value) if form in FORMS else format(value, form)
