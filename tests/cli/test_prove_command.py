@@ -149,7 +149,7 @@ def test_what_leaks_of_a_named_run_is_where_the_search_begins(
 def test_a_scorer_without_bounds_counts_whole_outputs_and_that_is_said(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(Keyword, "bounds")
+    monkeypatch.delattr(Keyword.__base__, "bounds")
     assert "'keyword' has no `bounds` of prefixes" in done("prove", run, "--budget", 20).err
     assert set(tables.read_table(file_of(run, "proofs"))["ended"].to_pylist()) == {True}
 

@@ -16,7 +16,7 @@ from explored import explored_run
 from leakbound import stats
 from leakbound.benchmarks import Benchmark
 from leakbound.bounding.drawn import Drawn
-from leakbound.bounding.evidence import RunEvidence
+from leakbound.bounding.evidence import RunEvidence, drawn_of
 from leakbound.bounding.grid import GRID, grid_rows
 from leakbound.errors import IncompleteError
 from leakbound.evaluation import evaluate, sample, score_run, scorers_for, summary
@@ -146,9 +146,8 @@ def test_the_decoding_that_leaks_most_pays_for_being_picked(
     found = joint_cells(cells_of_run)
     assert most.arm == "target T=1.5"
     assert most.estimate.lower == found[most.arm].lower
-    scores = run.arms[most.arm].scores(slug(make_scorer("contains")))
-    rows, mean = scores.rows(binary=True), stats.LEAKAGE.mean()
-    free = stats.bound(rows, mean, confidence=0.995, side="upper")
+    draws = drawn_of(run.arms[most.arm], make_scorer("contains"))
+    free = draws.mean(confidence=0.995, side="upper")
     assert most.estimate.upper == free.upper < found[most.arm].upper
     assert most.estimate.value == found[most.arm].value
     assert most.estimate.confidence == 0.99

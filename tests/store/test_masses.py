@@ -91,9 +91,9 @@ def test_each_query_has_its_events_with_the_ranges_of_their_scores(tmp_path: Pat
     ]  # fmt: skip
     known = masses.by_query("slug")
     assert list(known) == ["q0", "q1", "q2", "q4"]
-    assert known["q2"].mass.shape == known["q2"].low.shape == known["q2"].high.shape == (0,)
+    assert known["q2"].p.shape == known["q2"].low.shape == known["q2"].high.shape == (0,)
     assert (known["q0"].remainder, known["q2"].remainder) == (0.3, 1.0)
-    np.testing.assert_array_equal(known["q0"].mass, [0.5, 0.2])
+    np.testing.assert_array_equal(known["q0"].p, [0.5, 0.2])
     np.testing.assert_array_equal(known["q0"].low, [0, 1])
     np.testing.assert_array_equal([*known["q1"].low, *known["q1"].high], [0, 1])
     np.testing.assert_array_equal(known["q4"].low, [1, 0, 0])

@@ -14,7 +14,7 @@ from leakbound import stats
 from leakbound.bounding.claims import decisive
 from leakbound.bounding.drawn import Drawn
 from leakbound.stats.estimate import Array
-from leakbound.stats.mean_over_questions import POOLED, hoeffding_upper
+from leakbound.stats.mean_over_questions import PILOTED, POOLED, hoeffding_upper
 from leakbound.store import ArmScores
 from leakbound.store.claims import LeakClaim
 
@@ -85,12 +85,14 @@ def _deciding(hits: Array, missing: Array, claim: LeakClaim, *, start: int) -> i
     """A number of draws, within 1 %, from which these rates decide the claim."""
 
     def decides(n: int) -> bool:
-        scores = _scores_at(hits, missing, n)
         if claim.every_question:
+            scores = _scores_at(hits, missing, n)
             made = decisive(Drawn.fixed(scores, True), every=True, confidence=claim.confidence)
             return verdict(made, claim) != "inconclusive"
-        rows = scores.rows(binary=True)
-        alpha = POOLED * (1 - claim.confidence)
+        alpha, bounded = POOLED * (1 - claim.confidence), n
+        if n >= PILOTED:
+            alpha, bounded = 1 - claim.confidence, n - n // 80  # about what a pilot takes
+        rows = _scores_at(hits, missing, bounded).rows(binary=True)
         high, low = hoeffding_upper(rows, alpha), 1 - hoeffding_upper(rows.mirrored(), alpha)
         return bool(high <= claim.max_leak or low > claim.max_leak)
 

@@ -118,9 +118,8 @@ class Headline:
         scorer: the first scorer, by name.
         arm: the first sampled decoding, by the name of its arm.
         control: whether they are about the excess over a control.
-        shares: the part of alpha that each end has, and the test where leaks of a fixed number of
-            draws are tested; the test and the lower ends share theirs, see
-            `stats.excess_of_mean_and_worst`.
+        shares: the part of alpha that each end has; where leaks are tested, the test and the lower
+            ends have theirs in common.
     """
 
     scorer: str
@@ -133,11 +132,7 @@ class Headline:
         """Return the headline of a study, see `stats.excess_of_mean_and_worst`."""
         worst = {"worst question, upper end": 0.5}
         if control:
-            lower = {
-                "some question, test": 0.5,
-                "mean, lower end": 0.25,
-                "worst question, lower end": 0.25,
-            }
+            lower = {"mean, lower end": 0.25, "worst question, lower end": 0.25}
         else:
             lower = {"worst question, lower end": 0.5}
         return cls(scorer=scorer, arm=arm, control=control, shares=lower | worst)
