@@ -373,7 +373,7 @@ def test_a_forecast_decides_at_the_rates_seen(every: bool, limit: float) -> None
         return decided([0, 3 * n // 100, 4 * n // 100], n, claim) != "inconclusive"
 
     assert decides(-(-found.draws // 100) * 100)
-    near = 0.95 if every else 0.9  # a mean depends on which draws a pilot takes
+    near = 0.95 if every else 0.8  # a mean depends on which draws a pilot takes
     assert not decides(int(found.draws * near) // 100 * 100 or 1)
     assert f"about {found.draws:,} draws" in found.text
     assert "new run" in found.text
