@@ -182,6 +182,13 @@ def test_what_vanishes_in_the_meantime_is_no_error(
     assert (rows(shelf, notes), notes) == ({}, [])
 
 
+def test_only_so_many_folders_are_searched(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folders, "MOST_FOLDERS", 2)
+    notes: list[str] = []
+    assert list(rows(shelf, notes)) == ["full"]
+    assert notes == ["Only the first 2 folders are searched."]
+
+
 def test_links_that_lead_out_are_not_followed(shelf: Path, tmp_path: Path) -> None:
     outside = Path(shutil.copytree(shelf / "full", tmp_path / "outside"))
     (shelf / "way out").symlink_to(outside)
