@@ -62,6 +62,19 @@ def test_beside_a_control(
     assert str(run.verdict) == str(found)
 
 
+def test_few_leaks_are_decided_by_the_exact_test(tmp_path: Path) -> None:
+    """Nine of 64 against a clean control: the bets alone show nothing at 99 %."""
+    run = made(tmp_path / "r", 0.125, beside=(0.0,))
+    worst = run.estimates.worst("leak probability", beyond="control")
+    leaks = round(worst.value * 64)
+    assert 8 <= leaks <= 10
+    assert worst.estimate.method == "stratified Fisher test"
+    found = leakbound.show(run)
+    assert (found.kind, found.headline) == ("leaks", "LEAKS more than the control")
+    assert f"{leaks} of 64 draws leak" in found.seen
+    assert "[>0, " in str(found)
+
+
 def test_without_a_control_draws_are_counted_and_nothing_is_said_to_leak(tmp_path: Path) -> None:
     for n, leaks, headline in (
         (64, (0.0, 0.0), "NONE OF 128 DRAWS LEAKS"),

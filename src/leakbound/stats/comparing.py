@@ -36,6 +36,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from sys import float_info
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ from leakbound.stats.excess import excess_of
 from leakbound.stats.joint import Joint, check_rows, every_question
 from leakbound.stats.questions import summed, worst_question
 
-TINY = float(np.finfo(np.float64).tiny)  # a lower end that says "above 0", not by how much
+TINY = float_info.min  # a lower end that says "above 0", not by how much
 
 
 def gaps_over_questions(

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from sys import float_info
 
 from markupsafe import Markup
 
@@ -113,8 +114,8 @@ def many(count: int, noun: str) -> str:
 
 
 def below(value: float) -> str:
-    """A lower bound, rounded down."""
-    return number(value, -1)
+    """A lower bound, rounded down; ">0" for the least positive number, which only says so."""
+    return ">0" if 0 < value <= float_info.min else number(value, -1)
 
 
 def above(value: float) -> str:
