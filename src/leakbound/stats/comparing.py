@@ -129,28 +129,47 @@ def excess_of_mean_and_worst(
         InputError: a bound without one entry a question, or a number of questions or a confidence
             that is none.
     """
+    if p_value is not None:
+        return _tested(mean, entries, questions, p_value, confidence)
     alpha = error_rate(confidence)
-    rejects = p_value is None or p_value <= alpha / 2
-    half, quarter, eighth = (1 - alpha / part for part in (2, 4, 8))
+    quarter, half = 1 - alpha / 4, 1 - alpha / 2
     least, most = mean(confidence=quarter, side="lower"), mean(confidence=half, side="upper")
-    if not rejects:
-        other = mean(confidence=eighth, side="lower")
-        least = replace(least, lower=min(float(least.lower), float(other.lower), 0.0))
-    rate = quarter if rejects else eighth
-    worst = worst_question(entries, questions, confidence=rate, side="lower")
+    worst = worst_question(entries, questions, confidence=quarter, side="lower")
     above = worst_question(entries, questions, confidence=half, side="upper")
     low = max(worst, least, key=lambda end: float(end.lower))
-    lower, upper, method = float(low.lower), float(above.upper), low.method
-    if p_value is not None and upper < 0:
-        above = worst_question(entries, questions, confidence=quarter, side="upper")
-        upper = min(float(above.upper), 0.0)
-    if not rejects:
-        lower = min(lower, 0.0)
-    elif p_value is not None and lower < TINY:
-        lower, method = TINY, "stratified Fisher test"
-    stated = replace(worst, lower=lower, upper=upper, method=method)
+    stated = replace(worst, lower=low.lower, method=low.method, upper=above.upper)
     how: dict[str, Any] = {"confidence": confidence, "side": "both"}
     return Joint((replace(least, upper=most.upper, **how), replace(stated, **how)), confidence)
+
+
+def _tested(
+    mean: BoundFunction, entries: BoundFunction, questions: int, p_value: float, confidence: float
+) -> Joint:
+    """The mean and the largest excess where a test decides whether there is any, see above."""
+    alpha = error_rate(confidence)
+    rates = alpha / 2, alpha / 4, alpha / 8
+    if p_value <= rates[0]:
+        least = mean(confidence=1 - rates[1], side="lower")
+        worst = worst_question(entries, questions, confidence=1 - rates[1], side="lower")
+        lower = max(float(worst.lower), float(least.lower), TINY)
+    else:
+        both = [mean(confidence=1 - rate, side="lower") for rate in rates[1:]]
+        least = replace(both[0], lower=min(0.0, *(float(end.lower) for end in both)))
+        worst = worst_question(entries, questions, confidence=1 - rates[2], side="lower")
+        lower = min(0.0, max(float(worst.lower), float(least.lower)))
+    upper, method = float("-inf"), worst.method
+    for rate, most in zip(rates[:2], (1.0, 0.0), strict=True):
+        if upper < 0:
+            above = worst_question(entries, questions, confidence=1 - rate, side="upper")
+            upper = min(float(above.upper), most)
+    if lower == TINY:
+        method = "stratified Fisher test"
+    elif lower == least.lower:
+        method = least.method
+    how: dict[str, Any] = {"confidence": confidence, "side": "both"}
+    top = mean(confidence=1 - rates[0], side="upper").upper
+    stated = replace(worst, lower=lower, upper=upper, method=method, **how)
+    return Joint((replace(least, upper=top, **how), stated), confidence)
 
 
 def difference_over_questions(
