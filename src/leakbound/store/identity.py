@@ -21,7 +21,7 @@ from leakbound.types import (
 )
 
 _LONG = 200  # characters of what a message shows
-_FIRST = "engine"  # what differs with it follows from it
+_FIRST = ("engine", "weights", "end_tokens")  # what differs with them follows from them
 _IN_WORDS = {
     "fingerprint: engine: ": "another engine drew: ",
     "fingerprint: weights: ": "the model has other weights: ",
@@ -106,7 +106,8 @@ def require_same(
 ) -> None:
     """Refuse the first difference between two records, as JSON holds them."""
     if isinstance(have, Mapping) and isinstance(want, Mapping):
-        for key in sorted({**have, **want}, key=lambda key: key != _FIRST):
+        keys = {**have, **want}
+        for key in (*filter(keys.__contains__, _FIRST), *(k for k in keys if k not in _FIRST)):
             require_same(path, have.get(key), want.get(key), f"{where}{key}: ", other)
     elif to_json(have) != to_json(want):
         words = next((word for place, word in _IN_WORDS.items() if where.endswith(place)), "")
