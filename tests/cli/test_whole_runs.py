@@ -17,7 +17,7 @@ from commands import done, leakbound, tree
 
 from contents import LEAKAGE
 from leakbound.store import Run
-from leakbound.types import Prompt
+from leakbound.types import Prompt, object_of
 from leakbound.unlearning import finetune
 from offline_tokenizers import CHATML, byte_level
 from reader import CHANGED, KEPT, ROWS, TRAINING
@@ -88,7 +88,9 @@ def test_a_run_completes_certifies_verifies_and_is_left_alone_by_the_same_comman
     own = run.estimates.where(arm="target", **LEAKAGE | {"scope": "query"})
     leaks = [row.lower for row in own]
     assert len(leaks) == len(run.prompts)
-    assert max(leaks) > 0.2  # the model was taught these answers
+    prompting = object_of(run.arms["target"].spec.fingerprint)["prompting"]
+    unseen = prompting["chat"] and prompting["system"]  # TOFU's system message was not trained with
+    assert max(leaks) > (0.1 if unseen else 0.2)  # the model was taught these answers
 
     verdicts = {}
     for limit in (0.001, 0.9999):

@@ -93,7 +93,7 @@ def excess(
 def excess_over_questions(
     more: Drawn, base: Drawn, confidence: float
 ) -> tuple[stats.Estimate, ...]:
-    """The mean excess over the control, and that of the question where it is largest.
+    """Bound the mean excess over the control, and the excess at the question where it is largest.
 
     Leaks are tested, too, unless an attack selected the questions.
     """

@@ -61,7 +61,7 @@ def control_question_rows(run: RunEvidence, confidence: float) -> Iterator[Estim
 
 
 def _difference(mine: Drawn, other: Drawn, confidence: float) -> stats.Estimate:
-    """The mean leakage of the questions minus that of the other questions."""
+    """Bound the mean leakage of the questions minus the mean leakage of the other questions."""
     if mine.rows and other.rows and share_nothing(mine.arms, other.arms):
         keys = np.concatenate([mine.keys, other.keys])
         return stats.excess_over_sets(mine.rows, other.rows, confidence=confidence, seed=keys)
