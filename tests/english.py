@@ -1,0 +1,92 @@
+"""Words of our former dialect, and the length of sentences, in docs, docstrings and messages.
+
+`python tests/english.py` prints the rates, and with a folder or file the places to rewrite.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from budgets import PACKAGE, ROOT, Documented
+
+DIALECT = re.compile(
+    r"\b(whoever|whatever|beside|anew|once more|alike|alone|by itself|by name|told|tells|said|says"
+    r"|asked|asks|beforehand|at once|goes on|went on|go on|mend|mends|law|laws|another's|stands?"
+    r"|lies|holds together|how many|how often|how sure|how far|the share|that is none|such as it"
+    r"|is none|are none|of its own|what is|what it|nobody asked)\b",
+    re.IGNORECASE,
+)
+SENTENCE = re.compile(r"(?<=[.!?:])\s+(?=[A-Z`\"(])|\n\s*\n|\n\s*[-*|] ")
+"""A place between two sentences: an end, an empty line, an item of a list or a row of a table."""
+
+
+def docstrings(file: Path) -> Iterator[tuple[int, str]]:
+    """Yield the line and the text of every docstring."""
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        if isinstance(node, Documented) and (text := ast.get_docstring(node)):
+            yield node.body[0].lineno, text
+
+
+def messages(file: Path) -> Iterator[tuple[int, str]]:
+    """Yield the line and the text of every literal of several words outside docstrings."""
+    tree = ast.parse(file.read_text("utf-8"))
+    skipped = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        text = node.value if isinstance(node, ast.Constant) and id(node) not in skipped else None
+        if isinstance(text, str) and len(text.split()) > 2:
+            yield node.lineno, text
+
+
+def pages(file: Path) -> Iterator[tuple[int, str]]:
+    """Yield the line and the text of every paragraph outside code blocks."""
+    code = re.compile(r"```.*?```", re.DOTALL)
+    text = code.sub(lambda block: "\n" * block[0].count("\n"), file.read_text("utf-8"))
+    line = 1
+    for paragraph in re.split(r"(\n\s*\n)", text):
+        if paragraph.strip():
+            yield line, paragraph
+        line += paragraph.count("\n")
+
+
+def texts() -> dict[str, list[tuple[Path, int, str]]]:
+    """Return every text with its file and line, by kind."""
+    code = sorted(PACKAGE.rglob("*.py"))
+    docs = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md"))]
+    kinds = {"docs": (docs, pages), "docstrings": (code, docstrings), "messages": (code, messages)}
+    return {
+        kind: [(file, line, text) for file in files for line, text in read(file)]
+        for kind, (files, read) in kinds.items()
+    }
+
+
+def words(text: str) -> int:
+    return len(re.findall(r"[A-Za-z']+", text))
+
+
+def rate(found: list[tuple[Path, int, str]]) -> float:
+    """Return the words of the dialect per 10,000 words."""
+    hits = sum(len(DIALECT.findall(text)) for *_, text in found)
+    return 1e4 * hits / max(1, sum(words(text) for *_, text in found))
+
+
+def length(found: list[tuple[Path, int, str]]) -> float:
+    """Return the average number of words of a sentence."""
+    parts = [words(s) for *_, text in found for s in SENTENCE.split(text)]
+    long = [n for n in parts if n > 2]
+    return sum(long) / max(1, len(long))
+
+
+if __name__ == "__main__":
+    folder = (ROOT / sys.argv[1]).resolve() if len(sys.argv) > 1 else ROOT
+    for kind, found in texts().items():
+        found = [one for one in found if folder in (one[0], *one[0].parents)]
+        for file, line, text in found:
+            for hit in DIALECT.finditer(text) if len(sys.argv) > 1 else ():
+                at = line + text[: hit.start()].count("\n")
+                near = " ".join(text[max(0, hit.start() - 50) : hit.end() + 30].split())
+                print(f"{file.relative_to(ROOT)}:{at}: {near}")
+        print(f"{kind}: {rate(found):.0f} per 10,000 words, {length(found):.1f} words a sentence")
