@@ -217,15 +217,16 @@ def test_statements_that_are_too_narrow_are_an_alarm(
     capsys: pytest.CaptureFixture[str],
     drawn: str,
 ) -> None:
-    """The mutant's bounds are at 10 % and claim 99 %."""
+    """The mutant's intervals have a tenth of the width."""
     honest = shipped.evaluate
 
     def narrow(*args: Any, **how: Any) -> Any:
-        run = honest(*args, **how, confidence=0.1)
-        rows = [
-            replace(row, estimate=replace(row.estimate, confidence=max(0.99, row.confidence)))
-            for row in run.estimates
-        ]
+        run = honest(*args, **how)
+        rows = []
+        for row in run.estimates:
+            now, at = row.estimate, row.value or 0.0
+            lower, upper = at - (at - now.lower) / 10, at + (now.upper - at) / 10
+            rows.append(replace(row, estimate=replace(now, lower=lower, upper=upper)))
         return SimpleNamespace(arms=run.arms, estimates=rows, path=run.path)
 
     how = ["--runs", "4", "--questions", "4", "--n", str(SMALL[drawn]), "--drawn", drawn]
