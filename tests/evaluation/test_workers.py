@@ -83,7 +83,9 @@ class FakeCluster:
 
         return SimpleNamespace(options=lambda **_: SimpleNamespace(remote=hire))
 
-    def send(self, worker: int, tasks: Sequence[Task]) -> int:
+    def send(self, worker: int, tasks: Sequence[Task]) -> int | str:
+        if not tasks:  # it has only to start
+            return f"hired {worker}"
         assert worker not in [busy for busy, _ in self._out.values()]
         self.sent.append(tasks[-1])
         self.by.append(worker)
@@ -114,7 +116,6 @@ class FakeCluster:
 class FakeActor:
     def __init__(self, cluster: FakeCluster, number: int) -> None:
         self.number = number
-        self.stand = SimpleNamespace(remote=lambda: f"hired {number}")
         self.do = SimpleNamespace(remote=partial(cluster.send, number))
 
 

@@ -1,4 +1,4 @@
-"""Turn a question into the tokens that a model reads, and an answer into the tokens it is scored on.
+"""Turn a question into the tokens that a model reads, and an answer into the tokens to score.
 
 There is one tokenisation: prompt and answer as one text, as a model trained on such texts has read
 it, split where the answer begins. So training, reading, forcing and generation use the same
@@ -64,15 +64,15 @@ class Prompting:
     Attributes:
         template: the plain prompt, with {question} for the question (None: `BASE_TEMPLATE`).
         system: the chat's system message (None: `default_system`).
-        default_system: the system message if `system` is None, except for families that get none
+        default_system: the system message without `system`, except for families that get none
             (see `FAMILIES`); None: no system message.
         chat: True requires the chat template, False the plain prompt; None: by the tokenizer.
         compat: "openunlearning" (see above); None: no other framework.
         end_token: the text of the token that ends an output, in addition to the model's own (None:
             the end of turn of a chat template; for a plain prompt, none).
         thinking: for chat models that mark their thoughts. "off" ends every prompt with an empty
-            thought; "on" tells the template to let the model think; "auto": as leakbound trained
-            the model, else the template's default.
+            thought; "on" requests thoughts from the template; "auto": as leakbound trained the
+            model, else the template's default.
 
     Raises:
         InputError: a `template` without {question}, or an unknown `thinking`.
@@ -299,7 +299,7 @@ class Prompting:
             tokenizer: the tokenizer of the model.
 
         Returns:
-            The token's id; None if `compat` is None or the tokenizer has neither token.
+            The token's id; None without `compat`, or if the tokenizer has neither token.
         """
         if self.compat is None:
             return None
@@ -450,7 +450,7 @@ class Prompting:
         return [turn_of("user", question)]
 
     def _rule(self, tokenizer: Tokenizer) -> Prompting:
-        """Return the rule without the chat template if `compat` writes this family's turns itself."""
+        """Return the rule, without the chat template if `compat` writes this family's turns."""
         turn = family_of(tokenizer).turn
         if self.compat is None or turn is None or not self.uses_chat(tokenizer):
             return self
@@ -500,7 +500,7 @@ class Prompting:
         return f"{opened}{marks.lead(opened)}{answer}"
 
     def _ended(self, tokenizer: Tokenizer, answer: Sequence[int]) -> list[int]:
-        """Return an answer's tokens up to the end of its turn; add an end token if none is there."""
+        """Return an answer's tokens up to the end of its turn; add a missing end token."""
         own, ids = self._own_end(tokenizer), list(answer)
         end = _eos(tokenizer) if own is None else own
         if self.uses_chat(tokenizer) and end in ids:
@@ -508,7 +508,7 @@ class Prompting:
         return ids if ids[-1:] == [end] else [*ids, end]
 
     def _encoded(self, tokenizer: Tokenizer, text: str) -> list[int]:
-        """Return the tokens of a text with those that the tokenizer adds; a chat has them already."""
+        """Return the tokens of a text, with those that the tokenizer adds to a plain text."""
         return list(tokenizer.encode(text, add_special_tokens=not self.uses_chat(tokenizer)))
 
     def _seen(self, tokenizer: Tokenizer, ids: Sequence[int]) -> list[int]:
