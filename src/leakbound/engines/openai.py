@@ -125,6 +125,7 @@ class ServedEngine:
         self.replies, self.schema = replies, schema
         self.url, named = located(location)
         self.model, _, written = named.partition("?")
+        self.name = f"openai:{self.url}#{self.model}"
         options = Options.read(written)
         self.options = replace(options, probe="off", unlisted="on") if replies else options
         self.prompting = prompting or Prompting()
@@ -152,10 +153,6 @@ class ServedEngine:
             InputError: see the class.
         """
         return cls(location, prompting)
-
-    @property
-    def name(self) -> str:
-        return f"openai:{self.url}#{self.model}"
 
     @property
     def hides_thoughts(self) -> bool:
@@ -295,21 +292,15 @@ class ServedEngine:
         """Send requests and add their outcomes; return the refusals of queries without outputs."""
         failed: list[NoReplyError] = []
         refused: dict[_Request, RefusedError] = {}
-
-        def add(request: _Request, outcome: _Outcome) -> None:
-            outcomes[request.query.id][request.chunk, request.number] = outcome
-
-        def take(request: _Request, result: _Outcome | NoReplyError) -> None:
-            if isinstance(result, RefusedError):
-                refused[request] = result
-            elif isinstance(result, NoReplyError):
-                failed.append(result)
-            else:
-                add(request, result)
-                self.tell(request.choices, result.tokens)
-
         with self._server() as server:
-            server.each(partial(self._send, server, decoding), pending, take)
+            for request, result in server.each(partial(self._send, server, decoding), pending):
+                if isinstance(result, RefusedError):
+                    refused[request] = result
+                elif isinstance(result, NoReplyError):
+                    failed.append(result)
+                else:
+                    outcomes[request.query.id][request.chunk, request.number] = result
+                    self.tell(request.choices, result.tokens)
         if failed:
             raise IncompleteError(
                 f"{self.name!r} left {len(failed)} of {len(pending)} requests without a reply, one "
@@ -319,7 +310,9 @@ class ServedEngine:
         accepted = {name for name, own in outcomes.items() if any(o.outputs for o in own.values())}
         for request in refused:  # draws of a query that was accepted are lost
             lost = request.choices if request.query.id in accepted else 0
-            add(request, self._keep(request, lost=lost))
+            outcomes[request.query.id][request.chunk, request.number] = self._keep(
+                request, lost=lost
+            )
         return {job.query.id: why for job, why in refused.items() if job.query.id not in accepted}
 
     def _send(
@@ -378,15 +371,15 @@ class ServedEngine:
 
     def _keep(self, request: _Request, **fields: Any) -> _Outcome:
         """Keep the outcome of a request, in place of an earlier one; of replies, complete ones."""
+
+        def is_reply(output: Output) -> bool:
+            follows = not self.schema or json_object(output.answer) is not None
+            return follows and not is_missing(output, counted_as(output))
+
         outcome = _Outcome(number=request.number, **fields)
-        if not self.replies or (outcome.outputs and all(map(self._is_reply, outcome.outputs))):
+        if not self.replies or (outcome.outputs and all(map(is_reply, outcome.outputs))):
             self.kept.put(request.key, to_json(outcome))
         return outcome
-
-    def _is_reply(self, output: Output) -> bool:
-        """Return True for an output with an answer that follows the schema."""
-        follows = not self.schema or json_object(output.answer) is not None
-        return follows and not is_missing(output, counted_as(output))
 
     def _sample(self, query: Query, decoding: Decoding, outcomes: _Outcomes) -> Sample:
         """Return the sample of a query, by chunk and in the order of its requests."""
@@ -438,9 +431,7 @@ class ServedEngine:
 
     def _server(self) -> Server:
         """Return a client of the server, with its key."""
-        server = Server(self.url, key_for(self.url), self._patience)
-        server.waits = self._report_wait
-        return server
+        return Server(self.url, key_for(self.url), self._patience, self._report_wait)
 
     @cached_property
     def _format(self) -> RequestFormat:

@@ -90,13 +90,14 @@ class Patience:
 class Server:
     """A client of one server, open while the `with` lasts; threads may share it.
 
-    `waits` is called with a sentence for each wait that the server states, once if waits overlap.
+    An error that leaves the `with` also ends the requests in flight.
+    `report` is called with a sentence for each wait that the server states, once if waits overlap.
     """
 
-    waits: Callable[[str], None] | None = None
-
-    def __init__(self, url: str, key: str, patience: Patience) -> None:
-        self.url, self.patience = url, patience
+    def __init__(
+        self, url: str, key: str, patience: Patience, report: Callable[[str], None]
+    ) -> None:
+        self.url, self.patience, self._report = url, patience, report
         self._key = key
         self._closing, self._why_closing = Event(), ""
         headers = {"Accept-Encoding": "identity"}  # a small reply cannot expand
@@ -113,6 +114,7 @@ class Server:
         self._client = httpx2.Client(
             headers=headers, timeout=patience.timeout, limits=limits, transport=direct
         )
+        self._pool = ThreadPoolExecutor(patience.concurrency)
         self._answers = False  # whether it ever did
         self._answered = self._waiting = -math.inf  # the last reply; the end of a stated wait
         self._in_flight: set[Callable[[], None]] = set()
@@ -121,19 +123,18 @@ class Server:
     def __enter__(self) -> Server:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if error is not None:
+            self.abandon()
+            for hang_up in list(self._in_flight):
+                hang_up()
+        self._pool.shutdown(cancel_futures=True)
         self._client.close()
 
     def abandon(self, why: str = "no further request is sent") -> None:
         """Send nothing more."""
         self._why_closing = self._why_closing or why
         self._closing.set()
-
-    def cut(self) -> None:
-        """Send nothing more, and close the connections of requests in flight."""
-        self.abandon()
-        for hang_up in list(self._in_flight):
-            hang_up()
 
     def count_reply(self) -> None:
         """Count an answered request: it ends a row of unanswered ones."""
@@ -154,25 +155,11 @@ class Server:
                 "Received draws are kept: fix the server, then run the same command again."
             ) from error
 
-    def each(
-        self,
-        do: Callable[[J], T],
-        jobs: Iterable[J],
-        take: Callable[[J, T], object],
-    ) -> None:
-        """Do every job, several simultaneously; call `take` with each result when it is there.
-
-        If a job or `take` raises, nothing more is sent.
-        """
-        with ThreadPoolExecutor(self.patience.concurrency) as pool:
-            submitted = {pool.submit(do, job): job for job in jobs}
-            try:
-                for done in as_completed(submitted):
-                    take(submitted[done], done.result())
-            except BaseException:
-                self.cut()
-                pool.shutdown(cancel_futures=True)
-                raise
+    def each(self, do: Callable[[J], T], jobs: Iterable[J]) -> Iterator[tuple[J, T]]:
+        """Do jobs, several simultaneously; yield (job, result) pairs as they finish."""
+        submitted = {self._pool.submit(do, job): job for job in jobs}
+        for done in as_completed(submitted):
+            yield submitted[done], done.result()
 
     def post(
         self, path: str, body: JsonObject, read: Callable[[Any], T], *, again: bool = True
@@ -239,8 +226,8 @@ class Server:
                 self.abandon(why)
                 return why
             is_new, self._waiting = now >= self._waiting, max(self._waiting, now + pause)
-        if is_new and self.waits:
-            self.waits(f"{self.url} answers {failure}: waiting {pause:,.4g} s, as it states")
+        if is_new:
+            self._report(f"{self.url} answers {failure}: waiting {pause:,.4g} s, as it states")
         return ""
 
     def _attempt(self, url: str, body: JsonObject | None, read: Callable[[Any], T]) -> T:

@@ -102,13 +102,12 @@ def _outputs_of_trial(server: Server, form: RequestFormat, name: str) -> list[Ou
     def draw(prompt: str, numbers: range, choices: int, temperature: float) -> Table:
         decoding = replace(_TRIED, temperature=temperature, max_new_tokens=room)
         question = form.question(_CHAT.format(words=prompt) if form.chat else prompt)
-        replies: dict[int, Reply] = {}
 
         def send(number: int) -> Reply:
             key = json.dumps(["trial", prompt, number])
             return form.send(server, question, decoding, choices, key)
 
-        server.each(send, numbers, replies.__setitem__)
+        replies = dict(server.each(send, numbers))
         for reply in replies.values():
             require_known_fields(reply, name)
             received.append((choices, reply))
