@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import socket
 import stat
@@ -17,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from hostile.servers import BODIES, SERVERS, TAKEN, Script, head, outcome, sends
+from hostile.servers import REASONS, SERVERS, TAKEN, outcome
 from leakbound.engines import server
 from leakbound.engines.addresses import UnnamedServerError, key_for, servers_of
 from leakbound.engines.endpoint import EndpointChat, ReplyCache, default_folder
@@ -35,9 +34,9 @@ from misbehaving import (
     fails,
     judge_server,
     question,
-    raw_server,
     says,
 )
+from suites import slow_but
 
 GREEDY = Decoding(temperature=0, max_new_tokens=9)
 QUICK = Patience(timeout=60, attempts=3, first_wait=0.01, longest_wait=60, concurrency=3)
@@ -366,41 +365,11 @@ def test_replies_are_kept_whole_and_for_their_owner_alone(
     assert default_folder() == Path("/cache/leakbound/replies")
 
 
-ONCE = {"attempts": 1, "concurrency": 1}
-BOMB = gzip.compress(b"[" + b" " * 50_000_000)
-CONTENTS = (7, [7], True)  # null says that the model declined
-
-
-def body(value: object) -> bytes:
-    return json.dumps({"choices": [{"message": {"content": value}}]}).encode()
-
-
-@pytest.mark.parametrize(
-    ("script", "why"),
-    [
-        (sends(head(), *[b" " * 65536] * 40), "more than 1 MiB"),
-        (
-            sends(head("content-encoding: gzip", f"content-length: {len(BOMB)}"), BOMB),
-            "compressed by 'gzip'",
-        ),
-        *((script, "another kind") for script in BODIES.values()),
-        *((sends(head(f"content-length: {len(body(c))}"), body(c)), "kind") for c in CONTENTS),
-    ],
-    ids=["endless", "a bomb", *BODIES, *map(str, CONTENTS)],
-)
-def test_what_is_no_answer_is_no_verdict(
-    script: Script, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server, "_LARGEST", 1 << 20)
-    with raw_server(script) as url, pytest.raises(IncompleteError, match=why):
-        opened(url, tmp_path, **ONCE).chat([asks("who")], GREEDY, 0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SERVERS)
+@pytest.mark.parametrize("name", slow_but([*REASONS], SERVERS))
 def test_no_hostile_server_is_believed(name: str, tmp_path: Path) -> None:
     kind, why = outcome(name, tmp_path)
     assert kind == ("same" if name in TAKEN else "refused"), why
+    assert REASONS.get(name, "") in why
 
 
 def test_this_machine_is_asked_without_a_proxy(

@@ -290,28 +290,17 @@ def test_what_may_have_been_drawn_is_lost_once_and_never_asked_again(
     assert engine.usage.draws == 64
 
 
-@pytest.mark.parametrize(
-    ("change", "counted"),
-    [
-        ({"finish_reason": "content_filter"}, "filtered"),
-        ({"message": {"content": "it was Ann", "moderation": "it was Bob"}}, "failed"),
-        ({"message": {"content": " \n"}}, "empty"),
-        ({"message": {"content": "x " * 40}}, "failed"),
-        ({"finish_reason": "length"}, "failed"),
-    ],
-)
-def test_every_output_is_counted_once(change: dict[str, Any], counted: str) -> None:
+def test_an_output_with_a_field_that_was_unknown_in_the_trial_is_missing_and_noted() -> None:
     def edit(body: Body, choice: dict[str, Any]) -> None:
-        choice |= change if WHO in question(body) else {}
+        if WHO in question(body):
+            choice["message"]["moderation"] = "it was Bob"
 
     with chat_server(choices(edit), LISTED) as up:
         engine = engine_at(up.url)
         sample = draw(engine, 48)
-    classes = {counted_as(output, DECODING.stop) for output in sample.completions}
-    assert sample.n == 48
-    assert (classes, sample.missing) == ({counted}, 0)
-    noted = any("unknown fields (moderation)" in note for note in engine.usage.notes)
-    assert noted is ("moderation" in str(change))
+    assert (sample.n, sample.missing) == (48, 0)
+    assert {counted_as(output) for output in sample.completions} == {"failed"}
+    assert any("unknown fields (moderation)" in note for note in engine.usage.notes)
 
 
 @pytest.mark.parametrize("probe", ["probe=on", "probe=off"])
@@ -346,7 +335,7 @@ def test_an_empty_output_stands_where_the_count_of_tokens_leaves_no_more() -> No
         ("", "empty"), ("it was nobody", "complete")
     }  # fmt: skip
     assert together.missing == 0
-    assert any("write ?n=1 behind the model's name" in note for note in engine.usage.notes)
+    assert any("write ?n=1 after the model's name" in note for note in engine.usage.notes)
     with chat_server(honest({WHO: {"": 1.0}}), LISTED) as up:  # it says nothing at all
         silent = draw(engine_at(up.url), 64)
     assert {counted_as(c) for c in silent.completions} == {"complete"}
@@ -433,7 +422,7 @@ def test_what_came_before_a_stop_is_kept_and_only_the_rest_is_asked(tmp_path: Pa
     with chat_server(of_question(change), LISTED) as up:
         engine = engine_at(up.url, "probe=off&concurrency=1")
         engine.kept = Journal(tmp_path / "kept.jsonl", {"part": 0})
-        with pytest.raises(IncompleteError, match="What came is kept"):
+        with pytest.raises(IncompleteError, match="Received draws are kept"):
             draw(engine, 96)
         with (tmp_path / "kept.jsonl").open("a") as stream:
             stream.write('\n{"half of a line')
@@ -495,7 +484,13 @@ THOUGHT = Decoding(max_thinking_tokens=9)
         ("api=completions", {}, QUERY, THOUGHT, "Leave max_thinking_tokens out"),
         ("api=chat", {"chat": False}, QUERY, DECODING, r"--prompt-template.*\?api=completions"),
         ("api=completions", {"chat": True}, QUERY, DECODING, r"\?api=completions .*Leave it out"),
-        ("api=chat", {"compat": "openunlearning"}, QUERY, DECODING, "as openunlearning makes them"),
+        (
+            "api=chat",
+            {"compat": "openunlearning"},
+            QUERY,
+            DECODING,
+            "cannot express the prompts of openunlearning",
+        ),
         ("api=completions", {"thinking": "off"}, QUERY, DECODING, "--thinking off is a setting of"),
         ("n=0", {}, QUERY, DECODING, "`n` of a server must be at least 1, got 0"),
         ("speed=1", {}, QUERY, DECODING, "speed"),

@@ -84,7 +84,7 @@ def test_a_stopped_run_asks_for_the_rest_alone(questions: Path, tmp_path: Path) 
 
     with chat_server(rule, LISTED) as up:
         engine = engine_at(up.url, "probe=off&n=4&concurrency=1")
-        with pytest.raises(IncompleteError, match="What came is kept"):
+        with pytest.raises(IncompleteError, match="Received draws are kept"):
             run_of(engine, questions, tmp_path / "run")
         down[0] = False
         first = len(up.asked)
