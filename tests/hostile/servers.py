@@ -123,8 +123,6 @@ BODIES: Mapping[str, Script] = {
     "says NaN": _body(b"NaN"),
     "says nothing": _body(b""),
     "says half a character": _message({"content": "\ud800"}),
-    "says a content that is a number": _message({"content": 7}),
-    "says a content that is a list": _message({"content": [7]}),
 }
 _OTHERS: Mapping[str, Script] = {
     "says nothing and hangs up": sends(),
@@ -150,12 +148,22 @@ _OTHERS: Mapping[str, Script] = {
     "says bytes alone": sends(bytes(range(256)) * 40),
     "has a status of 7": sends(head(status="7 Odd"), PROPER),
     "goes on and on": sends(*[head(status="100 Continue")] * 100_000),
+    "redirects elsewhere": _body(b"", "location: http://127.0.0.1:1/", status="302 Found"),
+    "redirects to itself": _body(b"", "location: /v1/chat/completions", status="307 Again"),
+    "has no money left": _body(b"{}", status="402 Payment Required"),
+    "is not there": _body(b"{}", status="404 Not Found"),
+    "is overwhelmed": _body(b"{}", status="429 Too Many Requests"),
+    "is overwhelmed for ever": _body(b"{}", "retry-after: 999999999", status="429 Wait"),
+    "fails": _body(b"{}", status="500 Failed"),
     "fails with escapes": _body(b"\x1b]52;c;ZXZpbA==\x07", status="500 Failed"),
     "upgrades": sends(head("upgrade: websocket", "connection: upgrade", status="101 Switching")),
     "says a page": _body(b"<html>who</html>", "content-type: text/html"),
+    "says a list": _json([]),
     "says null": _json(None),
+    "says no choices": _json({"choices": []}),
     "says no message": _json({"choices": [{}]}),
     "says a message that is text": _message("x"),
+    "says a content that is a number": _message({"content": 7}),
     "cuts its JSON": _body(PROPER[:-3]),
     "says JSON twice": _body(PROPER * 2),
     "says a number of 5,000 digits": _body(b'{"choices": ' + b"9" * 5000 + b"}"),
@@ -165,6 +173,7 @@ SERVERS: Mapping[str, Script] = {**DRIPS, **BODIES, **_OTHERS}
 REASONS: Mapping[str, str] = {
     "floods a body": "more than 1 MiB",
     "packs a bomb": "compressed by 'gzip'",
+    "says a content that is a number": "an invalid reply",
     **dict.fromkeys(BODIES, "an invalid reply"),
 }
 """What is said of some; the others have less time."""
