@@ -365,19 +365,27 @@ def test_a_stop_string_ends_an_output_whatever_the_server_makes_of_it(served: Se
     assert ends == {("it ", "stop_string"), ("no idea", "stop")}
 
 
-def test_a_query_that_is_refused_altogether_is_a_failure() -> None:
+def test_a_query_is_a_failure_if_all_of_its_requests_are_refused() -> None:
+    """Refused draws of another query are lost, even all draws of a chunk."""
     long = Query(id="long", prompt_id="long", text="too long")
 
     def rule(body: Body, before: int) -> Answer:
-        if "too long" in question(body):
+        if "too long" in question(body) or (WHO in question(body) and body["n"] == 1):
             return fails(400, "context length exceeded")
         return TRUE(body, before)
 
     with chat_server(rule, LISTED) as up:
-        first, second = engine_at(up.url).generate([long, QUERY], DECODING, Draws(sizes=(20,)))
+        first, second = engine_at(up.url).generate([long, QUERY], DECODING, Draws(sizes=(20, 1)))
     assert isinstance(first, Failure)
     assert "context length exceeded" in first.reason
     assert isinstance(second, Sample)
+    assert (second.n, second.missing) == (21, 1)
+
+
+def test_a_greedy_draw_that_may_have_been_made_is_not_asked_for_again() -> None:
+    with chat_server(of_question(lambda *_: fails(500)), LISTED) as up:
+        sample = draw(engine_at(up.url), 1, Decoding(temperature=0, max_new_tokens=9))
+        assert (sample.missing, len(asked_of(up))) == (1, 1)
 
 
 def another_model(_: Body, answer: Answer) -> Answer:
@@ -399,41 +407,6 @@ def test_a_server_that_fails_midway_stops_the_draws(
         with pytest.raises(IncompleteError, match=told):
             draw(engine_at(up.url, "probe=off&concurrency=1"), 16 * 40)
         assert len(asked_of(up)) == most
-
-
-def test_what_came_before_a_stop_is_kept_and_only_the_rest_is_asked(tmp_path: Path) -> None:
-    counted, gone = 0, False
-
-    def change(body: Body, answer: Answer) -> Answer:
-        nonlocal counted
-        counted += 1
-        if counted == 2:
-            return fails(500)
-        if counted > 3 and not gone:
-            return fails(429, Retry_After="999")
-        found = json.loads(answer.body)
-        filtered = {
-            "finish_reason": "content_filter",
-            "message": {"content": "", "reasoning": "hm"},
-        }
-        found["choices"][0] |= filtered
-        return Answer(json.dumps(found))
-
-    with chat_server(of_question(change), LISTED) as up:
-        engine = engine_at(up.url, "probe=off&concurrency=1")
-        engine.kept = Journal(tmp_path / "kept.jsonl", {"part": 0})
-        with pytest.raises(IncompleteError, match="Received draws are kept"):
-            draw(engine, 96)
-        with (tmp_path / "kept.jsonl").open("a") as stream:
-            stream.write('\n{"half of a line')
-        first, gone = len(asked_of(up)), True
-        again = engine_at(up.url, "probe=off&concurrency=1")
-        again.kept = Journal(tmp_path / "kept.jsonl", {"part": 0})
-        sample = draw(again, 96)
-        assert len(asked_of(up)) == first + 3
-    assert (sample.n, sample.missing) == (96, 16)
-    filtered = [(c.thought, c.count) for c in sample.completions if c.finish == "filtered"]
-    assert filtered == [("hm", 5)]
 
 
 def test_what_was_under_way_when_a_command_ended_is_lost(tmp_path: Path) -> None:
