@@ -308,11 +308,9 @@ class ServedEngine:
                 "command again."
             ) from failed[0]
         accepted = {name for name, own in outcomes.items() if any(o.outputs for o in own.values())}
-        for request in refused:  # draws of a query that was accepted are lost
-            lost = request.choices if request.query.id in accepted else 0
-            outcomes[request.query.id][request.chunk, request.number] = self._keep(
-                request, lost=lost
-            )
+        for request in refused:  # the journal has it as lost since it was sent
+            lost = _Outcome(number=request.number, lost=request.choices)
+            outcomes[request.query.id][request.chunk, request.number] = lost
         return {job.query.id: why for job, why in refused.items() if job.query.id not in accepted}
 
     def _send(
