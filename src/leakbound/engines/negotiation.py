@@ -333,7 +333,7 @@ def negotiate(
             "listed model, or add --unlisted if the server knows this one."
         )
     refusal: RefusedError | None = None
-    for attempt in _attempts(replace(plain, info=info), options.n if plain.strict else 1):
+    for attempt in _attempts(replace(plain, info=info), options.n):
         try:
             key = json.dumps(["settling", attempt.choices])
             question = attempt.question(_GREETING)
@@ -370,19 +370,20 @@ def _attempts(plain: RequestFormat, most: int) -> Iterator[RequestFormat]:
 
 def _with_thinking(server: Server, plain: RequestFormat, thinking: Thinking) -> RequestFormat:
     """Add the first field for thinking that has the effect, else the last one accepted."""
-    accepted: list[RequestFormat] = []
+    last = None
     for switch in (*_SWITCHES[thinking], {}):
-        if switch or not accepted:
-            accepted += _greeted(server, replace(plain, extra=switch), _GREETED)
-        if accepted and (accepted[-1].thinks != "no") is (thinking == "on"):
+        if switch or last is None:
+            last = _greeted(server, replace(plain, extra=switch), _GREETED) or last
+        if last and (last.thinks != "no") is (thinking == "on"):
             break
-    last = accepted[-1] if accepted else plain
+    last = last or plain
     if thinking == "off" and last.thinks == "no":
         return replace(last, thinks="off")
     if _BUDGET not in (last.info.fields or ()):
         return last
     budget = replace(_GREETED[0], max_thinking_tokens=1)
-    return replace(last, closes=bool(_greeted(server, replace(last, closes=True), [budget])))
+    closing = replace(last, closes=True)
+    return closing if _greeted(server, closing, [budget]) else last
 
 
 def _with_schema(server: Server, plain: RequestFormat, schema: str) -> RequestFormat:
@@ -395,8 +396,8 @@ def _with_schema(server: Server, plain: RequestFormat, schema: str) -> RequestFo
 
 def _greeted(
     server: Server, plain: RequestFormat, decodings: Sequence[Decoding]
-) -> list[RequestFormat]:
-    """Return the format with the thinking that a greeting shows; empty if every one is refused."""
+) -> RequestFormat | None:
+    """Return the format with the thinking that a greeting shows; None if every one is refused."""
     for decoding in decodings:
         try:
             key = json.dumps(["thinking", decoding.temperature])
@@ -406,8 +407,8 @@ def _greeted(
         require_known_fields(reply, f"openai:{server.url}#{plain.model}")
         output = reply.outputs[0]
         shown: Thinks = "visibly" if visible(output.thought) else "no"
-        return [replace(plain, thinks="hidden" if output.hidden else shown, opened=reply.opened)]
-    return []
+        return replace(plain, thinks="hidden" if output.hidden else shown, opened=reply.opened)
+    return None
 
 
 def require_known_fields(reply: Reply, name: str) -> None:

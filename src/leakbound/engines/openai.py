@@ -127,7 +127,7 @@ class ServedEngine:
         self.model, _, written = named.partition("?")
         self.name = f"openai:{self.url}#{self.model}"
         options = Options.read(written)
-        self.options = replace(options, probe="off", unlisted="on") if replies else options
+        self.options = replace(options, probe="off", unlisted="on", n=1) if replies else options
         self.prompting = prompting or Prompting()
         self.api = options.endpoint(self.prompting)
         patience = patience or (Patience() if replies else _PATIENCE)

@@ -536,8 +536,7 @@ def _trained(tokenizer: Tokenizer) -> Thinking | None:
 def _eos(tokenizer: Tokenizer) -> int:
     if tokenizer.eos_token_id is None:
         raise ModelError(
-            "the tokenizer has no end token (`eos_token` is None). "
-            "Set one in its tokenizer_config.json."
+            "the tokenizer has no end token. Set `eos_token` in its tokenizer_config.json."
         )
     return int(tokenizer.eos_token_id)
 
