@@ -6,8 +6,7 @@ import json
 import socket
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from itertools import count
 from pathlib import Path
@@ -113,33 +112,8 @@ def test_trouble_that_passes_is_waited_out(tmp_path: Path, trouble: Answer) -> N
     assert len(served.texts) == 2 or trouble.delay  # a slow machine asks more often
 
 
-@dataclass
-class Clock:
-    """In place of the event that is waited on between attempts: notes how long, waits for none."""
-
-    waits: list[float] = field(default_factory=list)
-
-    def wait(self, seconds: float) -> bool:
-        self.waits.append(seconds)
-        return False
-
-    def set(self) -> None:
-        pass
-
-    def is_set(self) -> bool:
-        return False
-
-
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SOON, SLOW = (format_datetime(NOON + timedelta(seconds=s), usegmt=True) for s in (900, 840))
-
-
-class Calendar(datetime):
-    """In place of the client's: it is always noon."""
-
-    @classmethod
-    def now(cls, tz: tzinfo | None = None) -> Calendar:
-        return cls.fromtimestamp(NOON.timestamp(), tz)
 
 
 @pytest.mark.parametrize(
@@ -161,13 +135,14 @@ def test_waits_double_unless_the_server_says_how_long(
     troubles: tuple[Answer, ...],
     waits: list[float],
 ) -> None:
-    clock = Clock()
+    waited: list[float] = []
+    clock = SimpleNamespace(wait=waited.append, is_set=lambda: False)
     monkeypatch.setattr(server, "Event", lambda: clock)
-    monkeypatch.setattr(server, "datetime", Calendar)
+    monkeypatch.setattr(server, "datetime", SimpleNamespace(now=lambda _: NOON))
     with judge_server(first(*troubles)) as served:
         chat = opened(served.url, tmp_path, first_wait=1, longest_wait=1000)
         assert chat.chat([asks("who")], GREEDY, 0) == ["to who"]
-    assert clock.waits == waits
+    assert waited == waits
 
 
 def test_stated_waits_last_until_patience_ends(

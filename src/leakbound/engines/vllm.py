@@ -85,22 +85,16 @@ class VllmEngine:
     Args:
         llm: a `vllm.LLM` with the model loaded.
         checkpoint: the model's files.
-        prompting: how questions become prompts (None: `Prompting()`).
-        options: the options of `llm`, `lora` for the folder of an adapter (None: none).
+        prompting: how questions become prompts.
+        options: the options of `llm`, with `lora` for the folder of an adapter.
     """
 
     def __init__(
-        self,
-        llm: Any,
-        checkpoint: Checkpoint,
-        prompting: Prompting | None = None,
-        options: Mapping[str, Any] | None = None,
+        self, llm: Any, checkpoint: Checkpoint, prompting: Prompting, options: Mapping[str, Any]
     ) -> None:
-        self.usage = Usage()
-        self.prompting = prompting or Prompting()
-        self.llm, self._checkpoint = llm, checkpoint
-        self._options = options or {}
-        self._lora = Path(self._options["lora"]) if "lora" in self._options else None
+        self.usage, self.prompting = Usage(), prompting
+        self.llm, self._checkpoint, self._options = llm, checkpoint, options
+        self._lora = Path(options["lora"]) if "lora" in options else None
         self._tokenizer, own = checkpoint.tokenizer, checkpoint.eos_token_ids
         self._ends = self.prompting.ends(self._tokenizer, own)
         self._text = Detokenizer(self._tokenizer, self._ends)
@@ -113,7 +107,7 @@ class VllmEngine:
     def open(
         cls,
         location: str,
-        prompting: Prompting | None = None,
+        prompting: Prompting,
         *,
         asked: Sequence[Query] = (),
         dtype: str = "float32",
@@ -124,7 +118,7 @@ class VllmEngine:
 
         Args:
             location: `MODEL` or `MODEL?name=value&…`, values as YAML.
-            prompting: how questions become prompts (None: `Prompting()`).
+            prompting: how questions become prompts.
             asked: queries whose prompts are made before the weights are read.
             dtype: of the computation: "float32" (default), "bfloat16", "float16" or "auto".
             device: not used: vLLM is built for one kind of device.
@@ -144,9 +138,8 @@ class VllmEngine:
             model, dtype=dtype, device="cpu", trust_remote_code=trust_remote_code
         )
         checkpoint.require_sound()
-        rule = prompting or Prompting()
         for query in asked:
-            rule.encode(checkpoint.tokenizer, query)
+            prompting.encode(checkpoint.tokenizer, query)
         os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
         # In this process, batches do not depend on timing.
         os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
@@ -177,7 +170,7 @@ class VllmEngine:
                 f"vLLM cannot load `{model}`: {lines[0] if lines else type(error).__name__} "
                 "Fix the options after the `?`, or load it with transformers."
             ) from error
-        return cls(llm, checkpoint, rule, options)
+        return cls(llm, checkpoint, prompting, options)
 
     def _fingerprint(self) -> JsonObject:
         import vllm
