@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -65,9 +65,9 @@ class FakeCluster:
         """Its crew: a cluster is where its workers are to be had."""
         crew = RayCrew(self, WorkerShare(cpus=1, gpus=0), look=0.0, patience=0.1)
         try:
-            yield crew
+            with closing(crew):
+                yield crew
         finally:
-            crew.close()
             assert not self._workers
 
     def nodes(self) -> list[dict[str, Any]]:

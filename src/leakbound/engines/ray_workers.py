@@ -8,7 +8,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -108,11 +108,8 @@ class RayWorkers:
         if begun:
             _begin(ray, self.address)
         try:
-            crew = RayCrew(ray, self._need(ray), self.most)
-            try:
+            with closing(RayCrew(ray, self._need(ray), self.most)) as crew:
                 yield crew
-            finally:
-                crew.close()
         finally:
             if begun:
                 ray.shutdown()
