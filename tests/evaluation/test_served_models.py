@@ -13,8 +13,6 @@ import pytest
 from leakbound import Study
 from leakbound.benchmarks import load_benchmark
 from leakbound.certificate import certify, verify
-from leakbound.engines.openai import ServedEngine
-from leakbound.engines.server import Patience
 from leakbound.errors import IncompleteError, InputError, MixError, UnansweredError
 from leakbound.evaluation import evaluate, prepared, probe, summary
 from leakbound.store import Run
@@ -23,11 +21,13 @@ from leakbound.types import Decoding
 from lies import DETECTABLE, LAWS, QUESTION, UNDETECTABLE, outcome
 from misbehaving import (
     LISTED,
+    QUICK,
     Answer,
     Body,
     Rule,
     Served,
     chat_server,
+    engine_at,
     fails,
     honest,
     question,
@@ -35,7 +35,6 @@ from misbehaving import (
 )
 from suites import slow_but
 
-QUICK = Patience(timeout=60, attempts=2, first_wait=0.01, longest_wait=60)
 EMPTIED = (*(name for name in DETECTABLE if " in place of leaks" in name),
            "a flag of a filter over leaks", "the provider's filter over leaks",
            "an unknown field over leaks")  # fmt: skip
@@ -56,10 +55,6 @@ def questions(tmp_path: Path) -> Path:
 def served() -> Iterator[Served]:
     with chat_server(honest(LAWS), LISTED) as up:
         yield up
-
-
-def engine_at(url: str, options: str = "probe=off") -> Any:
-    return ServedEngine(f"{url}#m?{options}", patience=QUICK)
 
 
 def run_of(engine: Any, questions: Path, out: Path, **how: Any) -> Run:

@@ -261,7 +261,7 @@ class RequestFormat:
         choices: int,
         key: str,
         *,
-        again: bool = True,
+        again: bool,
     ) -> Reply:
         """Request outputs, see `Server.post`, with nothing left to the server's defaults.
 
@@ -306,9 +306,19 @@ class RequestFormat:
         """Return the limit on thought and answer together: servers have one limit for both."""
         return decoding.max_new_tokens if self.thinks == "off" else decoding.longest
 
-    def question(self, text: str) -> Json:
-        """Return a text as this endpoint expects it."""
-        return [{"role": "user", "content": text}] if self.chat else text
+    def probe(self, server: Server, text: str, decoding: Decoding, choices: int, key: str) -> Reply:
+        """Request outputs that are not counted; ModelError for a reply with unknown fields."""
+        question: Json = [{"role": "user", "content": text}] if self.chat else text
+        reply = self.send(server, question, decoding, choices, key, again=True)
+        if reply.unknown:
+            fields = ", ".join(f"`{field}`" for field in reply.unknown)
+            raise ModelError(
+                f"replies of 'openai:{server.url}#{self.model}' have unknown fields: {fields}. "
+                "They may contain a part of an output or report a filter. Turn them off in the "
+                f"server. If they never do, write ?ignore={','.join(reply.unknown)} after the "
+                "model's name."
+            )
+        return reply
 
 
 def negotiate(
@@ -336,13 +346,11 @@ def negotiate(
     for attempt in _attempts(replace(plain, info=info), options.n):
         try:
             key = json.dumps(["settling", attempt.choices])
-            question = attempt.question(_GREETING)
-            reply = attempt.send(server, question, _SHORTEST, attempt.choices, key)
+            reply = attempt.probe(server, _GREETING, _SHORTEST, attempt.choices, key)
         except RefusedError as error:
             refusal = error
             continue
         count = len(reply.outputs)
-        require_known_fields(reply, f"openai:{server.url}#{model}")
         covered = reply.tokens is None or reply.tokens >= count
         if attempt.choices == 1 or (covered and count == attempt.choices):
             accepted = replace(attempt, identity=reply.identity)
@@ -401,25 +409,13 @@ def _greeted(
     for decoding in decodings:
         try:
             key = json.dumps(["thinking", decoding.temperature])
-            reply = plain.send(server, plain.question(_GREETING), decoding, 1, key)
+            reply = plain.probe(server, _GREETING, decoding, 1, key)
         except RefusedError:
             continue
-        require_known_fields(reply, f"openai:{server.url}#{plain.model}")
         output = reply.outputs[0]
         shown: Thinks = "visibly" if visible(output.thought) else "no"
         return replace(plain, thinks="hidden" if output.hidden else shown, opened=reply.opened)
     return None
-
-
-def require_known_fields(reply: Reply, name: str) -> None:
-    """Raise ModelError for a reply of the model `name` with an unknown field."""
-    if reply.unknown:
-        fields = ", ".join(f"`{field}`" for field in reply.unknown)
-        raise ModelError(
-            f"replies of {name!r} have unknown fields: {fields}. They may contain a part of an "
-            "output or report a filter. Turn them off in the server. If they never do, write "
-            f"?ignore={','.join(reply.unknown)} after the model's name."
-        )
 
 
 def require_supported(decoding: Decoding, *, thoughts: bool) -> None:

@@ -36,7 +36,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from leakbound.engines.negotiation import RequestFormat, require_known_fields
+from leakbound.engines.negotiation import RequestFormat
 from leakbound.engines.replies import Reply, has_thought
 from leakbound.engines.server import Server
 from leakbound.errors import ModelError
@@ -101,16 +101,14 @@ def _outputs_of_trial(server: Server, form: RequestFormat, name: str) -> list[Ou
 
     def draw(prompt: str, numbers: range, choices: int, temperature: float) -> Table:
         decoding = replace(_TRIED, temperature=temperature, max_new_tokens=room)
-        question = form.question(_CHAT.format(words=prompt) if form.chat else prompt)
+        text = _CHAT.format(words=prompt) if form.chat else prompt
 
         def send(number: int) -> Reply:
             key = json.dumps(["trial", prompt, number])
-            return form.send(server, question, decoding, choices, key)
+            return form.probe(server, text, decoding, choices, key)
 
         replies = dict(server.each(send, numbers))
-        for reply in replies.values():
-            require_known_fields(reply, name)
-            received.append((choices, reply))
+        received.extend((choices, reply) for reply in replies.values())
         texts = [[*map(_compared, replies[number].outputs)] for number in numbers]
         return [[*row, *[None] * (choices - len(row))] for row in texts]
 
