@@ -212,10 +212,8 @@ class ServedEngine:
                 for the model.
         """
         require_supported(decoding, thoughts=self.api == "chat")
-        if self.api == "completions":
-            return
         for query in queries:
-            if query.prefix:
+            if query.prefix and self.api == "chat":
                 raise InputError(
                     f"query {query.id!r} opens the answer for the model ({query.prefix[:40]!r}), "
                     "which chat completions cannot express. Write the plain prompt with "
