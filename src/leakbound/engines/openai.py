@@ -93,7 +93,7 @@ _Outcomes: TypeAlias = dict[tuple[int, int], _Outcome]  # of a query, by chunk a
 
 
 class ServedEngine:
-    """Draws from a model behind a server; see `Generate` and `Keeps` for the contracts.
+    """Draw from a model behind a server; see `Generate` and `Keeps` for the contracts.
 
     Nothing is sent before the first use. The request fields are negotiated then, and the server is
     tried (see `trial`), unless the options skip the trial.

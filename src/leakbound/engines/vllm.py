@@ -76,7 +76,7 @@ _DISTRIBUTION = ("max_model_len", "quantization", "kv_cache_dtype", "lora")
 
 
 class VllmEngine:
-    """Draws completions with vLLM; see `Generate` for the contract.
+    """Draw completions with vLLM; see `Generate` for the contract.
 
     Draws are keyed by (seed, purpose, query, chunk). They can be repeated at most on the same
     machine in the same batches, and the fingerprint states this: a stored part is never drawn
