@@ -10,12 +10,12 @@ import json
 import random
 import socket
 import struct
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from hostile.servers import DRIPS, head, sends
 from leakbound.engines.openai import ServedEngine
 from leakbound.engines.server import Patience
 from leakbound.errors import IncompleteError, LeakboundError
@@ -83,22 +83,12 @@ def choice(change: Mapping[str, object], message: Mapping[str, object] | None = 
     return rewritten(lying)
 
 
-def drip(connection: socket.socket) -> None:
-    connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 9999\r\n\r\n")
-    for _ in range(100):
-        connection.sendall(b" ")
-        time.sleep(0.05)
-
-
 def reset(connection: socket.socket) -> None:
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
 
 
-def flood(connection: socket.socket) -> None:
-    connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 104857600\r\n\r\n")
-    for _ in range(100):
-        connection.sendall(b" " * (1 << 20))
+FLOOD = sends(head("content-length: 104857600"), *[b" " * (1 << 20)] * 100)
 
 
 def swapped(rule: Rule) -> Rule:
@@ -184,9 +174,9 @@ DETECTABLE: Mapping[str, Lie] = {
     "500 for leaks": of_leaks(lambda _: fails(500)),
     "400 for leaks": of_leaks(lambda _: fails(400)),
     "hangs over leaks": of_leaks(lambda answer: replace(answer, delay=1.0)),
-    "drips leaks": of_leaks(lambda _: Answer(instead=drip)),
+    "drips leaks": of_leaks(lambda _: Answer(instead=DRIPS["drips the body"])),
     "resets the connection over leaks": of_leaks(lambda _: Answer(instead=reset)),
-    "100 MB for leaks": of_leaks(lambda _: Answer(instead=flood)),
+    "100 MB for leaks": of_leaks(lambda _: Answer(instead=FLOOD)),
     "no JSON for leaks": of_leaks(lambda _: Answer("{ not json")),
     "body cut over leaks": of_leaks(lambda answer: replace(answer, cut=9)),
     "fewer choices: none that leaks": edited(no_leaks),

@@ -51,7 +51,7 @@ OUTBUILDINGS = (
     "testing",
     "cli.outbuildings",
     "cli.unlearn",
-    "engines.answers",
+    "engines.replies",
     "engines.endpoint",
     "engines.openai",
     "engines.ray_workers",

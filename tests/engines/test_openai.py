@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -70,6 +70,18 @@ def draw(engine: Any, n: int = 50, decoding: Decoding = DECODING) -> Sample:
     return draws_of(engine, n, decoding)
 
 
+def drawn(
+    rule: Rule,
+    n: int = 32,
+    options: str = "probe=off",
+    pages: Mapping[str, object] = LISTED,
+) -> tuple[Sample, Any, Served]:
+    """The draws from a server of this rule, the engine and the server."""
+    with chat_server(rule, pages) as up:
+        engine = engine_at(up.url, options)
+        return draw(engine, n), engine, up
+
+
 def of_question(change: Callable[[Body, Answer], Answer]) -> Rule:
     """An honest rule, its answers to the question changed."""
     mine = changed(lambda body, found: change(body, found) if WHO in question(body) else found)
@@ -128,9 +140,7 @@ def test_a_server_with_defaults_of_its_own_is_told_to_leave_them(says: bool) -> 
         return honest({WHO: law if neutral else dict.fromkeys(few, 1 / 40)})(body, before)
 
     pages = {**LISTED, **(described([*OURS, *ITS_OWN]) if says else {})}
-    with chat_server(rule, pages) as up:
-        engine = engine_at(up.url)
-        sample = draw(engine, 400)
+    sample, engine, _ = drawn(rule, 400, pages=pages)
     assert sample.missing == 0
     assert len(sample.completions) > 100
     assert engine.fingerprint["confirmed"] is False
@@ -150,8 +160,7 @@ def renames_the_length(body: Body, before: int) -> Answer:
 
 @pytest.mark.parametrize("rule", [strict, renames_the_length])
 def test_a_server_that_refuses_fields_is_sent_the_ones_it_takes(rule: Rule) -> None:
-    with chat_server(rule, LISTED) as up:
-        assert draw(engine_at(up.url), 32).missing == 0
+    assert drawn(rule)[0].missing == 0
 
 
 def test_a_plain_prompt_is_a_text_to_go_on_with(served: Served) -> None:
@@ -177,10 +186,8 @@ def test_a_plain_prompt_is_a_text_to_go_on_with(served: Served) -> None:
 def test_a_server_that_says_what_it_is_is_told_to_truncate_nothing(
     pages: dict[str, object], sent: dict[str, object]
 ) -> None:
-    with chat_server(TRUE, pages) as up:
-        engine = engine_at(up.url)
-        draw(engine, 2)
-        (body,) = asked_of(up)
+    _, engine, up = drawn(TRUE, 2, pages=pages)
+    (body,) = asked_of(up)
     assert sent.items() <= body.items()
     assert sent.items() <= engine.fingerprint["sent"].items()
     assert "created" not in json.dumps(engine.fingerprint)
@@ -212,9 +219,8 @@ def test_as_many_outputs_are_asked_for_as_the_server_gives(
         return TRUE(body, before) if most(body["n"]) == body["n"] else fails(400)
 
     for rule in (gives, refuses):
-        with chat_server(rule, LISTED) as up:
-            sample = draw(engine_at(up.url), 20)
-            assert max(body["n"] for body in asked_of(up)) == found
+        sample, _, up = drawn(rule, 20)
+        assert max(body["n"] for body in asked_of(up)) == found
         assert (sample.n, sample.missing) == (20, 0)
 
 
@@ -282,36 +288,21 @@ def test_what_may_have_been_drawn_is_lost_once_and_never_asked_again(
         assert body["seed"] not in lost
         return answer
 
-    with chat_server(of_question(change), LISTED) as up:
-        engine = engine_at(up.url)
-        sample = draw(engine, 96)
+    sample, engine, _ = drawn(of_question(change), 96)
     assert (sample.n, sample.missing) == (96, 32)
     assert any("never arrived" in note for note in engine.usage.notes)
     assert engine.usage.draws == 64
 
 
-@pytest.mark.parametrize(
-    ("change", "counted"),
-    [
-        ({"finish_reason": "content_filter"}, "filtered"),
-        ({"message": {"content": "it was Ann", "moderation": "it was Bob"}}, "failed"),
-        ({"message": {"content": " \n"}}, "empty"),
-        ({"message": {"content": "x " * 40}}, "failed"),
-        ({"finish_reason": "length"}, "failed"),
-    ],
-)
-def test_every_output_is_counted_once(change: dict[str, Any], counted: str) -> None:
+def test_an_output_with_a_field_that_was_unknown_in_the_trial_is_missing_and_noted() -> None:
     def edit(body: Body, choice: dict[str, Any]) -> None:
-        choice |= change if WHO in question(body) else {}
+        if WHO in question(body):
+            choice["message"]["moderation"] = "it was Bob"
 
-    with chat_server(choices(edit), LISTED) as up:
-        engine = engine_at(up.url)
-        sample = draw(engine, 48)
-    classes = {counted_as(output, DECODING.stop) for output in sample.completions}
-    assert sample.n == 48
-    assert (classes, sample.missing) == ({counted}, 0)
-    noted = any("unknown fields (moderation)" in note for note in engine.usage.notes)
-    assert noted is ("moderation" in str(change))
+    sample, engine, _ = drawn(choices(edit), 48)
+    assert (sample.n, sample.missing) == (48, 0)
+    assert {counted_as(output) for output in sample.completions} == {"failed"}
+    assert any("unknown fields (moderation)" in note for note in engine.usage.notes)
 
 
 @pytest.mark.parametrize("probe", ["probe=on", "probe=off"])
@@ -336,19 +327,16 @@ def test_a_filter_belongs_to_the_system_if_the_decoding_states_it(served: Served
 
 def test_an_empty_output_stands_where_the_count_of_tokens_leaves_no_more() -> None:
     law = {"": 0.5, "it was nobody": 0.5}
-    with chat_server(honest({WHO: law}), LISTED) as up:
-        alone = draw(engine_at(up.url, "n=1&probe=off"), 24)
-        engine = engine_at(up.url)
-        together = draw(engine, 64)
+    alone, *_ = drawn(honest({WHO: law}), 24, "n=1&probe=off")
+    together, engine, _ = drawn(honest({WHO: law}), 64)
     assert {(c.answer, counted_as(c)) for c in alone.completions} == {(t, "complete") for t in law}
     # of several outputs of a request there is one count, which does not tell whose tokens they are
     assert {(c.answer, counted_as(c)) for c in together.completions} == {
         ("", "empty"), ("it was nobody", "complete")
     }  # fmt: skip
     assert together.missing == 0
-    assert any("write ?n=1 behind the model's name" in note for note in engine.usage.notes)
-    with chat_server(honest({WHO: {"": 1.0}}), LISTED) as up:  # it says nothing at all
-        silent = draw(engine_at(up.url), 64)
+    assert any("write ?n=1 after the model's name" in note for note in engine.usage.notes)
+    silent, *_ = drawn(honest({WHO: {"": 1.0}}), 64)  # it says nothing at all
     assert {counted_as(c) for c in silent.completions} == {"complete"}
 
 
@@ -364,8 +352,7 @@ def test_a_server_that_leaves_outputs_of_the_trial_empty_is_asked_for_one_at_a_t
             counted += len(one["message"]["content"].split()) + (one["finish_reason"] == "stop")
         found["usage"] = {"completion_tokens": counted}
 
-    with chat_server(rewritten(sparing)(TRUE), LISTED) as up:
-        sample = draw(engine_at(up.url, "probe=on"), 32)
+    sample, _, up = drawn(rewritten(sparing)(TRUE), 32, "probe=on")
     assert sample.missing == 0
     assert [body["n"] for body in up.asked[-32:]] == [1] * 32
 
@@ -376,19 +363,28 @@ def test_a_stop_string_ends_an_output_whatever_the_server_makes_of_it(served: Se
     assert ends == {("it ", "stop_string"), ("no idea", "stop")}
 
 
-def test_a_query_that_is_refused_altogether_is_a_failure() -> None:
+def test_a_query_is_a_failure_if_all_of_its_requests_are_refused() -> None:
+    """Refused draws of another query are lost, even all draws of a chunk."""
     long = Query(id="long", prompt_id="long", text="too long")
 
     def rule(body: Body, before: int) -> Answer:
-        if "too long" in question(body):
+        if "too long" in question(body) or (WHO in question(body) and body["n"] == 1):
             return fails(400, "context length exceeded")
         return TRUE(body, before)
 
     with chat_server(rule, LISTED) as up:
-        first, second = engine_at(up.url).generate([long, QUERY], DECODING, Draws(sizes=(20,)))
+        first, second = engine_at(up.url).generate([long, QUERY], DECODING, Draws(sizes=(20, 1)))
     assert isinstance(first, Failure)
     assert "context length exceeded" in first.reason
     assert isinstance(second, Sample)
+    assert (second.n, second.missing) == (21, 1)
+
+
+def test_a_greedy_draw_that_may_have_been_made_is_not_asked_for_again() -> None:
+    greedy = Decoding(temperature=0, max_new_tokens=9)
+    with chat_server(of_question(lambda *_: fails(500)), LISTED) as up:
+        sample = draw(engine_at(up.url), 1, greedy)
+        assert (sample.missing, len(asked_of(up))) == (1, 1)
 
 
 def another_model(_: Body, answer: Answer) -> Answer:
@@ -410,41 +406,6 @@ def test_a_server_that_fails_midway_stops_the_draws(
         with pytest.raises(IncompleteError, match=told):
             draw(engine_at(up.url, "probe=off&concurrency=1"), 16 * 40)
         assert len(asked_of(up)) == most
-
-
-def test_what_came_before_a_stop_is_kept_and_only_the_rest_is_asked(tmp_path: Path) -> None:
-    counted, gone = 0, False
-
-    def change(body: Body, answer: Answer) -> Answer:
-        nonlocal counted
-        counted += 1
-        if counted == 2:
-            return fails(500)
-        if counted > 3 and not gone:
-            return fails(429, Retry_After="999")
-        found = json.loads(answer.body)
-        filtered = {
-            "finish_reason": "content_filter",
-            "message": {"content": "", "reasoning": "hm"},
-        }
-        found["choices"][0] |= filtered
-        return Answer(json.dumps(found))
-
-    with chat_server(of_question(change), LISTED) as up:
-        engine = engine_at(up.url, "probe=off&concurrency=1")
-        engine.kept = Journal(tmp_path / "kept.jsonl", {"part": 0})
-        with pytest.raises(IncompleteError, match="What came is kept"):
-            draw(engine, 96)
-        with (tmp_path / "kept.jsonl").open("a") as stream:
-            stream.write('\n{"half of a line')
-        first, gone = len(asked_of(up)), True
-        again = engine_at(up.url, "probe=off&concurrency=1")
-        again.kept = Journal(tmp_path / "kept.jsonl", {"part": 0})
-        sample = draw(again, 96)
-        assert len(asked_of(up)) == first + 3
-    assert (sample.n, sample.missing) == (96, 16)
-    filtered = [(c.thought, c.count) for c in sample.completions if c.finish == "filtered"]
-    assert filtered == [("hm", 5)]
 
 
 def test_what_was_under_way_when_a_command_ended_is_lost(tmp_path: Path) -> None:
@@ -495,7 +456,13 @@ THOUGHT = Decoding(max_thinking_tokens=9)
         ("api=completions", {}, QUERY, THOUGHT, "Leave max_thinking_tokens out"),
         ("api=chat", {"chat": False}, QUERY, DECODING, r"--prompt-template.*\?api=completions"),
         ("api=completions", {"chat": True}, QUERY, DECODING, r"\?api=completions .*Leave it out"),
-        ("api=chat", {"compat": "openunlearning"}, QUERY, DECODING, "as openunlearning makes them"),
+        (
+            "api=chat",
+            {"compat": "openunlearning"},
+            QUERY,
+            DECODING,
+            "cannot express the prompts of openunlearning",
+        ),
         ("api=completions", {"thinking": "off"}, QUERY, DECODING, "--thinking off is a setting of"),
         ("n=0", {}, QUERY, DECODING, "`n` of a server must be at least 1, got 0"),
         ("speed=1", {}, QUERY, DECODING, "speed"),

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom
 
 from leakbound.engines import trial
-from leakbound.engines.trial import Draw, prompt_of, tried
+from leakbound.engines.trial import Draw, find_fault, prompt_of
 from suites import slow_but
 
 WORDS = [str(i) for i in range(50)]
@@ -54,8 +54,8 @@ def fixed(varies: Callable[[str, int], object]) -> One:
 
 
 LIES: dict[str, tuple[One, str]] = {
-    "greedy": (lambda prompt, *_: ["x"] * _[1], "alike"),
-    "mostly greedy": (drawing(0, likeliest=0.99), "alike"),
+    "greedy": (lambda prompt, *_: ["x"] * _[1], "equal"),
+    "mostly greedy": (drawing(0, likeliest=0.99), "equal"),
     "copies of one draw": (changed(lambda texts: [texts[0]] * len(texts)), "one draw"),
     "pairs of one draw": (changed(lambda texts: [texts[i // 2] for i in range(len(texts))]),
                           "one draw"),
@@ -73,7 +73,7 @@ ONE_IS_ENOUGH = ("greedy", "mostly greedy", "one answer a prompt", "never greedy
 )
 def test_a_server_that_does_not_draw_is_refused(name: str, choices: int) -> None:
     draw, fault = LIES[name]
-    found = tried(each(draw), choices, "key")
+    found = find_fault(each(draw), choices, "key")
     assert found is not None
     assert found.name == fault or choices == 1
 
@@ -84,8 +84,8 @@ def test_a_server_that_does_not_draw_is_refused(name: str, choices: int) -> None
 )
 def test_a_server_that_draws_is_not_refused(choices: int, likeliest: float) -> None:
     """Even where one output is as likely as the conditions allow, and greedy answers waver."""
-    trials = [tried(each(drawing(seed, likeliest, 0.01)), choices, "key") for seed in range(40)]
-    assert trials == [None] * 40
+    for seed in range(40):
+        assert find_fault(each(drawing(seed, likeliest, 0.01)), choices, "key") is None
 
 
 @pytest.mark.parametrize("lost", slow_but([0.5], [0.1, 0.5]))
@@ -98,7 +98,7 @@ def test_what_did_not_arrive_looks_like_no_copy(lost: float) -> None:
         came = [[text for text in row if rng.random() > lost * (t > 0)] for row in table]
         return [[*row, *[None] * (choices - len(row))] for row in came]
 
-    assert [tried(draw, 16, f"{i}") for i in range(20)] == [None] * 20
+    assert [find_fault(draw, 16, f"{i}") for i in range(20)] == [None] * 20
 
 
 def test_a_fault_counts_once_it_is_seen_twice() -> None:
@@ -110,15 +110,15 @@ def test_a_fault_counts_once_it_is_seen_twice() -> None:
             return ["x"] * choices
         return honest(prompt, number, choices, temperature)
 
-    assert tried(each(draw), 16, "key") is None
+    assert find_fault(each(draw), 16, "key") is None
 
 
 def test_false_alarms_are_as_rare_as_is_said() -> None:
     alike = 2 * max(
-        binom.sf(round(trial._ALIKE * n + 0.4999) - 1, n, 0.5) for n in range(trial._DRAWS, 65)
+        binom.sf(round(trial._EQUAL * n + 0.4999) - 1, n, 0.5) for n in range(trial._DRAWS, 65)
     )
     waver = binom.sf(trial._GREEDY - trial._AGREEING, trial._GREEDY, 0.01)
-    once = [alike, waver, trial._SHARE, trial._SHARE]
+    once = [alike, waver, trial._FRACTION, trial._FRACTION]
     assert alike < 2e-7
     assert waver < 1.3e-8
     assert sum(chance**2 for chance in once) < trial.FALSE_ALARM

@@ -181,10 +181,10 @@ def test_an_adapter_is_applied_and_part_of_the_fingerprint(model: Path, tmp_path
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ("?top_k=5", r"`top_k=5` is no option that is passed to vLLM"),
+        ("?top_k=5", r"`top_k=5` is no option for vLLM"),
         ("?data_parallel_size=2", r"not for one process of vLLM"),
         ("?lora=/nowhere", r"has no adapter_config.json"),
-        ("?tensor_parallel_size=2", r"World size .* Mend the options after the `\?`"),
+        ("?tensor_parallel_size=2", r"World size .* Fix the options after the `\?`"),
     ],
 )
 def test_options_that_are_not_taken_are_refused(options: str, said: str, model: Path) -> None:

@@ -13,18 +13,28 @@ import pytest
 from leakbound import Study
 from leakbound.benchmarks import load_benchmark
 from leakbound.certificate import certify, verify
-from leakbound.engines.openai import ServedEngine
-from leakbound.engines.server import Patience
 from leakbound.errors import IncompleteError, InputError, MixError, UnansweredError
 from leakbound.evaluation import evaluate, prepared, probe, summary
 from leakbound.store import Run
 from leakbound.study import Explore, FixedN
 from leakbound.types import Decoding
 from lies import DETECTABLE, LAWS, QUESTION, UNDETECTABLE, outcome
-from misbehaving import LISTED, Answer, Body, Rule, Served, chat_server, fails, honest, question
+from misbehaving import (
+    LISTED,
+    QUICK,
+    Answer,
+    Body,
+    Rule,
+    Served,
+    chat_server,
+    engine_at,
+    fails,
+    honest,
+    question,
+    rewritten,
+)
 from suites import slow_but
 
-QUICK = Patience(timeout=60, attempts=2, first_wait=0.01, longest_wait=60)
 EMPTIED = (*(name for name in DETECTABLE if " in place of leaks" in name),
            "a flag of a filter over leaks", "the provider's filter over leaks",
            "an unknown field over leaks")  # fmt: skip
@@ -47,10 +57,6 @@ def served() -> Iterator[Served]:
         yield up
 
 
-def engine_at(url: str, options: str = "probe=off") -> Any:
-    return ServedEngine(f"{url}#m?{options}", patience=QUICK)
-
-
 def run_of(engine: Any, questions: Path, out: Path, **how: Any) -> Run:
     return evaluate(engine, f"{questions}", out=out, scorers="keyword", **({"n": 40} | how))
 
@@ -69,32 +75,35 @@ def test_a_run_says_what_it_takes_for_granted(
 
 
 def test_a_stopped_run_asks_for_the_rest_alone(questions: Path, tmp_path: Path) -> None:
-    """And what was lost before the stop stays lost."""
-    down, lost = [False], [0]
-    true = honest(LAWS)
+    """And what was lost before the stop stays lost, and what was filtered stays filtered."""
+    down, sent = False, 0
+    filtered = {"finish_reason": "content_filter", "message": {"content": ""}}
+    true = rewritten(lambda _, found: found["choices"][0].update(filtered))(honest(LAWS))
 
     def rule(body: Body, before: int) -> Answer:
+        nonlocal down, sent
         if QUESTION in question(body) and body["temperature"]:
-            lost[0] += 1
-            if lost[0] == 2:
+            sent += 1
+            down |= sent == 4
+            if sent == 2:
                 return fails(500)
-            if lost[0] == 4:
-                down[0] = True
-        return fails(429, Retry_After="99") if down[0] else true(body, before)
+        return fails(429, Retry_After="99") if down else true(body, before)
 
     with chat_server(rule, LISTED) as up:
         engine = engine_at(up.url, "probe=off&n=4&concurrency=1")
-        with pytest.raises(IncompleteError, match="What came is kept"):
+        with pytest.raises(IncompleteError, match="Received draws are kept"):
             run_of(engine, questions, tmp_path / "run")
-        down[0] = False
-        first = len(up.asked)
+        for journal in tmp_path.rglob("*.jsonl"):
+            with journal.open("a") as stream:
+                stream.write('\n{"half of a line')
+        down, first = False, len(up.asked)
         engine = engine_at(up.url, "probe=off&n=4&concurrency=1")
         run = run_of(engine, questions, tmp_path / "run")
         drawn = [b for b in up.asked[first:] if b["temperature"] and b["max_tokens"] > 1]
     assert len(drawn) == 2 * 10 - 2 * 3  # both questions in turn
     assert list(tmp_path.rglob("*.jsonl")) == []
     rows = run.estimates.where(arm="target", scope="query", quantity="leak probability")
-    assert [(row.n, row.missing) for row in rows] == [(40, 4), (40, 0)]
+    assert [(row.n, row.missing) for row in rows] == [(40, 4 + 9), (40, 10)]
 
 
 @pytest.mark.parametrize("counts", [True, False])

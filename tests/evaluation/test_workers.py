@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -65,9 +65,9 @@ class FakeCluster:
         """Its crew: a cluster is where its workers are to be had."""
         crew = RayCrew(self, WorkerShare(cpus=1, gpus=0), look=0.0, patience=0.1)
         try:
-            yield crew
+            with closing(crew):
+                yield crew
         finally:
-            crew.close()
             assert not self._workers
 
     def nodes(self) -> list[dict[str, Any]]:
@@ -83,7 +83,9 @@ class FakeCluster:
 
         return SimpleNamespace(options=lambda **_: SimpleNamespace(remote=hire))
 
-    def send(self, worker: int, tasks: Sequence[Task]) -> int:
+    def send(self, worker: int, tasks: Sequence[Task]) -> int | str:
+        if not tasks:  # it has only to start
+            return f"hired {worker}"
         assert worker not in [busy for busy, _ in self._out.values()]
         self.sent.append(tasks[-1])
         self.by.append(worker)
@@ -114,7 +116,6 @@ class FakeCluster:
 class FakeActor:
     def __init__(self, cluster: FakeCluster, number: int) -> None:
         self.number = number
-        self.stand = SimpleNamespace(remote=lambda: f"hired {number}")
         self.do = SimpleNamespace(remote=partial(cluster.send, number))
 
 

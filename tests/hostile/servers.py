@@ -43,7 +43,7 @@ def outcome(name: str, folder: Path) -> tuple[str, str]:
     began = time.monotonic()
     try:
         with patch.object(server, "_LARGEST", 1 << 20), raw_server(SERVERS[name]) as url:
-            reply = ask(url, folder, LONG if name in TAKEN else ONCE)
+            reply = ask(url, folder, LONG if name in (*TAKEN, *REASONS) else ONCE)
     except (IncompleteError, ModelError) as error:
         late = time.monotonic() - began > LATE
         return ("wrong", "too late") if late else ("refused", str(error))
@@ -170,5 +170,12 @@ _OTHERS: Mapping[str, Script] = {
     "says a mark of bytes first": _body(b"\xef\xbb\xbf\xef\xbb\xbf" + PROPER),
 }  # fmt: skip
 SERVERS: Mapping[str, Script] = {**DRIPS, **BODIES, **_OTHERS}
+REASONS: Mapping[str, str] = {
+    "floods a body": "more than 1 MiB",
+    "packs a bomb": "compressed by 'gzip'",
+    "says a content that is a number": "an invalid reply",
+    **dict.fromkeys(BODIES, "an invalid reply"),
+}
+"""What is said of some; the others have less time."""
 TAKEN = frozenset({"speaks HTTP 9"})
 """They say what was asked for."""

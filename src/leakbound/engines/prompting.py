@@ -1,8 +1,8 @@
-"""How a question becomes the tokens a model reads, and an answer the tokens it is scored on.
+"""Turn a question into the tokens that a model reads, and an answer into the tokens to score.
 
-There is one tokenisation: the finished text, prompt and answer together, as a model that was
-trained on such texts has read it, split where the answer begins. What is trained on, read, forced
-and generated from is then the same sequence. Needs no torch: the tokenizer comes in as an argument.
+There is one tokenisation: prompt and answer as one text, as a model trained on such texts has read
+it, split where the answer begins. So training, reading, forcing and generation use the same
+sequence. Needs no torch: the tokenizer is an argument.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from leakbound.types import Compat, Decoding, Json, JsonObject, Query, Thinking,
 from leakbound.types.decoding import require
 
 Question: TypeAlias = Query | str
-"""A query, with its prefix and examples if it has them, or the text of a question."""
+"""A query with its prefix and examples, or the text of a question."""
 
 BASE_TEMPLATE = "Question: {question}\nAnswer: "
 _PLACEHOLDER = "{question}"
 _BLANK = " "
-_GAP = "\n\n"  # between one example and what follows it
-_TOKENISATION = "joint"  # in fingerprints, so that runs by another rule are another model's
-_NOT_FIELDS = ("family", "tokenisation")  # what `describe` adds to the fields
+_GAP = "\n\n"  # after each example
+_TOKENISATION = "joint"  # in fingerprints: another rule makes another model
+_NOT_FIELDS = ("family", "tokenisation")  # that `describe` adds to the fields
 _MARK = "leakbound-mark"
 TRAINED = "leakbound_thinking"
-"""The entry of a tokenizer's config that says whether its model was trained to think."""
-_ELSEWHERE = "\u2603"  # shares no token with any question, so that what is shared is the template
+"""The entry of a tokenizer's config that states whether its model was trained to think."""
+_ELSEWHERE = "\u2603"  # shares no token with a question, so shared tokens are the template's
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ class Joined:
 
     Attributes:
         prompt: the tokens before the answer.
-        answer: the other tokens, the end token included; a blank between the two is part of it, and
-            so is a token that lies across the boundary.
+        answer: the other tokens with the end token. They include a blank between the two, and a
+            token across the boundary.
     """
 
     prompt: tuple[int, ...]
@@ -53,31 +53,29 @@ class Joined:
 class Prompting:
     """The rule that turns a question into a prompt.
 
-    A tokenizer that has a chat template uses it, with its special tokens; any other puts the
-    question into `template`.
+    A chat template is used if the tokenizer has one. Otherwise the question is put into `template`.
 
-    `compat` "openunlearning" asks and masks as that framework does. A plain prompt keeps its
-    trailing blank where it is generated from. As many tokens as the prompt has without an answer
-    are not scored, so an answer's first may be among them; what follows the end of a turn is
-    scored, and an EOS token after it. Tokens with the id of the pad token are hidden from those
-    after them in every place, ends of turns too (its issue 128): published numbers of Llama 3
-    depend on it.
+    `compat` "openunlearning" makes prompts and masks like that framework. Generation from a plain
+    prompt keeps its trailing blank. The tokens that the prompt has without an answer are not
+    scored, and the first tokens of an answer may be among them. Tokens after the end of a turn are
+    scored, with a final EOS token. Tokens with the id of the pad token are hidden from all later
+    tokens, even ends of turns (its issue 128): published numbers of Llama 3 depend on it.
 
     Attributes:
-        template: the plain prompt, with {question} where the question goes (None: `BASE_TEMPLATE`).
+        template: the plain prompt, with {question} for the question (None: `BASE_TEMPLATE`).
         system: the chat's system message (None: `default_system`).
-        default_system: used where `system` is None, except for families that get none
+        default_system: the system message without `system`, except for families that get none
             (see `FAMILIES`); None: no system message.
-        chat: True insists on the chat template, False on the plain prompt; None: by the tokenizer.
-        compat: "openunlearning" (see above), or None: nothing of another framework.
+        chat: True requires the chat template, False the plain prompt; None: by the tokenizer.
+        compat: "openunlearning" (see above); None: no other framework.
         end_token: the text of the token that ends an output, in addition to the model's own (None:
-            for a chat, the end of turn of its template; for a plain prompt, none).
-        thinking: of chat models that mark their thoughts. "off" ends every prompt with an empty
-            thought, "on" leaves it to the template, which is informed; "auto": as the model was
-            trained by leakbound, else as its template does without a setting.
+            the end of turn of a chat template; for a plain prompt, none).
+        thinking: for chat models that mark their thoughts. "off" ends every prompt with an empty
+            thought; "on" requests thoughts from the template; "auto": as leakbound trained the
+            model, else the template's default.
 
     Raises:
-        InputError: a `template` without {question}, or another word for `thinking`.
+        InputError: a `template` without {question}, or an unknown `thinking`.
     """
 
     template: str | None = None
@@ -98,7 +96,7 @@ class Prompting:
             )
 
     def uses_chat(self, tokenizer: Tokenizer) -> bool:
-        """Whether prompts for this tokenizer are made by its chat template.
+        """Decide whether prompts for this tokenizer are made by its chat template.
 
         Args:
             tokenizer: the tokenizer of the model.
@@ -112,18 +110,17 @@ class Prompting:
         has_template = getattr(tokenizer, "chat_template", None) is not None
         if self.chat and not has_template:
             raise InputError(
-                "this asks chat models, and the tokenizer has no chat template. Use the instruct "
+                "this needs a chat model, and the tokenizer has no chat template. Use the instruct "
                 "model, or write the plain prompt with `template` (--prompt-template)."
             )
         return has_template and self.chat is not False
 
     def encode(self, tokenizer: Tokenizer, question: Question) -> list[int]:
-        """Token ids of the generation prompt for a question, without a trailing blank.
+        """Return the token ids of the generation prompt for a question, without a trailing blank.
 
-        The prefix of a query opens the answer for the model: it follows the prompt. The questions
-        and answers of its examples come before the question: as turns of the chat, or in the same
-        plain template with a blank line after each. Plain prompts begin with the tokenizer's BOS
-        token if it adds one.
+        The prefix of a query follows the prompt and opens the answer for the model. The examples
+        come before the question: as turns of the chat, or in the same plain template with a blank
+        line after each. Plain prompts begin with the tokenizer's BOS token if it adds one.
 
         Args:
             tokenizer: the tokenizer of the model.
@@ -133,19 +130,18 @@ class Prompting:
             The token ids.
 
         Raises:
-            InputError: a chat template that is lacking, or that refuses the prompt.
+            InputError: a chat template that is missing, or that refuses the prompt.
             ModelError: a chat template that leaves the question out.
         """
         query = _query(question)
         if self.compat is not None:
             rule = self._rule(tokenizer)
-            whole = rule._as_it_stands(tokenizer, rule._opened(tokenizer, query))
-            return self._shown(tokenizer, whole)
+            return self._seen(tokenizer, rule._encoded(tokenizer, rule._opened(tokenizer, query)))
         text = self._opened(tokenizer, query).rstrip(_BLANK)
         return [*self._head(tokenizer), *tokenizer.encode(text, add_special_tokens=False)]
 
     def text(self, question: Question) -> str:
-        """The plain prompt, for an engine that sends text to a server: without a trailing blank.
+        """Return the plain prompt for a server, without a trailing blank.
 
         Args:
             question: a query, or the text of a question.
@@ -157,24 +153,25 @@ class Prompting:
         return opened.rstrip(_BLANK) if self.compat is None else opened
 
     def locate(self, tokenizer: Tokenizer, question: Question) -> tuple[list[int], tuple[int, int]]:
-        """Encode a question, and find where in its prompt it stands.
+        """Encode a question, and locate it in its prompt.
 
         Args:
             tokenizer: the tokenizer of the model.
             question: a query, or the text of a question.
 
         Returns:
-            `encode`'s token ids, and from where to where in them the question itself stands.
+            `encode`'s token ids, and the position of the question's first token and that after its
+            last one.
 
         Raises:
-            InputError: as `encode`.
-            ModelError: as `encode`.
+            InputError: see `encode`.
+            ModelError: see `encode`.
         """
         ids = self.encode(tokenizer, question)
         return ids, self.own(tokenizer, ids, _query(question).prefix)
 
     def own(self, tokenizer: Tokenizer, ids: Sequence[int], prefix: str = "") -> tuple[int, int]:
-        """Find where in a prompt without examples its question stands.
+        """Locate the question in a prompt without examples.
 
         Args:
             tokenizer: the tokenizer of the model.
@@ -185,8 +182,8 @@ class Prompting:
             The position of the question's first token, and that after its last one.
 
         Raises:
-            InputError: as `encode`.
-            ModelError: as `encode`.
+            InputError: see `encode`.
+            ModelError: see `encode`.
         """
         other = self.encode(tokenizer, replace(_query(_ELSEWHERE), prefix=prefix))
 
@@ -200,25 +197,25 @@ class Prompting:
     def join(
         self, tokenizer: Tokenizer, question: Question, answer: str, thought: str | None = None
     ) -> Joined:
-        """The prompt with `answer` and its end token after it, as they are trained on and read.
+        """Return the tokens of a prompt and its answer, as in training and reading.
 
-        A chat is the template over the finished conversation, up to the end of the answer's turn;
-        a plain text is prompt and answer as one string, with the EOS token where it lacks one.
+        A chat is the template over the finished conversation, up to the end of the answer's turn.
+        A plain text is prompt and answer as one string. An end token is added if it is missing.
 
         Args:
             tokenizer: the tokenizer of the model.
             question: a query, or the text of a question.
             answer: the text of the answer.
-            thought: the text of the thought before it, which counts to the answer's tokens (None:
-                there is none).
+            thought: the text of the thought before it, which is part of the answer's tokens (None:
+                no thought).
 
         Returns:
             The tokens of prompt and answer.
 
         Raises:
-            InputError: nothing is left of prompt or answer, a tokenizer without offsets
-                merges the two, a thought where there can be none, or what `encode` refuses.
-            ModelError: as `encode`, or a tokenizer without an end token.
+            InputError: no tokens are left of prompt or answer, a tokenizer without offsets merges
+                the two, the prompt allows no thought, or `encode` refuses.
+            ModelError: see `encode`, or a tokenizer without an end token.
         """
         query, rule = _query(question), self._rule(tokenizer)
         opened = rule._opened(tokenizer, query)
@@ -228,11 +225,11 @@ class Prompting:
             self._require_thinking(tokenizer, query)
             finished = f"{opened}{marks_of(tokenizer).lead(opened, thought)}{answer}"
         if self.compat is not None:
-            # as many tokens as the prompt has without an answer are taken off
-            ids = rule._as_it_stands(tokenizer, finished)
+            # The prompt's part is as long as the prompt without an answer.
+            ids = rule._encoded(tokenizer, finished)
             if ids[-1:] != [_eos(tokenizer)]:
                 ids.append(_eos(tokenizer))
-            size = len(rule._as_it_stands(tokenizer, opened))
+            size = len(rule._encoded(tokenizer, opened))
             joined = Joined(tuple(ids[:size]), tuple(ids[size:]))
         else:
             before, after = split_at(tokenizer, finished, len(opened.rstrip(_BLANK)))
@@ -241,14 +238,14 @@ class Prompting:
         if not (joined.prompt and joined.answer):
             raise InputError(
                 f"the answer {answer[:60]!r} leaves {len(joined.prompt)} tokens of its prompt and "
-                f"{len(joined.answer)} of itself. Leave it out, or end the prompt otherwise."
+                f"{len(joined.answer)} of itself. Leave it out, or change the end of the prompt."
             )
         return joined
 
     def output(
         self, tokenizer: Tokenizer, question: Question, answer: str
     ) -> tuple[int, ...] | None:
-        """The tokens of `answer` as an output of the prompt that `encode` gives, end included.
+        """Return the tokens of `answer` as an output of the prompt of `encode`, with its end.
 
         Args:
             tokenizer: the tokenizer of the model.
@@ -256,52 +253,35 @@ class Prompting:
             answer: the text of the answer.
 
         Returns:
-            The tokens; None where the finished text does not begin with that prompt's tokens, so
-            that the answer in it is no output of the distribution that is sampled.
+            The tokens; None if the finished text does not begin with that prompt's tokens. The
+            answer is then no output of the sampled distribution.
 
         Raises:
-            InputError: as `join`.
-            ModelError: as `join`.
+            InputError: see `join`.
+            ModelError: see `join`.
         """
         joined = replace(self, compat=None).join(tokenizer, question, answer)
-        same = self._shown(tokenizer, joined.prompt) == self.encode(tokenizer, question)
+        same = self._seen(tokenizer, joined.prompt) == self.encode(tokenizer, question)
         return joined.answer if same else None
-
-    def end_token_id(self, tokenizer: Tokenizer) -> int:
-        """The token that ends an answer: `end_token`, the chat's end of turn, else the EOS token.
-
-        Args:
-            tokenizer: the tokenizer of the model.
-
-        Returns:
-            The token's id.
-
-        Raises:
-            InputError: an `end_token` that is no token of the model, or as `encode`.
-            ModelError: a tokenizer that has none of them, or as `encode`.
-        """
-        self.uses_chat(tokenizer)  # refused where it cannot
-        end = self._own_end(tokenizer)
-        return _eos(tokenizer) if end is None else end
 
     def ends(self, tokenizer: Tokenizer, own: frozenset[int]) -> frozenset[int]:
         """Return the tokens that end an output.
 
         Args:
             tokenizer: the tokenizer of the model.
-            own: the tokens that the model's files state.
+            own: the end tokens in the model's files.
 
         Returns:
-            These, with `end_token` or else the end of turn of a chat.
+            Those, with `end_token` or else the end of turn of a chat.
 
         Raises:
-            InputError: an `end_token` that is no token of the model.
+            InputError: an `end_token` that is not a token of the model.
         """
         end = self._own_end(tokenizer)
         return own if end is None else own | {end}
 
     def _own_end(self, tokenizer: Tokenizer) -> int | None:
-        """The token of `end_token`, or else the end of turn of a chat; None: there is none."""
+        """Return the token of `end_token`, or else the end of turn of a chat, if any."""
         if self.end_token is None:
             has_template = getattr(tokenizer, "chat_template", None) is not None
             return _end_of_turn(tokenizer) if has_template and self.chat is not False else None
@@ -313,13 +293,13 @@ class Prompting:
         return token
 
     def hidden_token_id(self, tokenizer: Tokenizer) -> int | None:
-        """The token that `compat` hides from teacher-forced texts: the pad token, else EOS.
+        """Return the token that `compat` hides from teacher-forced texts: the pad token, else EOS.
 
         Args:
             tokenizer: the tokenizer of the model.
 
         Returns:
-            The token's id; None where `compat` is, or the tokenizer has neither token.
+            The token's id; None without `compat`, or if the tokenizer has neither token.
         """
         if self.compat is None:
             return None
@@ -327,17 +307,17 @@ class Prompting:
         return tokenizer.eos_token_id if pad is None else pad  # type: ignore[no-any-return]
 
     def describe(self, tokenizer: Tokenizer) -> JsonObject:
-        """Describe how prompts for this tokenizer are made, for the fingerprint of an engine.
+        """Describe the prompts for this tokenizer, for the fingerprint of an engine.
 
         Args:
             tokenizer: the tokenizer of the model.
 
         Returns:
-            The rule's settings in effect, the family of the chat template, and the tokenisation.
+            The settings in effect, the family of the chat template, and the tokenisation.
 
         Raises:
-            InputError: `chat` is True and the tokenizer has no chat template, or an `end_token`
-                that is no token of the model.
+            InputError: `chat` is True and the tokenizer has no chat template, or `end_token` is
+                not a token of the model.
         """
         end = self._own_end(tokenizer)
         thinks = self._may_think(tokenizer)
@@ -354,42 +334,42 @@ class Prompting:
 
     @classmethod
     def described(cls, description: Json) -> Prompting:
-        """The rule that `describe` described, for the same tokenizer.
+        """Return the rule that `describe` described, for the same tokenizer.
 
         Args:
-            description: what `describe` gave; anything but a mapping: the default rule.
+            description: the result of `describe`; anything but a mapping: the default rule.
 
         Returns:
             The rule.
 
         Raises:
-            InputError: a description with a setting that is not known, or has another type.
+            InputError: a description with an unknown setting, or one of another type.
         """
         stated = description if isinstance(description, Mapping) else {}
         rule = {name: value for name, value in stated.items() if name not in _NOT_FIELDS}
         return from_json(cls, rule, "the prompting of the fingerprint")
 
     def system_for(self, tokenizer: Tokenizer | None) -> str | None:
-        """The system message that opens a chat with this tokenizer's model, if any.
+        """Return the system message that opens a chat with this tokenizer's model.
 
         Args:
             tokenizer: the tokenizer of the model (None: it is behind a server).
 
         Returns:
-            The message; None where there is none.
+            The message; None: no message.
         """
         if self.system is None and family_of(tokenizer).system:
             return self.default_system
         return self.system
 
     def notes(self, tokenizer: Tokenizer) -> list[str]:
-        """Describe where thinking is other than in training or in the template, or is no choice.
+        """Describe how thinking differs from training or from the template's default.
 
         Args:
             tokenizer: the tokenizer of the model.
 
         Returns:
-            One note, or none.
+            At most one note.
         """
         trained = _trained(tokenizer)
         if self.thinking == "on" and not self._may_think(tokenizer):
@@ -407,7 +387,7 @@ class Prompting:
         return [note] if thinks else []
 
     def record(self, tokenizer: Tokenizer) -> None:
-        """Write into a tokenizer whether its model was trained to think, for "auto" to find.
+        """Write into a tokenizer whether its model was trained to think; "auto" reads it.
 
         Args:
             tokenizer: the tokenizer of the trained model; it is saved with it.
@@ -416,16 +396,16 @@ class Prompting:
             tokenizer.init_kwargs[TRAINED] = self._thinking(tokenizer)
 
     def _may_think(self, tokenizer: Tokenizer) -> bool:
-        """Whether prompts can say that the model thinks or does not: chats with marks of it."""
+        """Return True if prompts can turn thinking on or off: chats with marks of thoughts."""
         chat = self.compat is None and self.uses_chat(tokenizer)
         return chat and bool(marks_of(tokenizer).begins)
 
     def _thinking(self, tokenizer: Tokenizer) -> Thinking:
-        """`thinking`, or how the model was trained."""
+        """Return `thinking`, or the mode in which the model was trained."""
         return (_trained(tokenizer) or "auto") if self.thinking == "auto" else self.thinking
 
     def _require_thinking(self, tokenizer: Tokenizer, query: Query) -> None:
-        """Refuse a thought where nothing marks it, or the prompt leaves no room for it."""
+        """Refuse a thought that no token marks, or for which the prompt leaves no room."""
         why = None
         if not marks_of(tokenizer).begins:
             why = "the tokenizer has no mark of a thought"
@@ -442,7 +422,7 @@ class Prompting:
     def conversation(
         self, query: Query, tokenizer: Tokenizer | None = None
     ) -> list[dict[str, str]]:
-        """The turns of a chat about a query: the system message, its examples and the question.
+        """Return the turns of a chat about a query: system message, examples and question.
 
         Args:
             query: the query.
@@ -458,7 +438,7 @@ class Prompting:
         return [*turns, *self.turns(tokenizer, query.text)]
 
     def turns(self, tokenizer: Tokenizer | None, question: str) -> list[dict[str, str]]:
-        """The turns of a question: one turn of the user.
+        """Return the turns of a question: one turn of the user.
 
         Args:
             tokenizer: the tokenizer of the model (None: it is behind a server).
@@ -470,7 +450,7 @@ class Prompting:
         return [turn_of("user", question)]
 
     def _rule(self, tokenizer: Tokenizer) -> Prompting:
-        """The rule without the chat template where `compat` writes this family's turns itself."""
+        """Return the rule, without the chat template if `compat` writes this family's turns."""
         turn = family_of(tokenizer).turn
         if self.compat is None or turn is None or not self.uses_chat(tokenizer):
             return self
@@ -485,7 +465,7 @@ class Prompting:
         return "".join([*shown, put(query.text), query.prefix])
 
     def _opened(self, tokenizer: Tokenizer, query: Query) -> str:
-        """The text up to where the output, or the rest of the answer, begins."""
+        """Return the text before the output, or before the rest of the answer."""
         if not self.uses_chat(tokenizer):
             return self._plainly(query)
         turns, marks = self.conversation(query, tokenizer), marks_of(tokenizer)
@@ -496,22 +476,22 @@ class Prompting:
         return f"{opened}{leads}{query.prefix}"
 
     def _setting(self, tokenizer: Tokenizer) -> bool | None:
-        """The setting of thinking that the chat template gets; None: none."""
+        """Return the setting of thinking for the chat template; None: no setting."""
         if not self._may_think(tokenizer):
             return None
         return {"on": True, "off": False}.get(self._thinking(tokenizer))
 
     def _finished(self, tokenizer: Tokenizer, query: Query, opened: str, answer: str) -> str:
-        """The text with the answer in it, beginning as `opened` does but for a trailing blank."""
+        """Return the text with the answer; it begins like `opened` except for a trailing blank."""
         start, marks = opened.rstrip(_BLANK), marks_of(tokenizer)
-        if self.compat is None and marks.opens(opened):  # the tokens of the prompt stay as they are
+        if self.compat is None and marks.opens(opened):  # the prompt's tokens must not change
             return f"{opened}{marks.lead(opened)}{answer}"
         if self.uses_chat(tokenizer) and family_of(tokenizer).turn is None:
             reply = turn_of("assistant", query.prefix + answer)
             turns = [*self.conversation(query, tokenizer), reply]
             thinking = self._setting(tokenizer)
             text = written(tokenizer, turns, open_ended=False, thinking=thinking)
-            # Some templates rewrite or wrap what was said; generation would not start there.
+            # Some templates rewrite or wrap earlier turns; generation would not start there.
             kept = text.startswith(start) and answer.strip() in text[len(start) :]
             if kept or self.compat is not None:
                 return text
@@ -520,20 +500,21 @@ class Prompting:
         return f"{opened}{marks.lead(opened)}{answer}"
 
     def _ended(self, tokenizer: Tokenizer, answer: Sequence[int]) -> list[int]:
-        """An answer's tokens up to the end of its turn, or with the end token where it has none."""
-        end, ids = self.end_token_id(tokenizer), list(answer)
+        """Return an answer's tokens up to the end of its turn; add a missing end token."""
+        own, ids = self._own_end(tokenizer), list(answer)
+        end = _eos(tokenizer) if own is None else own
         if self.uses_chat(tokenizer) and end in ids:
             return ids[: len(ids) - ids[::-1].index(end)]
         return ids if ids[-1:] == [end] else [*ids, end]
 
-    def _as_it_stands(self, tokenizer: Tokenizer, text: str) -> list[int]:
-        """The tokens of a text with whatever the tokenizer adds; a rendered chat has it already."""
+    def _encoded(self, tokenizer: Tokenizer, text: str) -> list[int]:
+        """Return the tokens of a text, with those that the tokenizer adds to a plain text."""
         return list(tokenizer.encode(text, add_special_tokens=not self.uses_chat(tokenizer)))
 
-    def _shown(self, tokenizer: Tokenizer, ids: Sequence[int]) -> list[int]:
-        """The tokens of a prompt that those after it may see.
+    def _seen(self, tokenizer: Tokenizer, ids: Sequence[int]) -> list[int]:
+        """Return the tokens of a prompt that later tokens see.
 
-        Generation numbers its positions by what is seen, so that leaving a token out hides it.
+        Generation numbers positions by these tokens, so a token that is left out is hidden.
         """
         hidden = self.hidden_token_id(tokenizer)
         return [token for token in ids if hidden is None or token != hidden]
@@ -547,7 +528,7 @@ def _query(query: Question) -> Query:
 
 
 def _trained(tokenizer: Tokenizer) -> Thinking | None:
-    """Whether the tokenizer's model was trained to think; None: leakbound did not train it."""
+    """Return how the tokenizer's model was trained to think; None: leakbound did not train it."""
     stated = getattr(tokenizer, "init_kwargs", {}).get(TRAINED)
     return stated if stated in get_args(Thinking) else None
 
@@ -555,35 +536,34 @@ def _trained(tokenizer: Tokenizer) -> Thinking | None:
 def _eos(tokenizer: Tokenizer) -> int:
     if tokenizer.eos_token_id is None:
         raise ModelError(
-            "the tokenizer has no end token (`eos_token` is None). "
-            "Set one in its tokenizer_config.json."
+            "the tokenizer has no end token. Set `eos_token` in its tokenizer_config.json."
         )
     return int(tokenizer.eos_token_id)
 
 
 def bos_ids(tokenizer: Tokenizer) -> list[int]:
-    """The BOS token, if the tokenizer begins texts with it.
+    """Return the BOS token, if the tokenizer begins texts with it.
 
     Args:
         tokenizer: the tokenizer of the model.
 
     Returns:
-        Its id, or nothing.
+        Its id, or an empty list.
     """
-    # Whatever else a tokenizer adds (some end every text with EOS) is no part of a prompt.
+    # Other tokens that a tokenizer adds (some end every text with EOS) are no part of a prompt.
     added = tokenizer.encode("", add_special_tokens=True)[:1]
     return added if added == [tokenizer.bos_token_id] else []
 
 
 def _end_of_turn(tokenizer: Tokenizer) -> int | None:
-    """The first special token after the last assistant's message; None: there is none.
+    """Return the first special token after the last assistant's message, if any.
 
     A token that also ends other channels than that of the answer cannot end an output.
     """
     turns = [turn_of("user", "?"), turn_of("assistant", _MARK)]
     try:
         _, mark, tail = written(tokenizer, turns, open_ended=False).rpartition(_MARK)
-    except (InputError, ModelError):  # raised again where the template writes a prompt
+    except (InputError, ModelError):  # raised again when the template writes a prompt
         return None
     added, marks = tokenizer.added_tokens_decoder, marks_of(tokenizer).ids
     ids = tokenizer.encode(tail, add_special_tokens=False) if mark else []
@@ -598,10 +578,10 @@ def require_room(
 
     Args:
         query: the query.
-        length: its tokens.
-        decoding: how long a completion may be.
-        limit: tokens of the context (None: any number).
-        larger: what would make it larger, where anything does.
+        length: the number of its tokens.
+        decoding: limits the length of a completion.
+        limit: tokens of the context (None: unlimited).
+        larger: the remedy that makes the context larger, if any.
     """
     room = decoding.room(length)
     if room < 1:

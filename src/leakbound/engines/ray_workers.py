@@ -1,4 +1,4 @@
-"""Workers of a Ray cluster, from a laptop to many machines; the only place that imports Ray."""
+"""Distribute jobs to workers of a Ray cluster; the only module that imports Ray."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -20,19 +20,19 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 LOCAL = "local"
-_ANSWERS = 5.0  # seconds until a cluster is taken to be not there
-_STORE = 128 << 20  # bytes of the object store that a cluster of only this machine gets
-_SETTINGS = ("HF_HUB_OFFLINE",)  # of the environment, that workers take over
+_ANSWERS = 5.0  # seconds until a cluster must answer
+_STORE = 128 << 20  # bytes of the object store of a cluster of only this machine
+_SETTINGS = ("HF_HUB_OFFLINE",)  # environment variables for workers
 _MOST_GPUS = 1 << 10  # of one machine
-_SLACK = 1e-9  # thirds of a GPU make a whole one
-_MOST_LOSSES = 5  # workers that one job may lose: after more, the job itself kills them
+_SLACK = 1e-9  # three thirds of a GPU are one GPU
+_MOST_LOSSES = 5  # workers that one job may lose: after that, the job itself kills them
 _PATIENCE = 600.0  # seconds without any worker
-_LOOK = 1.0  # seconds between two looks for room
+_LOOK = 1.0  # seconds between two searches for room
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A job as it is sent to a worker, with the way to open its model."""
+    """A job for a worker, with the opener of its model."""
 
     opener: Opener[Any]
     do: Callable[[Any, Any], Any]
@@ -41,13 +41,13 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerShare:
-    """The share of a machine that a worker takes."""
+    """The resources of a machine that a worker needs."""
 
     cpus: int
     gpus: float
 
     def fits(self, machine: Mapping[str, float]) -> int:
-        """How many workers a machine with these resources has room for."""
+        """Return the number of workers for which a machine with these resources has room."""
         fitting = machine.get("CPU", 0.0) / self.cpus
         if self.gpus:
             fitting = min(fitting, machine.get("GPU", 0.0) / self.gpus)
@@ -61,17 +61,16 @@ class WorkerShare:
 class RayWorkers:
     """Workers of a Ray cluster, each a process with the model open.
 
-    A lost worker, or a lost machine, loses no more than the jobs under way, which
-    other workers do again; machines that join the cluster get workers while there is work.
-    Where Ray is initialised already, that cluster is taken.
+    A lost worker or machine loses only its current jobs, which other workers do again. Machines
+    that join the cluster get workers while there is work. An initialised Ray is used.
 
     Attributes:
-        address: of a running cluster, "auto" for the one that this machine is in, or "local":
-            one that lasts as long as the call, on this machine only.
-        most: workers at a time (None: all that there is room for).
-        gpus: of each worker; with 0.5, two share one (None: 1 where the cluster has any).
-        threads: of each worker on its CPUs. The same number gives the same completions as one
-            process with as many.
+        address: of a running cluster, "auto" for the cluster of this machine, or "local" for a
+            temporary one on this machine only.
+        most: the most simultaneous workers (None: as many as there is room for).
+        gpus: GPUs per worker; with 0.5, two workers share one (None: 1 if the cluster has any).
+        threads: CPU threads per worker. One process with the same number gives the same
+            completions.
 
     Raises:
         InputError: numbers that no worker can have.
@@ -93,33 +92,30 @@ class RayWorkers:
 
     @contextmanager
     def open(self) -> Iterator[Crew]:
-        """Open the cluster's crew, to be left when all is done; what was begun here ends with it.
+        """Open the workers of the cluster; a cluster that this starts ends with the context.
 
         Returns:
             A context manager that gives the `Crew`.
 
         Raises:
-            InputError: Ray is not installed, or a cluster that does not answer or has no room for a
+            InputError: Ray is not installed, or the cluster does not answer or has no room for a
                 worker.
         """
         with needing("Ray", "ray"):
-            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell its makers
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would report to its makers
             import ray
         begun = not ray.is_initialized()
         if begun:
             _begin(ray, self.address)
         try:
-            crew = RayCrew(ray, self._need(ray), self.most)
-            try:
+            with closing(RayCrew(ray, self._need(ray), self.most)) as crew:
                 yield crew
-            finally:
-                crew.close()
         finally:
             if begun:
                 ray.shutdown()
 
     def _need(self, ray: Any) -> WorkerShare:
-        """The share that each worker takes; InputError where the cluster has no room for one."""
+        """Return the resources of each worker; InputError if the cluster has no room for one."""
         machines = _machines(ray)
         gpus = self.gpus
         if gpus is None:
@@ -129,8 +125,7 @@ class RayWorkers:
             resources = [f"{m.get('CPU', 0):g} CPU, {m.get('GPU', 0):g} GPU" for m in machines]
             raise InputError(
                 f"no machine of the Ray cluster has room for a worker of {need}: they have "
-                f"{'; '.join(resources) or 'nothing'}. Ask for less, or add a "
-                "machine."
+                f"{'; '.join(resources) or 'nothing'}. Request less, or add a machine."
             )
         return need
 
@@ -140,16 +135,16 @@ def _begin(ray: Any, address: str) -> None:
     own: dict[str, Any] = {"include_dashboard": False, "object_store_memory": _STORE}
     host, colon, port = address.rpartition(":")
     try:
-        if colon and port.isdecimal() and "/" not in host:  # Ray itself would ask for minutes
+        if colon and port.isdecimal() and "/" not in host:  # Ray itself would try for minutes
             socket.create_connection((host.strip("[]"), int(port)), _ANSWERS).close()
         ray.init(
             address, log_to_driver=False, logging_level="ERROR", **(own if address == LOCAL else {})
         )
-    except Exception as error:  # Ray raises a bare one where it starts too slowly
+    except Exception as error:  # Ray raises a bare one if it starts too slowly
         reason = str(error).strip().partition("\n")[0]
         raise InputError(
             f"no Ray cluster answers at {address!r} ({reason}). Start one there with `ray start`, "
-            "run this command on one of its machines, or say 'local'."
+            "run this command on one of its machines, or use 'local'."
         ) from error
 
 
@@ -158,16 +153,16 @@ def _machines(ray: Any) -> list[Mapping[str, float]]:
 
 
 class Worker:
-    """A worker, in its own process: it opens each thing that it needs once."""
+    """A worker in its own process, which opens each model once."""
 
     def __init__(self) -> None:
         self._open: dict[Opener[Any], Any] = {}
 
-    def stand(self) -> None:
-        """Do nothing: once this is done, the worker has started."""
-
     def do(self, tasks: Sequence[Task]) -> Any:
-        """Do some tasks in turn.
+        """Do tasks in turn.
+
+        Args:
+            tasks: the tasks; none only show that the worker has started.
 
         Returns:
             The result of the last one.
@@ -181,16 +176,16 @@ class Worker:
 
 
 class RayCrew:
-    """See `Crew`. Each worker is an actor of Ray; they are hired while there is room.
+    """See `Crew`. Each worker is an actor of Ray; workers start while there is room.
 
-    A job whose worker is lost goes to another worker. Ray's restarts are off: an actor that
-    restarts waits for room together with its job, even if other workers are idle.
+    Another worker does the job of a lost worker. Ray's restarts and retries are off: Ray repeats a
+    task only on the same actor, and a restarting actor waits for room even if others are idle.
 
     Args:
         ray: the library, initialised.
-        need: the share of a machine that a worker takes.
-        most: workers at a time (None: all that there is room for).
-        look: seconds between two looks for room.
+        need: the resources that a worker needs.
+        most: the most simultaneous workers (None: as many as there is room for).
+        look: seconds between two searches for room.
         patience: seconds without a worker after which IncompleteError is raised.
     """
 
@@ -215,10 +210,10 @@ class RayCrew:
         )
         self._starting: dict[Any, Any] = {}  # ticket -> worker
         self._idle: list[Any] = []
-        self._prepared: dict[Any, int] = {}  # worker -> preparations that it was sent
+        self._prepared: dict[Any, int] = {}  # worker -> number of preparations sent to it
         self._preparations: dict[tuple[Opener[Any], Any], tuple[int, Task]] = {}
         self._count = 0  # of preparations
-        self._looked = self._seen = -math.inf  # the last look; a worker, or the begin of the work
+        self._looked = self._seen = -math.inf  # times: last search for room, last worker
         self._why = "the cluster is busy"
 
     def each(
@@ -250,15 +245,15 @@ class RayCrew:
                         if losses[number] == _MOST_LOSSES:
                             raise IncompleteError(
                                 f"{_MOST_LOSSES} workers were lost one after the other with the "
-                                f"same work, the last one thus: {self._why}. Give a worker more "
-                                "memory, or fewer workers to a machine, and run the same command "
-                                "again: what was finished is kept."
+                                f"same work, the last one with: {self._why}. Give a worker more "
+                                "memory, or use fewer workers per machine, and run the same "
+                                "command again: finished work is kept."
                             ) from error
                         again.append((number, job))
                     else:
                         yield job, result
         finally:
-            for worker, _ in out.values():  # nobody waits for their results
+            for worker, _ in out.values():  # their results are not needed
                 self._dismiss(worker)
 
     def prepare(self, opener: Opener[T], do: Callable[[T, J], object], job: J) -> None:
@@ -268,12 +263,12 @@ class RayCrew:
         self._preparations[opener, do] = self._count, Task(opener, do, job)
 
     def close(self) -> None:
-        """Dismiss every worker."""
+        """End every worker."""
         for worker in list(self._prepared):
             self._dismiss(worker)
 
     def _hire(self) -> None:
-        """Hire as many workers as there is room for, unless it was looked for a moment ago."""
+        """Start as many workers as there is room for, at most once per `look`."""
         now = time.monotonic()
         if now - self._looked < self._look:
             return
@@ -282,16 +277,16 @@ class RayCrew:
         for _ in range(len(self._prepared), room if self._most is None else min(room, self._most)):
             worker = self._actor.remote()
             self._prepared[worker] = 0
-            self._starting[worker.stand.remote()] = worker
+            self._starting[worker.do.remote([])] = worker
 
     def _send(self, worker: Any, task: Task) -> Any:
-        """Send a task, after the preparations that the worker lacks; return its ticket."""
+        """Send a task after missing preparations; return its ticket."""
         done, self._prepared[worker] = self._prepared[worker], self._count
         first = [step for number, step in self._preparations.values() if number > done]
         return worker.do.remote([*first, task])
 
     def _finished(self, out: Mapping[Any, object]) -> list[Any]:
-        """Wait for a ticket of a job; workers that have started are idle by then."""
+        """Wait for tickets of jobs, and note the workers that have started as idle."""
         tickets, done = [*out, *self._starting], list[Any]()
         if tickets:
             done, _ = self._ray.wait(tickets, timeout=self._look)
@@ -303,19 +298,18 @@ class RayCrew:
                 self._ray.get(ticket)
                 self._idle.append(worker)
             except self._ray.exceptions.RayError as error:
-                self._dismiss(worker, error)  # another is hired at the next look
+                self._dismiss(worker, error)  # the next search for room replaces it
         if out or self._idle:
             self._seen = time.monotonic()
         elif time.monotonic() - self._seen > self._patience:
             raise IncompleteError(
-                f"no worker was available for {self._patience:.0f} seconds: {self._why}. What was "
-                "finished is kept: run the same command again once there is room, or without "
-                "workers."
+                f"no worker was available for {self._patience:.0f} seconds: {self._why}. Finished "
+                "work is kept: run the same command again once there is room, or without workers."
             )
         return [ticket for ticket in done if ticket in out]
 
     def _dismiss(self, worker: Any, why: Exception | None = None) -> None:
-        """End a worker; `why`: how it was lost."""
+        """End a worker; `why`: the error with which it was lost."""
         if why is not None:
             self._why = str(why).strip().partition("\n")[0]
         del self._prepared[worker]

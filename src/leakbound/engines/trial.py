@@ -1,25 +1,27 @@
-"""Whether a server draws at all: a trial before the first draw that counts.
+"""Test before the first counted draw whether a server draws at all.
 
-A prompt of random words has no likely continuation by construction, so what is drawn after it
-shows how it was drawn. A server is refused that gives always, or nine times in ten, one answer at
-T = 1 (it ignores the temperature, or keeps one answer for all); that answers variedly at T = 0;
-whose outputs are equal within a request more than between requests (n copies of one draw), or in
-the same places of two requests (a seed that is ignored, a cache). Each is refused only if it is
-seen twice, after two prompts.
+A prompt of random words has no likely continuation by construction, so the outputs after it show
+how they were drawn. A server is refused in these cases, each seen after two prompts:
 
-False alarms. A server that keeps its promises fails a trial with a chance of at most `FALSE_ALARM`:
+- equal: one text in nine of ten outputs at T = 1. The server ignores the temperature or has one
+  answer for all requests.
+- temperature: varied outputs at T = 0.
+- copies: outputs are equal within a request, or in the same places of two requests, more often than
+  chance explains. They are copies of one draw, or the server ignores the seed or has a cache.
 
-- equal: no output has a chance above 1/2 after such a prompt, so 36 of 40 draws are equal with
-  chance 2e-7 at most (binomial tail, for each of the two outputs that can be so likely);
-- varied at T = 0: its greedy answer differs by roundings in one of a hundred answers, so 5 of 9
-  differ with chance 1.3e-8 at most (126 / 100^5);
-- copies: independent draws may be exchanged, so their places are a random arrangement; the share
-  of 9,999 arrangements that have as many copies is at most 3e-4 with that chance, for each of two
-  counts, and this rests on no condition.
+A correct server fails a trial with probability at most `FALSE_ALARM`:
 
-Twice each: (2e-7)^2 + (1.3e-8)^2 + 2 (3e-4)^2 < 2e-7. A model that says one thing to every
-prompt breaks the first condition and cannot be distinguished from such a server; users who know it
-leave the trial out (`?probe=off`), which the results then say.
+- equal: if no output has a probability above 1/2 after such a prompt, 36 of 40 draws are equal with
+  probability at most 2e-7 (binomial tail, for each of the two outputs that can be so likely);
+- temperature: if rounding changes one of a hundred greedy answers, 5 of 9 differ with probability
+  at most 1.3e-8 (126 / 100^5);
+- copies: independent draws are exchangeable, so their places are a random arrangement. With
+  probability at most 3e-4, for each of two counts, at most that fraction of 9,999 arrangements has
+  as many copies. This needs no condition.
+
+Twice each: (2e-7)^2 + (1.3e-8)^2 + 2 (3e-4)^2 < 2e-7. A model with one reply to every prompt breaks
+the first condition and cannot be distinguished from such a server. `?probe=off` skips the trial for
+it, and the results state this.
 """
 
 from __future__ import annotations
@@ -34,8 +36,8 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from leakbound.engines.answers import Answer, has_thought
-from leakbound.engines.manner import Manner, require_known
+from leakbound.engines.negotiation import RequestFormat
+from leakbound.engines.replies import Reply, has_thought
 from leakbound.engines.server import Server
 from leakbound.errors import ModelError
 from leakbound.text.counting import counted_as, is_missing
@@ -43,16 +45,16 @@ from leakbound.text.keywords import normalise
 from leakbound.types import Decoding, Output
 
 FALSE_ALARM = 2e-7
-"""The chance, at most, that a server that keeps its promises is refused."""
+"""The largest probability that a correct server is refused."""
 
-_DRAWS, _ALIKE = 40, 0.9
+_DRAWS, _EQUAL = 40, 0.9
 _REQUESTS = 4  # at least
 _GREEDY, _AGREEING = 9, 5
-_SHARE = 3e-4  # of the arrangements
+_FRACTION = 3e-4  # of the arrangements
 _ARRANGEMENTS = 9_999
 _SHOWN = 40
 _TRIED = Decoding(max_new_tokens=24)
-# Tokens of models that think: thoughts begin in similar ways, and hidden ones must end first.
+# Tokens for thoughts: visible ones begin in similar ways, and hidden ones must end first.
 _ROOM = {"off": 0, "no": 0, "visibly": 72, "hidden": 1_000}
 _CHAT = "Go on with this list of random words, at random, and write nothing else: {words}"
 _WORDS = (
@@ -64,87 +66,84 @@ _WORDS = (
 )
 
 Table = Sequence[Sequence[str | None]]
-"""The texts of each request, as they are compared; None for one that is missing."""
+"""The texts of each request, as they are compared; None for a missing output."""
 
 Draw = Callable[[str, range, int, float], Table]
-"""(prompt, numbers of requests, outputs of each, temperature) -> what came."""
+"""(prompt, numbers of requests, outputs of each, temperature) -> their texts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault that a trial found: which of its tests found it, and that in words."""
+    """A fault that a trial found: the name of the test, and a description."""
 
     name: str
-    says: str
+    message: str
 
 
-def require_draws(server: Server, manner: Manner, name: str) -> Manner:
-    """The manner, once the server of `name` was tried; ModelError where it does not draw.
+def require_draws(server: Server, form: RequestFormat, name: str) -> RequestFormat:
+    """Return the format after a trial of the server of `name`; ModelError if it does not draw.
 
-    One output a request, where it left some empty that only a request of one can tell.
+    Requests have one output each if the server left outputs empty, because only the token count of
+    one output explains them.
     """
-    outputs = _trial_of(server, manner, name)
+    outputs = _outputs_of_trial(server, form, name)
     bare = [output for output in outputs if _compared(output) is None]
-    if manner.choices > 1 and any(counted_as(output) == "empty" for output in bare):
-        manner = replace(manner, choices=1)
-        outputs = _trial_of(server, manner, name)
-    return replace(manner, thinks="hidden") if any(o.hidden for o in outputs) else manner
+    if form.choices > 1 and any(counted_as(output) == "empty" for output in bare):
+        form = replace(form, choices=1)
+        outputs = _outputs_of_trial(server, form, name)
+    return replace(form, thinks="hidden") if any(o.hidden for o in outputs) else form
 
 
-def _trial_of(server: Server, manner: Manner, name: str) -> list[Output]:
-    """The outputs of a trial; ModelError where they show a fault."""
-    came: list[tuple[int, Answer]] = []
-    room = _TRIED.max_new_tokens + _ROOM[manner.thinks]
+def _outputs_of_trial(server: Server, form: RequestFormat, name: str) -> list[Output]:
+    """Return the outputs of a trial; ModelError if they show a fault."""
+    received: list[tuple[int, Reply]] = []
+    room = _TRIED.max_new_tokens + _ROOM[form.thinks]
 
     def draw(prompt: str, numbers: range, choices: int, temperature: float) -> Table:
         decoding = replace(_TRIED, temperature=temperature, max_new_tokens=room)
-        question = manner.question(_CHAT.format(words=prompt) if manner.chat else prompt)
-        answers: dict[int, Answer] = {}
+        text = _CHAT.format(words=prompt) if form.chat else prompt
 
-        def ask(number: int) -> Answer:
+        def send(number: int) -> Reply:
             key = json.dumps(["trial", prompt, number])
-            return manner.ask(server, question, decoding, choices, key)
+            return form.probe(server, text, decoding, choices, key)
 
-        server.each(ask, numbers, answers.__setitem__, stop=server.abandon)
-        for answer in answers.values():
-            require_known(answer, name)
-        came.extend((choices, answer) for answer in answers.values())
-        return [
-            [*map(_compared, own), *[None] * (choices - len(own))]
-            for own in (answers[i].outputs for i in numbers)
-        ]
+        replies = dict(server.each(send, numbers))
+        received.extend((choices, reply) for reply in replies.values())
+        texts = [[*map(_compared, replies[number].outputs)] for number in numbers]
+        return [[*row, *[None] * (choices - len(row))] for row in texts]
 
-    fault = tried(draw, manner.choices, prompt_of(manner.model))
-    says, drawn = None if fault is None else fault.says, sum(choices for choices, _ in came)
-    outputs = [output for _, answer in came for output in answer.outputs]
+    fault = find_fault(draw, form.choices, prompt_of(form.model))
+    message = None if fault is None else fault.message
+    requested = sum(choices for choices, _ in received)
+    outputs = [output for _, reply in received for output in reply.outputs]
     lost: Counter[str] = Counter(counted_as(o) for o in outputs if _compared(o) is None)
-    lost["fewer"] = drawn - len(outputs)
-    if manner.choices > 1:
+    lost["fewer"] = requested - len(outputs)
+    if form.choices > 1:
         lost.pop("empty", 0)  # only a request of one output shows whether they are empty
-    longer = any(answer.longer for _, answer in came)
-    if longer or 2 * lost.total() > drawn:
+    longer = any(reply.longer for _, reply in received)
+    if longer or 2 * lost.total() > requested:
         why = "failed" if longer else lost.most_common(1)[0][0]
-        says = (
-            f"of {drawn} outputs {lost[why]} are not as they were asked for "
+        message = (
+            f"of {requested} outputs {lost[why]} are not as requested "
             f"({'longer' if longer else why})"
         )
         if why == "cut":
-            says += f": its thoughts are hidden and do not end within {room:,} tokens"
-    if says is not None and not _ROOM[manner.thinks] and any(map(has_thought, outputs)):
-        return _trial_of(server, replace(manner, thinks="hidden"), name)  # with more room
-    if says is not None:
+            message += f": its thoughts are hidden and do not end within {room:,} tokens"
+    if message is not None and not _ROOM[form.thinks] and any(map(has_thought, outputs)):
+        return _outputs_of_trial(server, replace(form, thinks="hidden"), name)  # with more room
+    if message is not None:
         raise ModelError(
-            f"{name!r} was tried with random words, and {says}. No bound would hold. Fix "
-            "the server or its settings; if this is how the model itself answers, write "
-            "?probe=off behind its name, and the results say so."
+            f"{name!r} was tried with random words, and {message}. No bound would be valid. Fix "
+            "the server or its settings; if the model itself answers like this, write ?probe=off "
+            "after its name, and the results state it."
         )
     return outputs
 
 
 def _compared(output: Output) -> str | None:
-    """The letters and digits of an output, normalised; None where it is missing.
+    """Return the normalised letters and digits of an output; None if it is missing.
 
-    A cache that varies blanks, capitals or markup gives the same letters.
+    So a cache cannot hide behind varied blanks, capitals or markup.
     """
     shown = replace(output, answer=f"{output.thought or ''} {output.answer}")
     if is_missing(shown, counted_as(shown)):
@@ -154,16 +153,16 @@ def _compared(output: Output) -> str | None:
 
 
 def prompt_of(key: str) -> str:
-    """Random words to go on with, others for every key."""
+    """Return random words to continue, different ones for every key."""
     digest = hashlib.sha256(key.encode()).digest()
     rng = np.random.default_rng(np.frombuffer(digest, np.uint32))
     return ", ".join(rng.choice(_WORDS.split(), _SHOWN).tolist()) + ","
 
 
-def tried(draw: Draw, choices: int, key: str) -> Fault | None:
-    """The fault of a server, seen after two prompts; None for a sound one.
+def find_fault(draw: Draw, choices: int, key: str) -> Fault | None:
+    """Return the fault of a server, seen after two prompts; None for a correct one.
 
-    `choices`: outputs that a request may ask for. What `draw` raises passes.
+    `choices`: the outputs per request. Errors of `draw` are not caught.
     """
     first = _trial(draw, choices, f"{key} 1", 0)
     if first is None:
@@ -177,9 +176,9 @@ def _trial(draw: Draw, choices: int, key: str, number: int) -> Fault | None:
     requests = max(_REQUESTS, ceil(_DRAWS / choices))
     table = draw(prompt, range(number, number + requests), choices, 1.0)
     most, drawn = _most(table), requests * choices
-    if most >= _ALIKE * drawn:
+    if most >= _EQUAL * drawn:
         return Fault(
-            "alike",
+            "equal",
             f"{most} of {drawn} outputs at T = 1 are the same text: "
             "it ignores the temperature, or answers with copies",
         )
@@ -190,21 +189,21 @@ def _trial(draw: Draw, choices: int, key: str, number: int) -> Fault | None:
     if _most(greedy) < _AGREEING:
         return Fault(
             "temperature",
-            f"no {_AGREEING} of {_GREEDY} answers at T = 0 are alike: it ignores the temperature",
+            f"no {_AGREEING} of {_GREEDY} answers at T = 0 are equal: it ignores the temperature",
         )
     return None
 
 
 def _most(table: Table) -> int:
-    """How often the commonest text came."""
+    """Return the number of outputs with the commonest text."""
     texts = Counter(text for row in table for text in row if text is not None)
     return max(texts.values(), default=0)
 
 
 def _copies(table: Table, key: str) -> Fault | None:
-    """Copies within requests, or in the same places of several, beyond what chance arranges.
+    """Return a fault if copies within requests, or in the same places of several, are too many.
 
-    What did not arrive keeps its place: it stands last in its row, which no chance arranged.
+    Missing outputs keep their places: they are last in their rows, which is no random arrangement.
     """
     numbers: dict[str, int] = {}
     every = [text for row in table for text in row]
@@ -212,16 +211,16 @@ def _copies(table: Table, key: str) -> Fault | None:
         [-i if text is None else numbers.setdefault(text, len(numbers))
          for i, text in enumerate(every, start=1)]
     )  # fmt: skip
-    came = codes >= 0
+    arrived = codes >= 0
     rng = np.random.default_rng(np.frombuffer(hashlib.sha256(key.encode()).digest(), np.uint32))
     arranged = np.tile(codes, (_ARRANGEMENTS, 1))
-    arranged[:, came] = rng.permuted(arranged[:, came], axis=1)
+    arranged[:, arrived] = rng.permuted(arranged[:, arrived], axis=1)
     shape = (-1, len(table), len(table[0]))
-    for name, (count, says) in _COPIES.items():
+    for name, (count, message) in _COPIES.items():
         seen = count(codes.reshape(shape))[0]
         as_many = 1 + int(np.sum(count(arranged.reshape(shape)) >= seen))
-        if as_many <= _SHARE * (_ARRANGEMENTS + 1):
-            return Fault(name, says)
+        if as_many <= _FRACTION * (_ARRANGEMENTS + 1):
+            return Fault(name, message)
     return None
 
 

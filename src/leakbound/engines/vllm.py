@@ -1,9 +1,9 @@
-"""vLLM's offline engine, named `vllm:MODEL` or `vllm:MODEL?tensor_parallel_size=2&lora=FOLDER`.
+"""Draw with vLLM's offline engine, named `vllm:MODEL` or `vllm:MODEL?lora=FOLDER&…`.
 
-It draws each completion separately: many times the rate of one process of transformers if answers
-share few prefixes. What it draws is named to the last setting: none of the model's generation
-config, no top-k, no penalty, no watermark. Its probabilities are no proof: masses, forced texts and
-exploring stay with the transformers engine.
+It draws each completion separately. If answers share few prefixes, it is many times faster than one
+process of transformers. Every setting of its sampling is stated: none of the model's generation
+config, no top-k, no penalty, no watermark. Its probabilities are no proof, so masses, forced texts
+and exploring need the transformers engine.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _OFFERED = (
     *("temperature", "top_p", "top_k", "stop"),
     *("max_new_tokens", "max_tokens", "max_thinking_tokens"),
 )
-_COLDEST = 0.01  # vLLM raises what is lower, and above 0, to this
+_COLDEST = 0.01  # vLLM raises lower temperatures above 0 to this one
 _LARGER = "raise max_model_len after the `?`"
 _ADAPTER = ("adapter_config.json", "adapter_model.safetensors")
-_RANKS = (8, 16, 32, 64, 128, 256, 512)  # of adapters, as vLLM takes them
-# How the work is laid out on the machine; the law is the same up to roundings.
+_RANKS = (8, 16, 32, 64, 128, 256, 512)  # of adapters, that vLLM accepts
+# The layout of the work on the machine: the distribution is the same up to roundings.
 _LAYOUT = (
     "tensor_parallel_size",
     "pipeline_parallel_size",
@@ -65,45 +65,41 @@ _LAYOUT = (
     "load_format",
     "block_size",
 )
+# Part of the fingerprint: stored runs are compared by these words.
 _ASSUMED = (
     "vLLM draws each token from the model's law as its sampler computes it, in float32: how far "
     "that is from the model's own is not bounded"
 )
 _Key: TypeAlias = tuple[int, tuple[int, ...], Finish]  # of equal draws: chunk, ids and finish
-# What may change the law, and so is part of the fingerprint.
-_LAW = ("max_model_len", "quantization", "kv_cache_dtype", "lora")
+# Options that may change the distribution: they are part of the fingerprint.
+_DISTRIBUTION = ("max_model_len", "quantization", "kv_cache_dtype", "lora")
 
 
 class VllmEngine:
-    """Draws completions with vLLM; see `Generate` for the contract.
+    """Draw completions with vLLM; see `Generate` for the contract.
 
-    Draws are keyed by (seed, purpose, query, chunk). They come again only on the same machine in
-    the same batches, if at all, as the fingerprint says: a stored part is never drawn again.
+    Draws are keyed by (seed, purpose, query, chunk). They can be repeated at most on the same
+    machine in the same batches, and the fingerprint states this: a stored part is never drawn
+    again.
 
     Args:
         llm: a `vllm.LLM` with the model loaded.
         checkpoint: the model's files.
-        prompting: how questions become prompts (None: `Prompting()`).
-        options: those that `llm` was given, `lora` for the folder of an adapter (None: none).
+        prompting: how questions become prompts.
+        options: the options of `llm`, with `lora` for the folder of an adapter.
     """
 
     def __init__(
-        self,
-        llm: Any,
-        checkpoint: Checkpoint,
-        prompting: Prompting | None = None,
-        options: Mapping[str, Any] | None = None,
+        self, llm: Any, checkpoint: Checkpoint, prompting: Prompting, options: Mapping[str, Any]
     ) -> None:
-        self.usage = Usage()
-        self.prompting = prompting or Prompting()
-        self.llm, self._checkpoint = llm, checkpoint
-        self._options = options or {}
-        self._lora = Path(self._options["lora"]) if "lora" in self._options else None
+        self.usage, self.prompting = Usage(), prompting
+        self.llm, self._checkpoint, self._options = llm, checkpoint, options
+        self._lora = Path(options["lora"]) if "lora" in options else None
         self._tokenizer, own = checkpoint.tokenizer, checkpoint.eos_token_ids
         self._ends = self.prompting.ends(self._tokenizer, own)
         self._text = Detokenizer(self._tokenizer, self._ends)
         self.fingerprint: JsonObject = self._fingerprint()
-        """The model's files, how questions become prompts, and what of vLLM may change the law."""
+        """The model's files, the prompting, and the options that may change the distribution."""
         self.usage.notes += end_notes(self._tokenizer, own, self._ends)
         self.usage.notes += self.prompting.notes(self._tokenizer)
 
@@ -111,28 +107,28 @@ class VllmEngine:
     def open(
         cls,
         location: str,
-        prompting: Prompting | None = None,
+        prompting: Prompting,
         *,
         asked: Sequence[Query] = (),
         dtype: str = "float32",
         device: str = "auto",
         trust_remote_code: bool = False,
     ) -> VllmEngine:
-        """Check the model's files as for any model, then load it into vLLM.
+        """Check the model's files, then load it into vLLM.
 
         Args:
             location: `MODEL` or `MODEL?name=value&…`, values as YAML.
-            prompting: how questions become prompts (None: `Prompting()`).
+            prompting: how questions become prompts.
             asked: queries whose prompts are made before the weights are read.
             dtype: of the computation: "float32" (default), "bfloat16", "float16" or "auto".
-            device: plays no part: vLLM is built for one kind of device.
-            trust_remote_code: run code that came with the model.
+            device: not used: vLLM is built for one kind of device.
+            trust_remote_code: run code from the model's repository.
 
         Returns:
             The engine.
 
         Raises:
-            InputError: a dtype or an option that there is not or has no value, an adapter that
+            InputError: an unknown dtype or option, an option without a value, an adapter that
                 lacks a file or has too high a rank, or a prompt of `asked` that cannot be made.
             ModelError: a model that cannot be used, or that vLLM cannot load.
         """
@@ -142,9 +138,8 @@ class VllmEngine:
             model, dtype=dtype, device="cpu", trust_remote_code=trust_remote_code
         )
         checkpoint.require_sound()
-        rule = prompting or Prompting()
         for query in asked:
-            rule.encode(checkpoint.tokenizer, query)
+            prompting.encode(checkpoint.tokenizer, query)
         os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
         # In this process, batches do not depend on timing.
         os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
@@ -163,8 +158,8 @@ class VllmEngine:
                 logprobs_mode="processed_logprobs",
                 enable_prefix_caching=True,
                 seed=0,
-                # On the CPU a seeded request cannot be prefilled in pieces: vLLM then sets its
-                # generator back by an offset, which generators of the CPU do not have.
+                # On the CPU a seeded request cannot be prefilled in pieces: vLLM would reset its
+                # generator by an offset, which generators of the CPU do not have.
                 **({"enable_chunked_prefill": False} if current_platform.is_cpu() else {}),
                 **own,
                 **adapter,
@@ -173,16 +168,16 @@ class VllmEngine:
             lines = str(error).strip().splitlines()
             raise ModelError(
                 f"vLLM cannot load `{model}`: {lines[0] if lines else type(error).__name__} "
-                "Mend the options after the `?`, or load it with transformers."
+                "Fix the options after the `?`, or load it with transformers."
             ) from error
-        return cls(llm, checkpoint, rule, options)
+        return cls(llm, checkpoint, prompting, options)
 
     def _fingerprint(self) -> JsonObject:
         import vllm
 
         lora = self._lora
         adapter = None if lora is None else files_digest([lora / name for name in _ADAPTER])
-        options = {k: v for k, v in self._options.items() if k in _LAW and k != "lora"}
+        options = {k: v for k, v in self._options.items() if k in _DISTRIBUTION and k != "lora"}
         return {
             **self._checkpoint.fingerprint,
             "engine": "vllm",
@@ -198,7 +193,7 @@ class VllmEngine:
 
     @property
     def machine(self) -> JsonObject:
-        """How the work is laid out, on which the exact draws depend, though not their law."""
+        """Return the layout of the work: exact draws depend on it, their distribution does not."""
         return {k: v for k, v in self._options.items() if k in _LAYOUT}
 
     def words(self, texts: Sequence[str]) -> list[list[str | None]]:
@@ -206,15 +201,15 @@ class VllmEngine:
         return words_of(self._tokenizer, texts)
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
-        """Refuse a decoding that vLLM cannot have, and a query that does not fit its context.
+        """Refuse a decoding that vLLM lacks, and a query that does not fit its context.
 
         Args:
-            queries: those to be drawn.
+            queries: the queries.
             decoding: the distribution to draw from.
 
         Raises:
             InputError: adaptive temperature, a temperature between 0 and 0.01, a query that does
-                not fit together with its completion, or one that the chat template refuses.
+                not fit together with its completion, or that the chat template refuses.
             ModelError: a chat template that leaves the question out.
         """
         if others := decoding.beyond(*_OFFERED):
@@ -237,15 +232,15 @@ class VllmEngine:
     def generate(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
     ) -> Iterator[Sample | Failure]:
-        """Yield one Sample, or a Failure where probabilities are NaN, for each query in turn.
+        """Yield one Sample per query, or a Failure if probabilities are NaN.
 
         Args:
-            queries: those to be drawn.
+            queries: the queries.
             decoding: the distribution to draw from.
-            draws: which draws of each query, and what keys them.
+            draws: the draws of each query, and their keys.
 
         Returns:
-            An iterator, in the order of the queries.
+            An iterator in the order of the queries.
 
         Raises:
             InputError: a prompt that the chat template refuses.
@@ -263,13 +258,8 @@ class VllmEngine:
         answered = self.llm.generate(
             [{"prompt_token_ids": [*prompts[query]]} for query, *_ in calls],
             [
-                self._sampling(
-                    n,
-                    decoding,
-                    len(prompts[query]),
-                    seed_of(draws.seed, draws.purpose, query.id, i),
-                )
-                for query, i, n in calls
+                self._sampling(n, decoding, len(prompts[query]), _seed_of(draws, query, chunk))
+                for query, chunk, n in calls
             ],
             use_tqdm=False,
             lora_request=adapter,
@@ -277,7 +267,7 @@ class VllmEngine:
         self.usage.seconds += time.perf_counter() - started
         outputs: dict[Query, list[tuple[int, Any]]] = {query: [] for query in queries}
         for (query, chunk, size), answer in zip(calls, answered, strict=True):
-            # The greedy answer is one, however often it is requested; vLLM gives it once.
+            # All greedy answers are equal, and vLLM gives only one.
             completed = list(answer.outputs) * (size if decoding.greedy else 1)
             if len(completed) != size:
                 raise ModelError(
@@ -290,7 +280,7 @@ class VllmEngine:
             yield self._result(query, decoding, drawn, prompts[query])
 
     def _sampling(self, n: int, decoding: Decoding, length: int, seed: int) -> Any:
-        """Every setting of vLLM's sampling that plays a part, after a prompt of so many tokens."""
+        """Return every setting of vLLM's sampling, for a prompt of `length` tokens."""
         from vllm import SamplingParams
 
         marks = "watermarking" in inspect.signature(SamplingParams).parameters  # not in all
@@ -322,10 +312,9 @@ class VllmEngine:
         drawn: Sequence[tuple[int, Any]],
         prompt: tuple[int, ...],
     ) -> Sample | Failure:
-        """The draws of a query, equal ones of a chunk counted together."""
-        budget = (
-            None if decoding.max_thinking_tokens is None else self._text.budget(decoding, [prompt])
-        )
+        """Return the draws of a query; equal draws of a chunk are counted together."""
+        limited = decoding.max_thinking_tokens is not None
+        budget = self._text.budget(decoding, [prompt]) if limited else None
         counts: Counter[_Key] = Counter()
         kept: dict[_Key, Completion] = {}
         for chunk, output in drawn:
@@ -336,7 +325,7 @@ class VllmEngine:
                     query=query,
                     reason=f"the model's probabilities are NaN or infinite in {text[:80]!r}",
                 )
-            finish: Finish = "error"  # vLLM gave it up: it counts as missing
+            finish: Finish = "error"  # vLLM aborted it: it counts as missing
             if output.finish_reason == "stop":
                 finish = "stop_string" if isinstance(output.stop_reason, str) else "stop"
             elif output.finish_reason == "length":
@@ -348,36 +337,28 @@ class VllmEngine:
             if key not in kept:
                 parts = self._text.parts(ids, decoding.stop, prompt)
                 kept[key] = _completion(key, output, parts, decoding)
+        tokens = sum(len(output.token_ids) for _, output in drawn)
         self.usage.draws += len(drawn)
-        self.usage.sampled_tokens += sum(len(output.token_ids) for _, output in drawn)
-        self.usage.forwards += sum(len(output.token_ids) for _, output in drawn)
+        self.usage.sampled_tokens += tokens
+        self.usage.forwards += tokens
         completions = tuple(replace(kept[key], count=count) for key, count in counts.items())
         return Sample(query=query, decoding=decoding, completions=completions)
 
 
-def seed_of(seed: int, purpose: str, query_id: str, chunk: int) -> int:
-    """The first of the consecutive seeds of a chunk's draws.
+def _seed_of(draws: Draws, query: Query, chunk: int) -> int:
+    """Return the first of the consecutive seeds of a chunk's draws.
 
-    A digest, for sample i of a call takes this plus i: counted up, chunks would share draws. Two
-    chunks of n draws overlap with chance below n / 2**61.
-
-    Args:
-        seed: of the draws, see `Draws`.
-        purpose: what they are for.
-        query_id: the id of the query.
-        chunk: the number of the chunk.
-
-    Returns:
-        A whole number of at most 62 bits.
+    Sample i of a call takes this seed plus i. It is a digest, because chunks with consecutive seeds
+    would share draws. Two chunks of n draws overlap with probability below n / 2**61.
     """
-    named = json.dumps([seed, purpose, query_id, chunk]).encode()
+    named = json.dumps([draws.seed, draws.purpose, query.id, chunk]).encode()
     return int.from_bytes(hashlib.sha256(named).digest()[:8]) >> (64 - _SEED_BITS)
 
 
 def _completion(key: _Key, output: Any, parts: Parts, decoding: Decoding) -> Completion:
     chunk, ids, finish = key
     drawn = float(output.cumulative_logprob)
-    whole = len(ids) == len(output.token_ids)  # what was drawn is more than what a budget left
+    complete = len(ids) == len(output.token_ids)  # no budget cut the output
     return Completion(
         answer=parts.answer,
         thought=parts.thought,
@@ -386,17 +367,17 @@ def _completion(key: _Key, output: Any, parts: Parts, decoding: Decoding) -> Com
         token_ids=ids,
         count=1,
         chunk=chunk,
-        # Of a greedy draw vLLM reports the untruncated model's probability at T = 1.
-        logprob=0.0 if decoding.greedy else drawn if whole else None,
+        # For a greedy draw vLLM reports the untruncated model's probability at T = 1.
+        logprob=0.0 if decoding.greedy else drawn if complete else None,
         model_logprob=drawn
         if decoding.temperature == 0
-        or ((decoding.temperature == 1 and not decoding.truncated) and whole)
+        or ((decoding.temperature == 1 and not decoding.truncated) and complete)
         else None,
     )
 
 
 def _options(written: str) -> dict[str, Any]:
-    """vLLM's options in a query string, values as YAML; InputError for one that is not passed."""
+    """Parse vLLM's options in a query string, values as YAML; InputError for an unknown option."""
     options = {k: yaml.safe_load(v) for k, v in parse_qsl(written, keep_blank_values=True)}
     if "data_parallel_size" in options:
         raise InputError(
@@ -404,10 +385,10 @@ def _options(written: str) -> dict[str, Any]:
             "vLLM. Leave it out, and run several processes on parts of the questions."
         )
     for name, value in options.items():
-        if name not in _LAYOUT + _LAW or value is None:
+        if name not in _LAYOUT + _DISTRIBUTION or value is None:
             raise InputError(
-                f"`{name}={'' if value is None else value}` is no option that is passed to "
-                f"vLLM. There are {', '.join(sorted(_LAYOUT + _LAW))}; each needs a value."
+                f"`{name}={'' if value is None else value}` is no option for "
+                f"vLLM. There are {', '.join(sorted(_LAYOUT + _DISTRIBUTION))}; each needs a value."
             )
     for name in _ADAPTER if "lora" in options else ():
         if not (Path(options["lora"]) / name).is_file():
@@ -416,9 +397,9 @@ def _options(written: str) -> dict[str, Any]:
 
 
 def _adapter_options(folder: Path) -> dict[str, Any]:
-    """The options that announce an adapter to vLLM."""
+    """Return the options that announce an adapter to vLLM."""
     stated = json.loads((folder / _ADAPTER[0]).read_text(encoding="utf-8"))
     rank = next((rank for rank in _RANKS if rank >= int(stated["r"])), None)
     if rank is None:
-        raise InputError(f"`{folder}` has rank {stated['r']}; vLLM takes {_RANKS[-1]} at most.")
+        raise InputError(f"`{folder}` has rank {stated['r']}; vLLM accepts at most {_RANKS[-1]}.")
     return {"enable_lora": True, "max_lora_rank": rank, "max_loras": 1}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leakbound.engines.answers import OutputRequest, read_answer
+from leakbound.engines.replies import OutputRequest, read_reply
 from leakbound.text.counting import counted_as
 from leakbound.types import Output
 
@@ -195,6 +195,10 @@ REPLIES: dict[str, tuple[dict[str, Any], tuple[Output, str]]] = {
     "unknown: a second text": (reply(choice({**NO}, text="Ann")), is_("complete", thought="Ann")),
     "unknown: thought next to the message": (reply(choice({**NO}, reasoning="Ann?")),
      is_("complete", thought="Ann?")),
+    "longer than requested": (reply(choice({"content": " ".join("x" * 19)})),
+     is_("failed", answer=" ".join("x" * 19), finish="error")),
+    "cut earlier than requested": (reply(choice({**NO}, "length"), count=3),
+     is_("failed", finish="error")),
     "blanks": (reply(choice({"content": " " * 60}), count=4),
      is_("empty", answer="")),
     "empty, cut by length": (reply(choice({"content": ""}, "length"), count=9),
@@ -206,7 +210,7 @@ REPLIES: dict[str, tuple[dict[str, Any], tuple[Output, str]]] = {
 @pytest.mark.parametrize("name", REPLIES)
 def test_each_reply_holds_one_output(name: str) -> None:
     body, row = REPLIES[name]
-    answer = read_answer(body, OutputRequest(choices=1, chat=True, most=9))
+    answer = read_reply(body, OutputRequest(choices=1, chat=True, most=9))
     (found,) = answer.outputs
     assert (replace(found, tokens=None), counted_as(found)) == row
     assert bool(answer.unknown) is name.startswith("unknown: another")
@@ -217,7 +221,7 @@ def test_a_completion_is_read_like_a_message() -> None:
     of = [{"text": "no", "index": 0, "finish_reason": "stop", "logprobs": None},
           {"text": "</think>no", "finish_reason": "length", "message": {"content": "Ann"}},
           {"text": "no", "finish_reason": "stop", "message": "Ann"}]  # fmt: skip
-    answer = read_answer(reply(*of), asked)
+    answer = read_reply(reply(*of), asked)
     assert answer.outputs == (
         Output(answer="no", finish="stop"),
         Output(answer="no", thought="Ann", finish="length"),
@@ -229,8 +233,8 @@ def test_a_completion_is_read_like_a_message() -> None:
 def test_a_thought_that_the_prompt_opened_shows_by_its_end() -> None:
     asked = OutputRequest(choices=2, chat=True, most=9)
     of = [choice({"content": "Ann?\n</think>\n\nno"}), choice({"content": "Ann"}, "length")]
-    assert read_answer(reply(*of), asked).opened
-    assert not read_answer(reply(of[1], choice({"content": "<think>Ann"})), asked).opened
+    assert read_reply(reply(*of), asked).opened
+    assert not read_reply(reply(of[1], choice({"content": "<think>Ann"})), asked).opened
 
 
 def test_one_count_is_shared_by_the_empty_outputs_of_a_request() -> None:
@@ -238,20 +242,20 @@ def test_one_count_is_shared_by_the_empty_outputs_of_a_request() -> None:
     asked = OutputRequest(choices=3, chat=True, most=9)
     of = [choice({"content": "a b c d e f g h"}), choice({"content": ""}), choice({"content": " "})]
     for count, tokens in ((6, 1), (7, 2), (9, 3), (3, None), (0, None), (2.5, None), ("6", None)):
-        found = read_answer(reply(*of, count=count), asked)
+        found = read_reply(reply(*of, count=count), asked)
         assert [output.tokens for output in found.outputs] == [None, tokens, tokens]
         assert [counted_as(o) for o in found.outputs[1:]] == 2 * [
             "complete" if tokens == 1 else "empty"
         ]
         assert found.tokens == (count if tokens else 0 if type(count) is int else None)
-    longer = read_answer(reply(*of, count=28), asked)
+    longer = read_reply(reply(*of, count=28), asked)
     assert longer.longer
     assert {output.finish for output in longer.outputs} == {"error"}
 
 
 def test_ignored_fields_are_not_read() -> None:
     asked = OutputRequest(choices=1, chat=True, most=9, ignored=frozenset({"latency"}))
-    found = read_answer(reply(choice({"content": "no"}, latency=1.5), latency=2), asked)
+    found = read_reply(reply(choice({"content": "no"}, latency=1.5), latency=2), asked)
     assert (found.unknown, found.outputs[0].finish) == ((), "stop")
 
 
@@ -265,5 +269,5 @@ def test_no_text_of_a_reply_goes_unread() -> None:
         found, place = choice({"content": "no"}), rng.choice(places)
         holder = found if rng.random() < 0.5 else found["message"]
         holder[place] = rng.choice(shapes)("Ann")
-        (out,) = read_answer(reply(found), OutputRequest(choices=1, chat=True, most=9)).outputs
+        (out,) = read_reply(reply(found), OutputRequest(choices=1, chat=True, most=9)).outputs
         assert "Ann" in f"{out.answer} {out.thought}" or out.finish != "stop" or out.hidden, found

@@ -1,20 +1,20 @@
-"""A server's reply to a request for outputs: the one place that turns a choice into an `Output`.
+"""Read a server's reply: the only place that turns a choice into an `Output`.
 
-Every choice is an output; `leakbound.text.counting` decides how it counts. One that did not arrive
-as it was drawn is an error, and never replaced: its text may be the reason. Such are outputs with
-half a character, those that are longer than requested, and those that the server cut early, as its
-count of tokens shows.
+Every choice is an output; `leakbound.text.counting` decides how it counts. An output that did not
+arrive as it was drawn is an error, and is never replaced: its text may be the reason. This applies
+to outputs with half a character, to outputs that are longer than requested, and to outputs that the
+server cut early, as its token count shows.
 
-Fields are on an allow list, because a leak may be in any other field. An output with an unknown
-field is an error, and the trial stops before drawing.
+Known fields are on an allow list, because a leak may be in any other field. An output with an
+unknown field is an error, and the trial stops before drawing.
 
-An empty text counts only if the count of tokens leaves no room for more. A request has one count
-for all its outputs, so the fewest tokens that the other texts need (two words per token) are
-subtracted, and the rest is divided among the empty outputs. A count that is negative, or too small
-for the texts, is no count.
+An empty text counts only if the token count leaves no room for more. A request has one count for
+all its outputs. The fewest tokens that the other texts need (two words per token) are subtracted,
+and the rest is divided among the empty outputs. A count that is negative, or too small for the
+texts, is invalid.
 
-A thought comes in a field, in a part of the content or in tags. Where the prompt opens it, only its
-closing tag is in the text (see `Answer.opened`).
+A thought arrives in a field, in a part of the content or in tags. If the prompt opens the thought,
+the text has only the closing tag (see `Reply.opened`).
 """
 
 from __future__ import annotations
@@ -23,19 +23,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from leakbound.text.counting import (
-    closes_thought,
-    finish_of,
-    output_of,
-    visible,
-)
+from leakbound.text.counting import closes_thought, finish_of, output_of, visible
 from leakbound.types import Finish, Output
 
-_WORDS = 2  # in a token, at most
-_NAMES = ("model", "system_fingerprint")  # that a reply gives of who gave it
+_WORDS = 2  # the most in a token
+_IDENTITY = ("model", "system_fingerprint")
 _ENDED: tuple[Finish, ...] = ("length", "stop_string", "stop")
 _WORST: tuple[Finish, ...] = ("error", "filtered", "tool", *_ENDED)
-_WITHHELD = ("INTERVENED", "GUARDRAIL_INTERVENED", "BLOCKED")  # of a guardrail's action
+_WITHHELD = ("INTERVENED", "GUARDRAIL_INTERVENED", "BLOCKED")  # actions of guardrails
 
 
 def _names(words: str) -> frozenset[str]:
@@ -50,8 +45,8 @@ _THOUGHTS = _names(
     "text content reasoning reasoning_content reasoning_text reasoning_details reasoning_items "
     "thinking thinking_content thinking_blocks thought thoughts"
 )
-_SUMMARIES = _names("summary reasoning_summary thinking_summary")  # of thoughts that are hidden
-# What holds no part of an output: in a thought, a choice, a reply.
+_SUMMARIES = _names("summary reasoning_summary thinking_summary")  # of hidden thoughts
+# Fields without a part of an output: in a thought, a choice, a reply.
 _OF_THOUGHTS = _names("type id index format signature closed status")
 _OF_CHOICES = _names(
     "index role logprobs token_ids prompt_token_ids prompt_logprobs stop_reason "
@@ -71,13 +66,13 @@ _OF_REPLIES = _names(
 class OutputRequest:
     """A request for outputs.
 
-    choices: how many.
-    chat: whether they come as messages.
-    most: tokens of each, at most.
-    stop: strings that end one, left out.
-    ignored: names of further fields that hold no part of an output.
-    strict: whether they are counted as draws. A reply of a judge is not: no further field, length
-        or reason of its end speaks against it, and one that is no text is no answer.
+    choices: the number of outputs.
+    chat: whether outputs are messages.
+    most: the most tokens per output.
+    stop: strings that end an output and are left out.
+    ignored: names of further fields that contain no part of an output.
+    strict: whether outputs are counted as draws. Otherwise, as for judges, unknown fields, length
+        and finish reason do not matter, and a reply without text is invalid.
     """
 
     choices: int
@@ -89,15 +84,15 @@ class OutputRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """The outputs that came of a request.
+class Reply:
+    """The outputs of one request.
 
-    outputs: one for each choice.
-    longer: whether they are longer than requested, and so all errors.
-    tokens: how many were drawn, as the server says; None: it does not; 0: its count is impossible.
-    prompt_tokens: how many the prompt has, as the server says; 0: it does not.
-    unknown: names of fields that may hold a part of an output.
-    stated: who gave it, by the names of `_NAMES`; None where the reply does not say.
+    outputs: one per choice.
+    longer: whether they are longer than requested, and therefore all errors.
+    tokens: the server's count of drawn tokens; None: no count; 0: the count is invalid.
+    prompt_tokens: the server's count of prompt tokens; 0: no count.
+    unknown: names of fields that may contain a part of an output.
+    identity: the values of the fields `_IDENTITY`; None where the reply lacks one.
     opened: whether a text closes a thought that its prompt opened.
     """
 
@@ -105,19 +100,20 @@ class Answer:
     longer: bool
     tokens: int | None
     unknown: tuple[str, ...]
-    stated: Mapping[str, str | None]
+    identity: Mapping[str, str | None]
     opened: bool = False
     prompt_tokens: int = 0
 
 
-def read_answer(body: Any, request: OutputRequest) -> Answer:
-    """The answer in a body of JSON; ValueError for none, or for more outputs than requested."""
+def read_reply(body: Any, request: OutputRequest) -> Reply:
+    """Return the reply in a JSON body; ValueError for none or for more outputs than requested."""
     choices = body.get("choices") if isinstance(body, Mapping) else None
     if not isinstance(choices, Sequence) or isinstance(choices, str) or not choices:
         raise ValueError("no choices")
     if len(choices) > request.choices:
-        raise ValueError(f"{len(choices)} choices where {request.choices} were asked for")
-    count, thinking, prompt_tokens = _counts(body)
+        raise ValueError(f"{len(choices)} choices, and {request.choices} were requested")
+    counts = {name: value for name, value in _leaves(body.get("usage")) if type(value) is int}
+    count, thinking = counts.get("completion_tokens"), max(0, counts.get("reasoning_tokens", 0))
     unknown: set[str] = set()
     of_reply = {name: value for name, value in body.items() if name not in _OF_REPLIES}
     outputs = [_output(choice, of_reply, request, unknown, thinking) for choice in choices]
@@ -134,30 +130,29 @@ def read_answer(body: Any, request: OutputRequest) -> Answer:
         outputs = [replace(output, finish="error") for output in outputs]
     elif count:
         outputs = _by_count(outputs, count, request)
-    return Answer(
+    named = {name: body.get(name) for name in _IDENTITY}
+    return Reply(
         outputs=tuple(outputs),
         longer=longer,
         tokens=count,
         unknown=tuple(sorted(unknown)),
-        stated={
-            name: value if isinstance(value := body.get(name), str) else None for name in _NAMES
-        },
+        identity={name: value if isinstance(value, str) else None for name, value in named.items()},
         opened=any(
             name in ("content", "text") and isinstance(leaf, str) and closes_thought(leaf)
             for name, leaf in _leaves(choices)
         ),
-        prompt_tokens=prompt_tokens,
+        prompt_tokens=max(0, counts.get("prompt_tokens", 0)),
     )
 
 
 def has_thought(output: Output) -> bool:
-    """Whether an output has a thought, visible or not; a text next to a refusal does not count."""
+    """Return True for a thought, visible or hidden; a text next to a refusal is none."""
     return not output.refused and (output.hidden or visible(output.thought))
 
 
 @dataclass(slots=True)
 class _Fields:
-    """The fields of a choice, apart from the answer."""
+    """Read the fields of a choice, except the answer."""
 
     request: OutputRequest
     unknown: set[str]
@@ -167,25 +162,22 @@ class _Fields:
     hidden: bool = False
 
     def read(self, fields: Mapping[str, Any]) -> None:
-        """Read all fields but those that hold no part of an output."""
+        """Read all fields that may contain a part of an output."""
         for name, value in fields.items():
             if name in _OF_CHOICES or name in self.request.ignored or _is_empty(value):
                 continue
             if name == "provider_specific_fields" and isinstance(value, Mapping):
                 self.read(value)
             elif name in _FILTERS:
-                withheld = any(
+                if any(
                     leaf in _WITHHELD or (leaf is True and key != "detected")
                     for key, leaf in _leaves(value)
-                )
-                self.marks |= {"filtered"} if withheld else set()
+                ):
+                    self.marks.add("filtered")
             elif name == "error":
                 self.marks.add("error")
-            elif name in (
-                "finish_reason",
-                "native_finish_reason",
-            ):  # a provider's has its own words
-                self.marks.add(finish_of(value) or "stop")
+            elif name in ("finish_reason", "native_finish_reason"):
+                self.marks.add(finish_of(value) or "stop")  # the provider's has its own words
             elif name in ("tool_calls", "function_call"):
                 self.marks.add("tool")
             elif name == "refusal" and isinstance(value, str):
@@ -194,15 +186,15 @@ class _Fields:
                 self.hidden |= name in _SUMMARIES
                 self.think(value)
             elif self.request.strict:
-                self.know_not(name)
+                self.reject(name)
 
-    def know_not(self, name: str) -> None:
-        """Note a field that may hold a part of an output."""
+    def reject(self, name: str) -> None:
+        """Record a field that may contain a part of an output."""
         self.unknown.add(name)
         self.marks.add("error")
 
     def content(self, content: Any) -> str:
-        """The text of a content; what else is among its parts is read like other fields."""
+        """Return the text of a content; its other parts are read like other fields."""
         texts = []
         for part in content if isinstance(content, list) else [content]:
             if isinstance(part, Mapping):
@@ -213,11 +205,11 @@ class _Fields:
             else:
                 texts.append(part)
         if not all(isinstance(text, str | None) for text in texts):
-            self.know_not("content")
+            self.reject("content")
         return "".join(text for text in texts if isinstance(text, str))
 
     def think(self, value: Any) -> None:
-        """Read a thought: a text, parts of one, or a mark that it is not shown in full."""
+        """Read a thought: a text, its parts, or a mark that it is not shown in full."""
         if isinstance(value, str):
             self.thoughts.append(value)
         elif isinstance(value, Sequence):
@@ -225,8 +217,8 @@ class _Fields:
                 self.think(part)
         elif isinstance(value, Mapping):
             names = {k for k in value if not _is_empty(value[k])} - _OF_THOUGHTS
-            whole = names <= _THOUGHTS and "summary" not in str(value.get("type"))
-            self.hidden |= not names or not whole
+            in_full = names <= _THOUGHTS and "summary" not in str(value.get("type"))
+            self.hidden |= not names or not in_full
             self.think([value[k] for k in value if k in names & (_THOUGHTS | _SUMMARIES)])
         else:
             self.hidden = True
@@ -239,7 +231,7 @@ def _output(
     unknown: set[str],
     thinking: int,
 ) -> Output:
-    """One choice as an output; names of unknown fields go into `unknown`.
+    """Return a choice as an output; add names of unknown fields to `unknown`.
 
     `of_reply`: fields of the reply. `thinking`: tokens that its outputs spent on thoughts.
     """
@@ -276,7 +268,7 @@ def _output(
 
 
 def _by_count(outputs: Sequence[Output], tokens: int, request: OutputRequest) -> list[Output]:
-    """The outputs with what the count of tokens shows: the own tokens of empty ones, and cuts."""
+    """Apply the token count: set the tokens of empty outputs, and mark outputs that were cut."""
     left = tokens - sum(map(_least, outputs))
     share = -(-left // max(1, sum(map(_is_bare, outputs))))
     early = tokens < request.most * sum(output.finish == "length" for output in outputs)
@@ -289,19 +281,19 @@ def _by_count(outputs: Sequence[Output], tokens: int, request: OutputRequest) ->
 
 
 def _is_bare(output: Output) -> bool:
-    """Whether an output that ended shows nothing, so that its tokens must explain it."""
+    """Return True if an output ended and shows nothing, so its tokens must explain it."""
     shows = visible(output.answer) or visible(output.thought) or output.hidden
     return output.finish in ("stop", "stop_string") and not shows
 
 
 def _least(output: Output) -> int:
-    """The fewest tokens that the texts of an output need."""
+    """Return the fewest tokens that the texts of an output need."""
     words = len(f"{output.answer} {output.thought or ''}".split())
     return 0 if _is_bare(output) else -(-words // _WORDS)
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """All values in nested fields that hold no others, with their names."""
+    """Yield the name and value of every innermost field."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _leaves(inner, key)
@@ -314,10 +306,3 @@ def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 def _is_empty(value: Any) -> bool:
     return not any(leaf for _, leaf in _leaves(value))
-
-
-def _counts(body: Mapping[str, Any]) -> tuple[int | None, int, int]:
-    """The server's counts of tokens: drawn, those of them in thoughts, and in the prompt."""
-    counts = {name: value for name, value in _leaves(body.get("usage")) if type(value) is int}
-    thinking = max(0, counts.get("reasoning_tokens", 0))
-    return counts.get("completion_tokens"), thinking, max(0, counts.get("prompt_tokens", 0))
