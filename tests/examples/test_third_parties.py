@@ -377,7 +377,7 @@ OBJECTIVE, TERMS = ["--objective", "theirs"], ["--objective", "terms.yaml"]
         (REWRITES, "None", NONSENSE),
         (REWRITES, "['text']", NONSENSE),
         (REWRITES, "[[3]]", NONSENSE),
-        (TERMS, "inputs.logits.sum()", "'theirs' must give one value a row, [1], got ()"),
+        (TERMS, "inputs.logits.sum()", "'theirs' must return one value per row, [1], got ()"),
     ],
 )
 def test_one_that_breaks_later(
