@@ -160,8 +160,9 @@ class Objective:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The splits that it needs, the split that an epoch runs over first; others are paired with
-        it.
+        """The splits that it needs.
+
+        An epoch is a pass over the first; rows of the others are paired with it.
         """
         return tuple(dict.fromkeys(term.split for term in self.terms))
 
