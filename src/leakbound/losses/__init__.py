@@ -20,6 +20,7 @@ from leakbound.losses.inputs import Activations as Activations
 from leakbound.losses.inputs import LossInputs as LossInputs
 from leakbound.losses.inputs import Over as Over
 from leakbound.losses.inputs import Site as Site
+from leakbound.losses.inputs import Tokens as Tokens
 from leakbound.losses.inputs import labelled as labelled
 from leakbound.losses.inputs import pack as pack
 from leakbound.losses.inputs import pack_activations as pack_activations

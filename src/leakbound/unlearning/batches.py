@@ -18,6 +18,7 @@ from leakbound.losses import (
     LossInputs,
     Needs,
     Site,
+    Tokens,
     direction,
     pack_activations,
 )
@@ -44,8 +45,7 @@ class Batch:
 
     padded: Padded
     places: Tensor
-    answer: Tensor
-    question: Tensor
+    tokens: Mapping[Tokens, Tensor]
     rows: Mapping[str, range]
     others: Mapping[tuple[str, str], range]
     frozen: Mapping[str, Sequence[Frozen]]
@@ -53,18 +53,9 @@ class Batch:
 
     def to(self, device: torch.device) -> Batch:
         """The same on another device; what is frozen follows when it is used."""
-        return replace(
-            self,
-            padded=self.padded.to(device),
-            places=self.places.to(device),
-            answer=self.answer.to(device),
-            question=self.question.to(device),
-        )
-
-    def tokens(self, site: Site, rows: range) -> Tensor:
-        """Where the tokens of `site` stand in `rows`, [rows, T]."""
-        mask = self.answer if site.tokens == "answer" else self.question
-        return mask[rows.start : rows.stop]
+        padded, places = self.padded.to(device), self.places.to(device)
+        tokens = {name: mask.to(device) for name, mask in self.tokens.items()}
+        return replace(self, padded=padded, places=places, tokens=tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +97,10 @@ class Assembly:
         return Batch(
             padded=padded,
             places=self._places(padded, rows, others.values()),
-            answer=_spans(padded, [(len(e.prompt), len(e.tokens)) for e in examples]),
-            question=_spans(padded, [e.question for e in examples]),
+            tokens={
+                "answer": _spans(padded, [(len(e.prompt), len(e.tokens)) for e in examples]),
+                "question": _spans(padded, [e.question for e in examples]),
+            },
             rows=rows,
             others=others,
             frozen=frozen or {},
@@ -138,7 +131,10 @@ class Assembly:
         frozen = _FrozenRows(batch.frozen.get(split, ()), picked.logits.device)
         whole = None
         others = {
-            part: replace(picked.at(labelled, inside), reference_nll=frozen.stacked(f"{part} nll"))
+            part: replace(
+                picked.at(labelled, inside),
+                reference_nll=frozen.joined(f"{part} nll", join=torch.stack),
+            )
             for (of, part), inside in batch.others.items()
             if of == split
         }
@@ -147,7 +143,7 @@ class Assembly:
             whole = replace(whole, reference_logits=frozen.joined("whole ends", head))
         return replace(
             picked.at(labelled, batch.rows[split], made=_predicts(needs) or whole is not None),
-            reference_nll=frozen.stacked("nll"),
+            reference_nll=frozen.joined("nll", join=torch.stack),
             reference_logits=frozen.joined("ends", head),
             whole=whole,
             step_lengths=batch.step_lengths[split],
@@ -173,9 +169,12 @@ class Assembly:
         return places
 
     def _activations(self, site: Site, batch: Batch, split: str, hidden: Tensor) -> Activations:
-        inside, parts = batch.rows[split], self.needs[split].parts
+        here, parts = (
+            slice(batch.rows[split].start, batch.rows[split].stop),
+            self.needs[split].parts,
+        )
         frozen = _FrozenRows(batch.frozen.get(split, ()), hidden.device)
-        packed = pack_activations(hidden[inside.start : inside.stop], batch.tokens(site, inside))
+        packed = pack_activations(hidden[here], batch.tokens[site.tokens][here])
         led = direction(hidden.shape[-1], self.seed).to(hidden) if "direction" in parts else None
         return replace(
             packed,
@@ -223,16 +222,13 @@ class _FrozenRows:
     rows: Sequence[Frozen]
     device: torch.device
 
-    def stacked(self, name: str) -> Tensor | None:
-        if not self.rows or name not in self.rows[0]:
-            return None
-        return torch.stack([row[name] for row in self.rows]).to(self.device)
-
-    def joined(self, name: str, function: Head = as_it_is) -> Tensor | None:
+    def joined(
+        self, name: str, head: Head = as_it_is, *, join: Callable[..., Tensor] = torch.cat
+    ) -> Tensor | None:
         if not self.rows or name not in self.rows[0]:
             return None
         with torch.no_grad():
-            return function(torch.cat([row[name] for row in self.rows]).to(self.device))
+            return head(join([row[name] for row in self.rows]).to(self.device))
 
     def centres(self, site: Site) -> tuple[tuple[Tensor, ...], ...]:
         names = [[n for n in row if n.startswith(centre_name(site, ""))] for row in self.rows]

@@ -10,7 +10,7 @@ truncated. Centres are chosen once, before training, and kept with it.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,12 @@ from numpy.typing import NDArray
 from leakbound.engines.hf import TransformersEngine
 from leakbound.errors import InputError, needing
 from leakbound.inputs import SELECTION, select
-from leakbound.losses import Needs
 from leakbound.objective import Objective
 from leakbound.store.trained import CENTRES
-from leakbound.types import Decoding, Draws, Embed, Prompt, Query, Sample
-from leakbound.unlearning.asking import answered
+from leakbound.types import Draws, Embed, Prompt, Query, Sample
+from leakbound.unlearning.probe import answered
 from leakbound.unlearning.recipe import Recipe
-from leakbound.unlearning.rows import Questions
+from leakbound.unlearning.rows import Questions, splits_needing
 from leakbound.unlearning.settings import ModelAnswers
 from leakbound.unlearning.work_folder import kept_json, read_object
 
@@ -152,20 +151,16 @@ def _require_vectors(texts: Sequence[str], vectors: NDArray[np.floating]) -> Non
         )
 
 
-def centred_splits(needs: Mapping[str, Needs]) -> tuple[str, ...]:
-    """The splits whose rows need contrast centres."""
-    return tuple(split for split, need in needs.items() if "centres" in need.parts)
-
-
 def clusters(objective: Objective, splits: Questions) -> bool:
     """True if some row needs centres and has so many candidates that they are clustered."""
-    rows = (row for split in centred_splits(objective.needs) for row in splits[split])
+    needing = splits_needing("centres", objective.needs)
+    rows = (row for split in needing for row in splits[split])
     return any(len(candidates(row)) >= CLUSTERED_FROM for row in rows)
 
 
 def require_candidates(objective: Objective, splits: Questions) -> None:
     """Raise InputError for a row with too few candidates for its loss, or no way to cluster."""
-    for split in centred_splits(objective.needs):
+    for split in splits_needing("centres", objective.needs):
         for row in splits[split]:
             _require_enough(row, objective, split, len(candidates(row)))
     if clusters(objective, splits):
@@ -184,7 +179,7 @@ def choose_centres(
     leaves a row too few for its loss.
     """
     settings, objective = recipe.settings, recipe.objective
-    needing = centred_splits(objective.needs)
+    needing = splits_needing("centres", objective.needs)
     if not needing:
         return {}
 
@@ -257,8 +252,7 @@ def selected(
 
     def sample(batch: Sequence[Query], draws: int, chance: int) -> Sequence[Sample]:
         wanted = Draws(sizes=(draws,), seed=chance, purpose=SELECTION)
-        decoding = Decoding(max_new_tokens=how.max_new_tokens)
-        return [*answered(engine.generate(batch, decoding, wanted), "for its selection")]
+        return [*answered(engine.generate(batch, how.decoding, wanted), "for its selection")]
 
     kept = select(queries, sample, draws=how.draws, seed=seed)
     return [

@@ -109,21 +109,19 @@ class Encoder:
         the chunk before it, and is to predict all that follows: every token, without a BOS token
         but the first of a text. No end token is added. InputError for a text of a single token.
         """
-        return [example for row in rows for example in self._chunks(row, most)]
-
-    def _chunks(self, row: Passage, most: int) -> list[Example]:
-        ids = tuple(self.tokenizer.encode(row.text, add_special_tokens=False))
         added = self.tokenizer.encode("", add_special_tokens=True)[:1]
-        opening = added if added == [self.tokenizer.bos_token_id] else []
-        first = 0 if opening else 1
-        if len(ids) <= first:
-            raise InputError(
-                f"passage {row.id!r} is too short to learn from, {row.text[:60]!r}. Remove it."
-            )
-        return [
-            Example(tuple(opening) or (ids[start - 1],), ids[start : start + most - 1])
-            for start in range(first, len(ids), most - 1)
-        ]
+        opening = tuple(added) if added == [self.tokenizer.bos_token_id] else ()
+        first, chunks = 0 if opening else 1, list[Example]()
+        for row in rows:
+            ids = tuple(self.tokenizer.encode(row.text, add_special_tokens=False))
+            if len(ids) <= first:
+                raise InputError(
+                    f"passage {row.id!r} is too short to learn from, {row.text[:60]!r}. Remove it."
+                )
+            for start in range(first, len(ids), most - 1):
+                answer = ids[start : start + most - 1]
+                chunks.append(Example(opening or (ids[start - 1],), answer))
+        return chunks
 
     def alternates(self, rows: Sequence[Prompt], seed: int) -> list[Example]:
         """Each row with one of its alternate answers, drawn once by the seed."""

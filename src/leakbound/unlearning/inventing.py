@@ -13,8 +13,8 @@ from pathlib import Path
 from leakbound.engines.hf import TransformersEngine
 from leakbound.errors import IncompleteError
 from leakbound.text.counting import counted_as, is_missing
-from leakbound.types import Decoding, Draws, Prompt, Query
-from leakbound.unlearning.asking import answered
+from leakbound.types import Draws, Prompt, Query
+from leakbound.unlearning.probe import answered
 from leakbound.unlearning.recipe import Recipe
 from leakbound.unlearning.settings import ModelAnswers
 from leakbound.unlearning.work_folder import kept_json
@@ -55,8 +55,7 @@ def _drawn(
 ) -> dict[str, list[str]]:
     queries = [*map(_request, questions)]
     wanted = Draws(sizes=(how.draws,), seed=seed, purpose="invented answers")
-    decoding = _decoding(how)
-    samples = [*answered(engine.generate(queries, decoding, wanted), "for a made-up answer")]
+    samples = [*answered(engine.generate(queries, how.decoding, wanted), "for a made-up answer")]
     for sample in samples:
         if any(is_missing(c, counted_as(c)) for c in sample.completions):
             raise IncompleteError(
@@ -75,11 +74,7 @@ def _drawn(
 
 def check_requests(rows: Sequence[Prompt], engine: TransformersEngine, how: ModelAnswers) -> None:
     """Raise InputError for a request that does not fit the model's context beside its answer."""
-    engine.check([*dict.fromkeys(map(_request, rows))], _decoding(how))
-
-
-def _decoding(how: ModelAnswers) -> Decoding:
-    return Decoding(max_new_tokens=how.max_new_tokens)
+    engine.check([*dict.fromkeys(map(_request, rows))], how.decoding)
 
 
 def _request(row: Prompt) -> Query:

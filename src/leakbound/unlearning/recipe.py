@@ -18,7 +18,7 @@ from leakbound.benchmarks import Coin
 from leakbound.engines.prompting import Prompting
 from leakbound.objective import Objective, Term
 from leakbound.types import Embed, object_of
-from leakbound.unlearning.rows import Questions, Splits, digest, invented_splits, prompts
+from leakbound.unlearning.rows import Questions, Splits, digest, prompts, splits_needing
 from leakbound.unlearning.settings import TrainingSettings
 from leakbound.unlearning.weights import Weights
 
@@ -48,7 +48,8 @@ class Recipe:
     @property
     def inventive(self) -> Questions:
         """The splits to whose questions the model makes up answers before it is trained."""
-        return {split: self.questions[split] for split in invented_splits(self.objective.needs)}
+        splits = splits_needing("invented", self.objective.needs)
+        return {split: self.questions[split] for split in splits}
 
     def to_dict(self) -> dict[str, object]:
         """As `recipe.json` holds it: rows by number and digest alone."""

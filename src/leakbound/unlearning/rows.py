@@ -38,9 +38,9 @@ def digest(rows: Sequence[Row]) -> str:
     return hashlib.sha256(json.dumps([_texts(row) for row in rows]).encode()).hexdigest()
 
 
-def invented_splits(needs: Mapping[str, Needs]) -> tuple[str, ...]:
-    """The splits to whose questions the model is to make up answers."""
-    return tuple(split for split, need in needs.items() if "invented" in need.parts)
+def splits_needing(part: str, needs: Mapping[str, Needs]) -> tuple[str, ...]:
+    """Return the splits whose rows need a part of `leakbound.losses.PARTS`."""
+    return tuple(split for split, need in needs.items() if part in need.parts)
 
 
 def require_known(objective: Objective, splits: Splits) -> None:
@@ -152,14 +152,11 @@ def prompting_of(
     Returns:
         How prompts are written.
     """
-    chat = False if template else None
-    if task is None:
-        return Prompting(template=template, system=system, chat=chat, thinking=thinking)
     return Prompting(
-        template=template or task.template,
+        template=template or (task.template if task else None),
         system=system,
-        default_system=task.system,
-        chat=False if template else task.chat,
+        default_system=task.system if task else None,
+        chat=False if template else task.chat if task else None,
         thinking=thinking,
     )
 

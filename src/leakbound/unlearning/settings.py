@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Literal, get_args
 
 from leakbound.engines.prompting import Prompting
-from leakbound.types import Embed, Progress, silent
+from leakbound.types import Decoding, Embed, Progress, silent
 from leakbound.types.decoding import require
 from leakbound.unlearning.weights import EVERYTHING, Weights
 
@@ -42,6 +42,11 @@ class ModelAnswers:
 
     def __post_init__(self) -> None:
         _require_positive(self, "draws", "max_new_tokens")
+
+    @property
+    def decoding(self) -> Decoding:
+        """The output distribution of the answers."""
+        return Decoding(max_new_tokens=self.max_new_tokens)
 
 
 MADE_UP = ModelAnswers(draws=5, max_new_tokens=200)

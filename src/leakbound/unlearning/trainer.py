@@ -100,13 +100,9 @@ class Batches:
         if not mine:  # every process must take part: with a row that has no weight
             own = {split: rows[:1] for split, rows in step.items()}
         frozen = self.references.read(own)
-        return {"part": PassShare(index // self.an_epoch, own, frozen, share, step)}
-
-    @property
-    def an_epoch(self) -> int:
-        """How many steps are one pass over the leading split."""
         (lead, rows), *_ = self.steps[0].items()
-        return math.ceil(len(self.assembly.data[lead].examples) / len(rows))
+        steps_of_epoch = math.ceil(len(self.assembly.data[lead].examples) / len(rows))
+        return {"part": PassShare(index // steps_of_epoch, own, frozen, share, step)}
 
 
 class ObjectiveTrainer(Trainer):  # type: ignore[misc]
@@ -331,7 +327,11 @@ def fit(
         args = _arguments(settings, following.watch, count, kept.path)
         if args.world_size > 1:
             atexit.register(_leave_the_group)
-        forward = _forward_and_frozen(model.to(args.device), references, args)
+        probe = assembly.data[next(iter(sizes))].examples[:_PROBE]
+        forward = forward_for(model.to(args.device), pad(probe).to(args.device), assembly.layers)
+        half = torch.autocast(args.device.type, torch.bfloat16, enabled=args.bf16)
+        with args.main_process_first(local=False), half:
+            references.compute(forward, args.device)
         head = frozen_head(forward, assembly.needs)
         batches = Batches(assembly, references, steps, args.process_index, args.world_size)
         if settings.checkpointing:
@@ -369,17 +369,6 @@ def _leave_the_group() -> None:
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
         gc.collect()
-
-
-def _forward_and_frozen(model: Any, references: References, args: TrainingArguments) -> Forward:
-    """The model's forward pass, after the frozen values have been computed with it."""
-    assembly = references.assembly
-    first = assembly.data[next(iter(assembly.data))].examples[:_PROBE]
-    forward = forward_for(model, pad(first).to(args.device), assembly.layers)
-    half = torch.autocast(args.device.type, torch.bfloat16, enabled=args.bf16)
-    with args.main_process_first(local=False), half:
-        references.compute(forward, args.device)
-    return forward
 
 
 def _checkpoint_activations(model: Any) -> None:
@@ -423,7 +412,12 @@ def check_before_loading(
     Raises InputError for layers and modules that the model does not have, and for libraries that
     are not installed. A model that cannot be outlined is refused when it is loaded.
     """
-    _require_trackers(watch.report_to)
+    trackers = integration_utils.INTEGRATION_TO_CALLBACK
+    for name in watch.report_to:
+        if name not in trackers:
+            raise InputError(f"no tracker {name!r}. {suggestion(name, trackers)}")
+        if name not in integration_utils.get_available_reporting_integrations():
+            raise InputError(f"tracker {name!r} is not installed. Install it, or name no tracker.")
     if settings.weights.adapters:
         require_peft()
     steers = any(needs.sites for needs in objective.needs.values())
@@ -448,12 +442,3 @@ def _outline(location: str, settings: TrainingSettings) -> Any:
             return AutoModelForCausalLM.from_config(config, **remote)
     except (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError):
         return None
-
-
-def _require_trackers(names: tuple[str, ...]) -> None:
-    trackers = integration_utils.INTEGRATION_TO_CALLBACK
-    for name in names:
-        if name not in trackers:
-            raise InputError(f"no tracker {name!r}. {suggestion(name, trackers)}")
-        if name not in integration_utils.get_available_reporting_integrations():
-            raise InputError(f"tracker {name!r} is not installed. Install it, or name no tracker.")

@@ -27,10 +27,8 @@ from leakbound.losses import Needs
 from leakbound.objective import Objective, parse_objective
 from leakbound.store.trained import CENTRES, LOG, RECIPE, coin_of
 from leakbound.types import Thinking, during
-from leakbound.unlearning.asking import LeakageProbe
 from leakbound.unlearning.batches import Assembly
 from leakbound.unlearning.centres import (
-    centred_splits,
     choose_centres,
     clusters,
     numbers,
@@ -38,6 +36,7 @@ from leakbound.unlearning.centres import (
 )
 from leakbound.unlearning.examples import Encoder, ExampleRows
 from leakbound.unlearning.inventing import INVENTED, check_requests, invented_answers
+from leakbound.unlearning.probe import LeakageProbe
 from leakbound.unlearning.recipe import Base, Recipe, model_card
 from leakbound.unlearning.rows import (
     Given,
@@ -52,6 +51,7 @@ from leakbound.unlearning.rows import (
     require_no_thoughts,
     require_rows,
     rows_of,
+    splits_needing,
     with_alternates,
 )
 from leakbound.unlearning.settings import TrainingSettings, Watch
@@ -267,8 +267,8 @@ def _train(
             _clear(out, kept)
         return done
     encoder = Encoder(model.tokenizer, asking, settings.max_length or model.context_length)
-    preparing = _Preparing(recipe, encoder, partial(TransformersEngine, model, asking))
-    data = preparing.rows()  # refused before a folder is begun
+    engine = partial(TransformersEngine, model, asking)
+    data = _encoded(recipe, encoder, engine)  # refused before a folder is begun
     if watch.dry_run:
         return Trained(out, (), 0.0, reused=False, notes=_plan(model, data, settings))
     with kept.locked() if processes.is_main_process else nullcontext():
@@ -276,7 +276,7 @@ def _train(
             return _reuse(out, recipe)
         with processes.main_process_first():
             kept.open(recipe)
-            data = preparing.completed(data, kept.path)
+            data = _completed(data, recipe, encoder, engine, kept.path)
         probe = LeakageProbe(model, asking, recipe.questions, data, watch, settings.seed)
         measure = probe if watch.evaluate_every else None
         following = Following(watch=watch, progress=progress, measure=measure)
@@ -305,46 +305,43 @@ def _loaded(recipe: Recipe, model: LoadedModel) -> Recipe:
     return replace(recipe, model=model.fingerprint, prompting=prompting, embedder=embedder)
 
 
-@dataclass(frozen=True, slots=True)
-class _Preparing:
-    """Rows as tokens, and the answers and centres that the model adds to them.
-
-    `engine` makes the engine that samples from the model.
-    """
-
-    recipe: Recipe
-    encoder: Encoder
-    engine: Callable[[], TransformersEngine]
-
-    def rows(self) -> dict[str, ExampleRows]:
-        """The splits; InputError where the model cannot make up the answers they need."""
-        needs = self.recipe.objective.needs
-        data = {split: self._rows(rows, needs[split]) for split, rows in self.recipe.rows.items()}
-        for rows in self.recipe.inventive.values():
-            check_requests(rows, self.engine(), self.recipe.settings.inventing)
-        return data
-
-    def _rows(self, rows: Sequence[Row], needs: Needs) -> ExampleRows:
-        settings, questions, encoder = self.recipe.settings, prompts(rows), self.encoder
-        if not questions:
+def _encoded(
+    recipe: Recipe, encoder: Encoder, engine: Callable[[], TransformersEngine]
+) -> dict[str, ExampleRows]:
+    """Return the splits as tokens; InputError if the model cannot make up the answers they need."""
+    settings, data = recipe.settings, dict[str, ExampleRows]()
+    for split, rows in recipe.rows.items():
+        if not (questions := prompts(rows)):
             most = settings.max_length or min(encoder.limit or CHUNK, CHUNK)
-            return ExampleRows(encoder.passages(passages(rows), most))
-        alternates = "alternate" in needs.parts
-        others = {"alternate": encoder.alternates(questions, settings.seed)} if alternates else {}
-        return ExampleRows(encoder.rows(questions), others)
+            data[split] = ExampleRows(encoder.passages(passages(rows), most))
+            continue
+        others = {}
+        if "alternate" in recipe.objective.needs[split].parts:
+            others["alternate"] = encoder.alternates(questions, settings.seed)
+        data[split] = ExampleRows(encoder.rows(questions), others)
+    for inventive in recipe.inventive.values():
+        check_requests(inventive, engine(), settings.inventing)
+    return data
 
-    def completed(self, data: Mapping[str, ExampleRows], folder: Path) -> dict[str, ExampleRows]:
-        """The splits with made-up answers and contrast centres, which are kept in `folder`."""
-        recipe, encoder, completed = self.recipe, self.encoder, dict(data)
-        for split, answers in invented_answers(recipe, self.engine, folder).items():
-            examples = encoder.rows(recipe.questions[split], answers)
-            others = {**data[split].others, "invented": examples}
-            completed[split] = replace(data[split], others=others)
-        for split, centres in choose_centres(recipe, self.engine, folder).items():
-            pairs = zip(recipe.questions[split], centres, strict=True)
-            made = [encoder.centres(row, texts) for row, texts in pairs]
-            completed[split] = replace(completed[split], centres=made)
-        return completed
+
+def _completed(
+    data: Mapping[str, ExampleRows],
+    recipe: Recipe,
+    encoder: Encoder,
+    engine: Callable[[], TransformersEngine],
+    folder: Path,
+) -> dict[str, ExampleRows]:
+    """Add the model's made-up answers and contrast centres, which are stored in `folder`."""
+    completed = dict(data)
+    for split, answers in invented_answers(recipe, engine, folder).items():
+        examples = encoder.rows(recipe.questions[split], answers)
+        others = {**data[split].others, "invented": examples}
+        completed[split] = replace(data[split], others=others)
+    for split, centres in choose_centres(recipe, engine, folder).items():
+        pairs = zip(recipe.questions[split], centres, strict=True)
+        made = [encoder.centres(row, texts) for row, texts in pairs]
+        completed[split] = replace(completed[split], centres=made)
+    return completed
 
 
 def _plan(
@@ -435,14 +432,14 @@ def _rows(rows: Sequence[Row], needs: Needs, settings: TrainingSettings) -> Sequ
 def _require_used(settings: TrainingSettings, objective: Objective) -> None:
     """Raise InputError for settings that the objective does not read."""
     alternates, needs = settings.alternates, objective.needs
-    if settings.selecting is not None and not centred_splits(needs):
+    if settings.selecting is not None and not splits_needing("centres", needs):
         raise InputError(
             f"input selection is for objectives with contrast centres, and {objective.name!r} has "
             "none. Leave it out, or use cel."
         )
     if alternates is None:
         return
-    if not any("alternate" in need.parts for need in needs.values()):
+    if not splits_needing("alternate", needs):
         raise InputError(
             f"`alternates` are for objectives that teach given sentences, and {objective.name!r} "
             "does not. Leave them out, or use idk or dpo."

@@ -18,9 +18,9 @@ from leakbound.errors import IncompleteError
 from leakbound.scorers import make_scorer
 from leakbound.types import Decoding, Draws, Failure, Query
 from leakbound.unlearning import Trained, TrainingSettings, Watch, finetune
-from leakbound.unlearning.asking import LeakageProbe
 from leakbound.unlearning.examples import Encoder, ExampleRows
 from leakbound.unlearning.forward import Forward
+from leakbound.unlearning.probe import LeakageProbe
 
 
 @pytest.fixture(scope="module")
