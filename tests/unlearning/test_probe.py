@@ -113,5 +113,5 @@ def test_a_broken_model_is_not_measured(dropping: Path, monkeypatch: pytest.Monk
         yield Failure(query=queries[0], reason="NaN")
 
     monkeypatch.setattr(TransformersEngine, "generate", failing)
-    with pytest.raises(IncompleteError, match="'f0' could not be asked"):
+    with pytest.raises(IncompleteError, match="query 'f0' failed during training"):
         measure(dropping)

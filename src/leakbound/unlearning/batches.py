@@ -1,7 +1,7 @@
-"""From the rows of a step to what the losses take, by way of one padded batch.
+"""Build one padded batch from the rows of a step, and cut it into the inputs of the losses.
 
-All splits stand below one another in one batch, other answers after the rows they belong to, so
-that a step is one forward pass. Afterwards each split gets its own `LossInputs` cut from it.
+One batch has the rows of all splits, and other answers after the rows they belong to, so that a
+step is one forward pass. Then each split gets its own `LossInputs`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from leakbound.losses import (
 )
 from leakbound.unlearning.examples import Example, ExampleRows, Padded, Step, pad
 
-Frozen = Mapping[str, Tensor]  # what the frozen model says of one row, by name
+Frozen = Mapping[str, Tensor]  # the frozen model's values of one row, and their names
 Head = Callable[[Tensor], Tensor]
 
 
 def as_it_is(ends: Tensor) -> Tensor:
-    """The head that changes nothing."""
+    """Return the input: a head that changes nothing."""
     return ends
 
 
@@ -37,10 +37,10 @@ def as_it_is(ends: Tensor) -> Tensor:
 class Batch:
     """The rows of a step, padded together.
 
-    `places`, `answer` and `question` [B, T] mark where logits are wanted, and the own tokens of
-    answers and questions. `rows` and `others` (by split and part) tell which of the B belong to a
-    split, `frozen` what is known of its rows, `step_lengths` how many tokens each row of the step
-    has in a part.
+    `places` [B, T] marks the positions whose logits are needed, `tokens` [B, T] the own tokens of
+    answers and questions. `rows` and `others` (by split and part) are the rows of each split among
+    the B, `frozen` the frozen model's values of a split's rows, `step_lengths` the number of tokens
+    of each row of the step, by split and part.
     """
 
     padded: Padded
@@ -52,7 +52,7 @@ class Batch:
     step_lengths: Mapping[str, Mapping[str, Sequence[int]]]
 
     def to(self, device: torch.device) -> Batch:
-        """The same on another device; what is frozen follows when it is used."""
+        """Move the batch to another device; the frozen values follow when they are used."""
         padded, places = self.padded.to(device), self.places.to(device)
         tokens = {name: mask.to(device) for name, mask in self.tokens.items()}
         return replace(self, padded=padded, places=places, tokens=tokens)
@@ -60,9 +60,9 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """Makes batches of `data`, and cuts them, for an objective with these `needs`.
+    """Makes batches of `data` and cuts them, for an objective with these `needs`.
 
-    `seed` draws the direction that activations are led to.
+    `seed` draws the direction that activations are steered to.
     """
 
     data: Mapping[str, ExampleRows]
@@ -81,9 +81,9 @@ class Assembly:
         *,
         of: Step | None = None,
     ) -> Batch:
-        """The rows of `step` in one batch, with what the objective needs of each split.
+        """Return the rows of `step` in one batch, with all parts that the objective needs.
 
-        They are a part of the step `of`, where that is given.
+        `of` is the complete step if these rows are only a part of it.
         """
         examples: list[Example] = []
         rows: dict[str, range] = {}
@@ -116,9 +116,9 @@ class Assembly:
     def cut(
         self, batch: Batch, logits: Tensor, hidden: Mapping[int, Tensor], head: Head
     ) -> dict[str, LossInputs]:
-        """The inputs of each split's losses, from the logits at the batch's places [K, V].
+        """Return the inputs of each split's losses, from the logits at the batch's places [K, V].
 
-        `hidden` are the outputs of `layers`; `head` is the frozen model's, for its logits.
+        `hidden` has the outputs of `layers`; `head` is the frozen model's head, for its logits.
         """
         picked = _Picked.of(batch, logits)
         return {split: self._inputs(split, picked, hidden, head) for split in batch.rows}
@@ -186,9 +186,10 @@ class Assembly:
 
 @dataclass(frozen=True, slots=True)
 class _Picked:
-    """The logits [K, V] made at the places of a batch, cut into pieces, one for each part.
+    """The logits [K, V] at the places of a batch, cut into one piece per part.
 
-    One `split` gives views and, going back, one gradient; indexing would copy all of it twice.
+    `split` returns views and, in the backward pass, one gradient; indexing would copy everything
+    twice.
     """
 
     batch: Batch
@@ -203,7 +204,7 @@ class _Picked:
         return cls(batch, logits, dict(zip(ranges, pieces, strict=True)))
 
     def at(self, mask: Tensor, inside: range, *, made: bool = True) -> LossInputs:
-        """The logits at the true entries of `mask` [B, T] in these rows; `made`: they are there."""
+        """Return the logits at the true entries of `mask` [B, T] in these rows, if `made`."""
         here = slice(inside.start, inside.stop)
         row, column = mask[here].nonzero(as_tuple=True)
         logits = self._chosen(mask[here], inside) if made else self.logits.new_empty(len(row), 0)
@@ -217,7 +218,7 @@ class _Picked:
 
 @dataclass(frozen=True, slots=True)
 class _FrozenRows:
-    """The frozen model's values of some rows, as tensors on a device; None where there are none."""
+    """The frozen model's values of some rows as tensors on a device; None if absent."""
 
     rows: Sequence[Frozen]
     device: torch.device
@@ -239,12 +240,12 @@ class _FrozenRows:
 
 
 def site_name(site: Site) -> str:
-    """The name of a row's frozen activations at a site."""
+    """Return the name of a row's frozen activations at a site."""
     return f"{site.layer} {site.tokens}"
 
 
 def centre_name(site: Site, number: int | str) -> str:
-    """The name of the frozen activations of a row's contrast centre."""
+    """Return the name of the frozen activations of a row's contrast centre."""
     return f"{site_name(site)} centre {number}"
 
 

@@ -1,7 +1,8 @@
-"""Answers that the model makes up, to be preferred over the true ones (Mekala et al. 2024, AltPO).
+"""Answers that the model makes up, which replace the true ones (Mekala et al. 2024, AltPO).
 
-Drawn once, before training, from the model as it is, and kept with it. Deviations: the words that
-ask for them are ours, no examples are shown, and of what is said the first line is taken.
+They are drawn once, before training, from the initial model, and stored with the new one.
+Deviations: the instruction is ours, no examples are shown, and only the first line of an output is
+used.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ def invented_answers(
 ) -> dict[str, list[str]]:
     """Return the answers that the model makes up for the rows of each split that needs them.
 
-    The rows are `how.draws` copies of the questions, one behind the other; a question's k-th row
-    has its k-th draw. Answers are read from `folder`, or drawn and written there; they are the
-    same for the same seed. IncompleteError where the model cannot be asked.
+    The rows are `how.draws` copies of the questions, one after the other; a question's k-th row has
+    its k-th draw. Answers are read from `folder`, or drawn and written there; they are the same for
+    the same seed. IncompleteError if the model cannot be queried.
     """
     how, seed = recipe.settings.inventing, recipe.settings.seed
     questions = {s: rows[: len(rows) // how.draws] for s, rows in recipe.inventive.items()}
@@ -73,7 +74,7 @@ def _drawn(
 
 
 def check_requests(rows: Sequence[Prompt], engine: TransformersEngine, how: ModelAnswers) -> None:
-    """Raise InputError for a request that does not fit the model's context beside its answer."""
+    """Raise InputError for a request that does not fit the model's context with its answer."""
     engine.check([*dict.fromkeys(map(_request, rows))], how.decoding)
 
 

@@ -1,6 +1,6 @@
-"""Lowering an objective: one training, from wherever it stands to its end.
+"""Train a model on an objective; a training resumes from its last checkpoint.
 
-transformers' `Trainer` takes the steps; which rows meet in which pass is settled before.
+transformers' `Trainer` takes the steps. The rows of each pass are fixed before training.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ from leakbound.unlearning.work_folder import MOVED, WorkFolder, notes_of, read_o
 
 _WEIGHTS = "weights_of_terms.json"  # in a checkpoint
 Progress = Callable[[int, int, float], None]  # step, of how many, loss
-Measure = Callable[[Forward], Mapping[str, float]]  # what is measured on the way, by name
+Measure = Callable[[Forward], Mapping[str, float]]  # figures and their names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Following:
-    """The listeners of a training, and the measure that is taken on the way."""
+    """The callbacks of a training, and a measurement during training."""
 
     watch: Watch
     progress: Progress | None = None
@@ -66,9 +66,10 @@ class Following:
 
 @dataclass(frozen=True, slots=True)
 class PassShare:
-    """The rows of one pass that a process takes of those of all, and what is frozen of its own.
+    """The rows of one pass that one process takes, with the frozen model's values.
 
-    `epoch` counts the epochs before this one; `share` weighs these rows among all processes'.
+    `epoch` counts the epochs before this one; `share` weights these rows among all processes; `of`
+    is the complete step.
     """
 
     epoch: int
@@ -80,7 +81,7 @@ class PassShare:
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """The steps in parts; of several processes each takes every so-manieth row of a step."""
+    """The steps of a training; each of several processes takes every n-th row of a step."""
 
     assembly: Assembly
     references: References
@@ -97,7 +98,7 @@ class Batches:
         (count, *_) = map(len, step.values())
         (mine, *_) = map(len, own.values())
         share = mine * self.processes / count
-        if not mine:  # every process must take part: with a row that has no weight
+        if not mine:  # every process must take part: with a row of weight 0
             own = {split: rows[:1] for split, rows in step.items()}
         frozen = self.references.read(own)
         (lead, rows), *_ = self.steps[0].items()
@@ -106,7 +107,7 @@ class Batches:
 
 
 class ObjectiveTrainer(Trainer):  # type: ignore[misc]
-    """A `Trainer` whose loss is an objective and whose batches come in the order given."""
+    """A `Trainer` whose loss is an objective and whose batches come in the given order."""
 
     def __init__(
         self,
@@ -130,7 +131,7 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         self.model_accepts_loss_kwargs = False  # the loss is a mean: Trainer divides by passes
 
     def compute_loss(self, model: Any, inputs: dict[str, PassShare], **_: Any) -> Tensor:
-        """The objective on one part; raises IncompleteError where it is not finite."""
+        """Return the objective on one part; raise IncompleteError if it is not finite."""
         part = inputs["part"]
         batch = self.assembly.batch(part.step, part.frozen, of=part.of).to(self.args.device)
         logits, hidden = model(batch.padded, batch.places.nonzero(as_tuple=True))
@@ -148,14 +149,14 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         return loss
 
     def move(self, epoch: int, shares: Tensor) -> None:
-        """Move the multiplier of each bound by how far the mean over all processes is beyond it."""
+        """Move the multiplier of each bound by the mean excess over it, over all processes."""
         beyond = self.accelerator.reduce(shares, "mean").tolist()
         for i, bound in self.objective.bounds.items():
             if epoch >= bound.warmup:
                 self.weights[i] = max(0.0, self.weights[i] + bound.step * beyond[i])
 
     def stop(self, event: str) -> NoReturn:
-        """Raise IncompleteError: `event` happened in the step that is being taken."""
+        """Raise IncompleteError: `event` happened in the current step."""
         last = self.kept.checkpoint
         kept = f"the last good checkpoint is `{last}`" if last else "there is no checkpoint"
         raise IncompleteError(
@@ -164,7 +165,7 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         )
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """As Trainer does, with the value of each term of the objective beside the loss."""
+        """Log as Trainer does, and add the value of each term of the objective."""
         logs["seconds"] = round(time.monotonic() - self.started, 3)
         if "loss" in logs:
             means = self.accelerator.reduce(self.terms.to(self.args.device) / self.passes, "mean")
@@ -178,7 +179,7 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         super().log(logs, start_time)
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
-        """Measure on the way, and log it; a round of its own, outside training's chance."""
+        """Measure the model during training without changing its random state, and log."""
         self.control.should_evaluate = False
         measure = self.following.measure
         if measure is None or not self.is_world_process_zero():
@@ -189,19 +190,19 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         return figures
 
     def get_train_dataloader(self) -> DataLoader[dict[str, PassShare]]:
-        """The steps as they are: already in parts, already in order."""
+        """Return a loader of the steps in their order, one per batch."""
         return DataLoader(self.train_dataset, batch_size=1, collate_fn=itemgetter(0))
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """Write the model itself, without what training wrapped it in, and its tokenizer."""
+        """Write the model itself, without training's wrappers, and its tokenizer."""
         if self.args.should_save:
             self.model.model.save_pretrained(output_dir)
             self.processing_class.save_pretrained(output_dir)
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        """As Trainer does, and then see that a power cut cannot take it back."""
+        """Save a checkpoint as Trainer does, and flush it so that it survives a power cut."""
         super()._save_checkpoint(model, trial)
-        self.accelerator.wait_for_everyone()  # each process writes the state of its chance
+        self.accelerator.wait_for_everyone()  # each process writes its random state
         if self.args.should_save:
             folder = f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
             path = Path(self._get_output_dir(trial), folder)
@@ -210,21 +211,21 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
             self.kept.keep(path)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        """Read what `save_model` wrote into the model itself: adapters alone, or every weight.
+        """Read the files of `save_model` into the model itself: only adapters, or every weight.
 
-        And where training moves weights of terms, these as they were.
+        If the objective has bounds, restore the weights of its terms too.
         """
         if self.objective.bounds:
             self.weights = read_object(Path(resume_from_checkpoint, _WEIGHTS))["weights"]
         trained = self.model.model
         if hasattr(trained, "peft_config"):
             super()._load_from_checkpoint(resume_from_checkpoint, trained)
-        else:  # Trainer's own way looks into a wrapping, and overlooks weights that are missing
+        else:  # Trainer would look into a wrapper, and ignore missing weights
             load_weights(trained, Path(resume_from_checkpoint))
 
 
 class Follow(TrainerCallback):  # type: ignore[misc]
-    """Tells of each step, keeps the log, and says when to measure and to keep a checkpoint."""
+    """Report each step, keep the log, and decide when to measure and to save a checkpoint."""
 
     def __init__(self, trainer: ObjectiveTrainer) -> None:
         self.trainer = trainer
@@ -250,7 +251,7 @@ class Follow(TrainerCallback):  # type: ignore[misc]
         if not state.is_world_process_zero:
             return
         line = state.log_history[-1]
-        if "train_runtime" in line:  # Trainer's farewell
+        if "train_runtime" in line:  # Trainer's last line
             return
         self.trainer.kept.add_to_log(_logged(line))
         if call := self.following.watch.note:
@@ -272,7 +273,7 @@ class Follow(TrainerCallback):  # type: ignore[misc]
         control.should_save = not last and self._due()
 
     def _due(self) -> bool:
-        """True where any process finds that it is time; they must agree."""
+        """Return whether any process finds a checkpoint due; all processes must agree."""
         waited = time.monotonic() - self.saved
         due = torch.tensor(float(waited >= 60 * self.following.watch.checkpoint_minutes))
         accelerator = self.trainer.accelerator
@@ -283,17 +284,17 @@ class Follow(TrainerCallback):  # type: ignore[misc]
 
 
 def _are_finite(gradients: Sequence[torch.Tensor]) -> bool:
-    """True if every number is finite, as it is where their sums are; huge ones are looked at."""
+    """Return whether every number is finite; check single numbers only if a sum is not."""
     sums = torch.stack([gradient.sum() for gradient in gradients])
     return bool(sums.isfinite().all()) or all(bool(grad.isfinite().all()) for grad in gradients)
 
 
 def _logged(line: Mapping[str, float]) -> dict[str, float]:
-    """A line of the log; Trainer's epoch is left out: all of ours are one to it."""
+    """Remove Trainer's epoch from a line of the log: it takes all of our epochs for one."""
     return {name: value for name, value in line.items() if name != "epoch"}
 
 
-_PROBE = 2  # rows to choose the forward pass by: all logits of them are made
+_PROBE = 2  # rows on which forward passes are compared, with all of their logits
 # transformers' names; its plain "constant" has no warm-up.
 _SCHEDULES = {"cosine": "cosine", "linear": "linear", "constant": "constant_with_warmup"}
 
@@ -308,11 +309,10 @@ def fit(
 ) -> None:
     """Train `loaded.model` in place; the same seed on the same machine gives the same weights.
 
-    `kept` is opened: training goes on from its last checkpoint, where there is one, and ends as
-    if it had never been stopped. Trainer seeds Python's, NumPy's and torch's global generators
-    on the way. `assembly` is that of the objective. The frozen reference is the model as it comes
-    in. Raises IncompleteError when the objective or a gradient stops being
-    finite.
+    Training resumes from the last checkpoint in `kept`, an open folder, and ends with the same
+    weights as without an interruption. Trainer seeds the global generators of Python, NumPy and
+    torch. `assembly` belongs to the objective. The frozen reference is the model as it is passed.
+    Raises IncompleteError if the objective or a gradient is no longer finite.
     """
     model = loaded.model
     require_layers(model, assembly.layers)
@@ -357,14 +357,14 @@ def fit(
 
 
 def on_cpu(settings: TrainingSettings) -> bool:
-    """Whether the model is trained on the CPU: asked for, or there is no GPU."""
+    """Return whether the model is trained on the CPU: by its settings, or without a GPU."""
     return settings.device == "cpu" or not torch.cuda.is_available()
 
 
 def _leave_the_group() -> None:
-    """Before Python goes: threads of a group that is still there abort a process that is done.
+    """Destroy the process group before Python exits: its threads may abort a finished process.
 
-    They end with the last reference to the group, which is in a circle of a trainer's own.
+    The threads end with the last reference to the group, which is in a reference cycle of Trainer.
     """
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
@@ -377,7 +377,7 @@ def _checkpoint_activations(model: Any) -> None:
         (enable or model.gradient_checkpointing_enable)({"use_reentrant": False})
     except ValueError as error:
         raise InputError(
-            f"{type(model).__name__} cannot compute activations again. Leave `checkpointing` out."
+            f"{type(model).__name__} cannot recompute activations. Leave `checkpointing` out."
         ) from error
 
 
@@ -407,10 +407,10 @@ def _arguments(
 def check_before_loading(
     model: str | LoadedModel, objective: Objective, settings: TrainingSettings, watch: Watch
 ) -> Objective:
-    """Return the objective with blocks of this model in place of shares of its depth.
+    """Return the objective with blocks of this model instead of fractions of its depth.
 
-    Raises InputError for layers and modules that the model does not have, and for libraries that
-    are not installed. A model that cannot be outlined is refused when it is loaded.
+    Raises InputError for layers and modules that the model lacks, and for missing libraries. If the
+    model cannot be built without weights, loading it later reports why.
     """
     trackers = integration_utils.INTEGRATION_TO_CALLBACK
     for name in watch.report_to:
@@ -434,7 +434,7 @@ def check_before_loading(
 
 
 def _outline(location: str, settings: TrainingSettings) -> Any:
-    """The model without its weights, or None where it cannot be made: loading will say why."""
+    """Return the model without its weights, or None if it cannot be built: loading reports why."""
     remote = {"trust_remote_code": settings.trust_remote_code}
     try:
         with quiet(), torch.device("meta"):
