@@ -372,8 +372,12 @@ OBJECTIVE, TERMS = ["--objective", "theirs"], ["--objective", "terms.yaml"]
         # what it gives is nonsense
         (SCORER, "[float('nan') for _ in texts]", "must lie in [0, 1], got nan"),
         (SCORER, "['x' for _ in texts]", "must lie in [0, 1], got 'x'"),
-        (SCORER, "[]", "'theirs' of the package broken 0.1.0 must give one score a text, got 0"),
-        (SCORER, "None", "must give one score a text, got NoneType"),
+        (
+            SCORER,
+            "[]",
+            "'theirs' of the package broken 0.1.0 must return one score per text, got 0",
+        ),
+        (SCORER, "None", "must return one score per text, got NoneType"),
         (REWRITES, "None", NONSENSE),
         (REWRITES, "['text']", NONSENSE),
         (REWRITES, "[[3]]", NONSENSE),

@@ -122,7 +122,7 @@ def test_specs(spec: str, scorer: Scorer) -> None:
         ("hamming<=-1", "0 or more, got -1"),
         ("keyword<=2", "'keyword' counts no changes, so it takes no `<=`"),
         ("classifier:label=x", "needs its setting 'model'"),
-        ("entailment:rouge=1.5", r"`rouge` must lie in \[0, 1\], got 1\.5"),
+        ("entailment:rouge=1.5", r"`rouge` must be in \[0, 1\], got 1\.5"),
     ],
 )
 def test_bad_specs_say_what_there_is(spec: str, message: str) -> None:
@@ -188,7 +188,7 @@ def test_impossible_bounds_name_scorer_and_prompt(pair: tuple[float, float]) -> 
     for either in (scorer, Threshold(scorer, 0.5)):
         with pytest.raises(InputError, match=r"in \[0, 1\].*'stub'.* at prompt 'p5'"):
             text_ranges(either, [("a", False)], PROMPT)
-    with pytest.raises(InputError, match=r"0 and 1.*\(0\.5, 1\.0\).*a plain answer"):
+    with pytest.raises(InputError, match=r"0 and 1.*\(0\.5, 1\.0\).*the reference answer"):
         text_ranges(Bounded([], binary=True, pair=(0.5, 1.0)), [("a", False)], "cat")
 
 

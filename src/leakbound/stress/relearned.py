@@ -72,9 +72,9 @@ class Relearn(OfWeights):
             rows = (*bench.task.left_out, *(rows if self.asked == "yes" else ()))
         if number > len(rows):
             raise InputError(
-                f"the stress {self.spec!r} teaches {number} rows of {role}, and {bench.task.name!r} "
-                f"has {len(rows)} that it may teach. Take fewer, omit questions by a limit, or "
-                "also teach evaluated questions: `asked=yes`."
+                f"the stress {self.spec!r} teaches {number} rows of {role}, and "
+                f"{bench.task.name!r} has {len(rows)} that it may teach. Take fewer, omit "
+                "questions by a limit, or also teach evaluated questions: `asked=yes`."
             )
         order = keyed(bench.seed, f"relearn:{role}").permutation(len(rows))[:number]
         return tuple(rows[i] for i in sorted(order))
