@@ -78,7 +78,7 @@ def test_what_is_no_corpus(tmp_path: Path) -> None:
         ("muse:news/forgot", r"no corpus 'muse:news/forgot'. Did you mean 'muse:news/forget'"),
         ("wmdp:chem/forget", "there is no corpus 'wmdp:chem/forget'"),
         ("nothing.txt", "cannot read '.*nothing.txt'"),
-        ("a.txt", "holds no text"),
+        ("a.txt", "contains no text"),
         ("a.jsonl", r"has no 'text', only 'question', 'answer'"),
     ):
         with pytest.raises(InputError, match=message):
@@ -182,8 +182,8 @@ def test_it_is_loaded_again_from_any_folder(
     ("spec", "message"),
     [
         ("continuation", "needs documents: a file, a folder or a corpus"),
-        ("continuation:empty", "the folder 'empty' holds no file of texts, .txt, .md"),
-        ("continuation:blank.txt", "'blank.txt' holds no text"),
+        ("continuation:empty", "the folder 'empty' contains no text file, .txt, .md"),
+        ("continuation:blank.txt", "'blank.txt' contains no text"),
         ("continuation:one.txt", "has the 100 words of a prefix and a suffix, the longest has 11"),
         ("continuation:one.txt,prefix=3,first=2", "first` must be at least 3, got 2"),
     ],

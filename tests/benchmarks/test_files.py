@@ -41,7 +41,7 @@ def test_csv(tmp_path: Path) -> None:
         assert benchmark.prompts[1].id == "mine/0002"
         assert benchmark.scorers == ("keyword", "rouge-l-recall")
         (note,) = benchmark.notes
-        assert note.startswith("ignored columns: note; columns that count: id, question, answer")
+        assert note.startswith("ignored columns: note; known columns: id, question, answer")
 
 
 def test_jsonl_with_roles(tmp_path: Path) -> None:
@@ -111,8 +111,8 @@ def test_blank_answers_and_equal_questions_are_named_by_row(tmp_path: Path) -> N
     text = "id,question,answer,split\na,Who?,Me,\nb,When?,,\nc,who? ,You,retain\nd,Why?, ,retain\n"
     benchmark = load_benchmark(write(tmp_path, "mine.csv", text))
     assert benchmark.notes == (
-        "no answer in row 2: rouge-l-recall, which needs answers, is no default",
-        "the same question in rows 1, 3: each counts as a question of its own",
+        "no answer in row 2, so rouge-l-recall is not a default scorer",
+        "the same question in rows 1, 3: each row counts as a separate question",
     )
     with pytest.raises(InputError, match=r"no scorer of its own \(no answer in row 2.*--scorer"):
         default_scorers(benchmark)

@@ -114,5 +114,5 @@ def test_what_a_profile_cannot_ask_is_refused(folder: Path, tmp_path: Path) -> N
     path = str(tmp_path / "a.csv")
     with pytest.raises(InputError, match="gold paraphrases, and prompt 'a/0001' has none"):
         load_benchmark(path, profile="leak-k")
-    with pytest.raises(InputError, match="'Answer: ' on, and prompt 'a/0001' has none"):
+    with pytest.raises(InputError, match="'Answer: ', and prompt 'a/0001' has none"):
         load_benchmark(path, profile="scholten")

@@ -263,7 +263,7 @@ def second(name: str, **wrong: Any) -> dict[str, Any]:
     [
         ("tofu:forget10", second("forget10.json", answer=None), "row 2 of .*10.json' has no 'answ"),
         ("tofu:forget10", second("forget10_perturbed.json", perturbed_answer=[]), "row 2 of .*no"),
-        ("tofu:forget10", second("forget10_perturbed.json", question="?"), "row 2 .* must ask"),
+        ("tofu:forget10", second("forget10_perturbed.json", question="?"), "row 2 .* must have the question of"),
         ("tofu:forget10", second("forget10.json", reply="Me.", answer=...), "'answer', only 'qu"),
         ("tofu:forget50", {}, "no split 'forget50'"),
         ("tofu", {}, "There is: forget01"),
@@ -300,7 +300,7 @@ def test_what_a_set_lacks_is_missed_only_when_it_is_needed(tofu: Path, tmp_path:
         **{f"news/knowmem/forget_qa{shots}.json": pairs("a", 1) for shots in ("", "_icl")},
     })  # fmt: skip
     for spec, remedy in (
-        ("jbb", "'jbb' are for evaluation: .* replies of your own"),
+        ("jbb", "'jbb' are for evaluation only: .* your own requests and replies"),
         ("muse:news", "--forget muse:news/forget --retain muse:news/retain1"),
         ("wmdp:bio", "--forget wmdp:bio/forget --retain wmdp:bio/retain"),
     ):

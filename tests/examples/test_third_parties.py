@@ -370,8 +370,8 @@ OBJECTIVE, TERMS = ["--objective", "theirs"], ["--objective", "terms.yaml"]
         (OBJECTIVE, "3", f"{RECIPE} raised TypeError"),
         (OBJECTIVE, "[3]", f"{RECIPE} gives int, which has no loss"),
         # what it gives is nonsense
-        (SCORER, "[float('nan') for _ in texts]", "must lie in [0, 1], got nan"),
-        (SCORER, "['x' for _ in texts]", "must lie in [0, 1], got 'x'"),
+        (SCORER, "[float('nan') for _ in texts]", "must be in [0, 1], got nan"),
+        (SCORER, "['x' for _ in texts]", "must be in [0, 1], got 'x'"),
         (
             SCORER,
             "[]",
