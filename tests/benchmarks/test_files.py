@@ -118,7 +118,7 @@ def test_blank_answers_and_equal_questions_are_named_by_row(tmp_path: Path) -> N
         default_scorers(benchmark)
     many = "question,answer\n" + "Who?,Me\n" + "".join(f"{i}?,\n" for i in range(7))
     (note,) = load_benchmark(write(tmp_path, "many.csv", many)).notes
-    assert note.startswith("no answer in rows 2, 3, 4, 5, 6 and 2 more:")
+    assert note.startswith("no answer in rows 2, 3, 4, 5, 6 and 2 more, so")
 
 
 @pytest.mark.parametrize(

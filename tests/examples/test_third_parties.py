@@ -354,7 +354,7 @@ def test_one_that_is_interrupted_is_interrupted(asked: Asked) -> None:
     assert asked(SCORER, "raise KeyboardInterrupt", True)[0] == 3
 
 
-NONSENSE = "source 'theirs' of the package broken 0.1.0 must gi"
+NONSENSE = "source 'theirs' of the package broken 0.1.0 must re"
 RECIPE = "objective 'theirs' of the package broken 0.1.0"
 OBJECTIVE, TERMS = ["--objective", "theirs"], ["--objective", "terms.yaml"]
 
