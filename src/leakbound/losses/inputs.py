@@ -259,14 +259,12 @@ def pack(logits: Tensor, labels: Tensor, reference_logits: Tensor | None = None)
     )
 
 
-def pack_activations(hidden: Tensor, mask: Tensor, reference: Tensor | None = None) -> Activations:
+def pack_activations(hidden: Tensor, mask: Tensor) -> Activations:
     """Pack padded hidden states at the tokens of a mask.
 
     Args:
         hidden: padded, [B, T, d].
         mask: true at the tokens to read, [B, T].
-        reference: the frozen initial model's hidden states with the same padding (None: no loss
-            needs them).
 
     Returns:
         The activations at the M true entries of the mask.
@@ -275,8 +273,4 @@ def pack_activations(hidden: Tensor, mask: Tensor, reference: Tensor | None = No
         InputError: a row without a token.
     """
     row, column = positions(mask)
-    return Activations(
-        values=hidden[row, column],
-        row=row,
-        reference=None if reference is None else reference[row, column],
-    )
+    return Activations(values=hidden[row, column], row=row)

@@ -183,20 +183,17 @@ def _joined(ranges: Sequence[tuple[float, float]], unsettled: bool) -> tuple[flo
     return _OPEN if unsettled else (float(low), float(high))
 
 
-def readable(
-    output: Output, stop: Sequence[str] = (), *, filter_in_system: bool = False
-) -> Readable:
+def readable(output: Output, stop: Sequence[str] = ()) -> Readable:
     """Return the texts of an output that a scorer may read.
 
     Args:
         output: the output.
         stop: the stop strings of its decoding.
-        filter_in_system: see `is_missing`.
 
     Returns:
         Its texts.
     """
-    missing = is_missing(output, counted_as(output, stop), filter_in_system=filter_in_system)
+    missing = is_missing(output, counted_as(output, stop))
     return rows_of([output.answer], [output.thought], [missing], [output.hidden])[0]
 
 
