@@ -72,12 +72,6 @@ def test_threshold_is_at_least_and_keeps_what_is_undecided() -> None:
     assert score_texts(scorer, ["a", "b", "c", "d"], PROMPT) == [1.0, 0.0, None, 1.0]
 
 
-@pytest.mark.parametrize("at", [0.0, -1.0, 1.5, float("nan")])
-def test_threshold_must_separate(at: float) -> None:
-    with pytest.raises(InputError, match=r"\(0, 1\]"):
-        Threshold(RougeLRecall(), at)
-
-
 def test_check_prompts_stops_at_the_first_bad_one() -> None:
     bad = Prompt(id="p6", question="Who?")
     check_prompts(RougeLRecall(), [PROMPT])
@@ -120,6 +114,7 @@ def test_specs(spec: str, scorer: Scorer) -> None:
         ("keyword:of=output", "keyword:of cannot be 'output'"),
         ("edit", r"needs its setting 'within'. Write `edit:within=…`"),
         ("hamming<=-1", "0 or more, got -1"),
+        *((f"rouge-l-recall>={at}", r"\(0, 1\]") for at in (0, -1, 1.5, "nan")),
         ("keyword<=2", "'keyword' counts no changes, so it takes no `<=`"),
         ("classifier:label=x", "needs its setting 'model'"),
         ("entailment:rouge=1.5", r"`rouge` must be in \[0, 1\], got 1\.5"),

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from rows import StoppedError, changed, stop_at, train, weights
+from rows import changed, train, weights
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from leakbound.errors import InputError
-from leakbound.unlearning import Adapters, Watch, Weights
+from leakbound.unlearning import Adapters, Weights
 from leakbound.unlearning.weights import blocks, chosen_modules, trained
 from tiny import BOTH_KINDS, are_tied, tiny_llama
 
@@ -105,17 +104,6 @@ class TestAdapters:
         assert len({name.split(".")[-2] for name in found}) == 7
         plain = train(base, tmp_path / "n", "rmu:layer=1")
         assert adapted.losses[0] == plain.losses[0]  # B = 0: nothing is changed at first
-
-    def test_stopped_and_resumed(self, base: str, tmp_path: Path) -> None:
-        how: dict[str, Any] = {"weights": Weights(adapters=Adapters(rank=2, dropout=0.2))}
-        whole = train(base, tmp_path / "whole", **how)
-        each = Watch(checkpoint_minutes=0)
-        with pytest.raises(StoppedError):
-            train(base, tmp_path / "m", watch=each, progress=stop_at(3), **how)
-        assert (tmp_path / ".m.training/checkpoint-2/adapter_model.safetensors").exists()
-        done = train(base, tmp_path / "m", **how)
-        assert changed(whole.path, done.path) == set()
-        assert done.losses == whole.losses
 
     def test_adapters_need_linear_layers(self, base: str, tmp_path: Path) -> None:
         where = Weights(modules=("input_layernorm",), adapters=Adapters())

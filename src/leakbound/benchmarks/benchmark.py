@@ -51,14 +51,12 @@ def _row(p: Prompt) -> list[list[str]]:
 
 
 def digest_of(prompts: Sequence[Prompt]) -> str:
-    """Return SHA-256 over the prompts' canonical JSON with sorted keys, see `_stated`."""
-    return _sha256([_stated(p) for p in prompts], sort_keys=True)
-
-
-def _stated(prompt: Prompt) -> dict[str, Any]:
-    """Return the fields of a prompt, `thought` only if it has one: older digests stay valid."""
-    left_out = {"thought"} if prompt.thought is None else set[str]()
-    return {name: value for name, value in asdict(prompt).items() if name not in left_out}
+    """Return SHA-256 over the prompts' canonical JSON, with `thought` only if a prompt has one."""
+    stated = [asdict(prompt) for prompt in prompts]
+    for fields in stated:
+        if fields["thought"] is None:
+            del fields["thought"]
+    return _sha256(stated, sort_keys=True)
 
 
 def _sha256(value: object, **style: Any) -> str:

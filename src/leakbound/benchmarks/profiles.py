@@ -85,7 +85,7 @@ def with_profile(benchmark: Benchmark, profile: Profile) -> Benchmark:
     """
 
     def changed(prompts: Prompts) -> Prompts:
-        return tuple(_opened(_reworded(prompt, profile), profile) for prompt in prompts)
+        return tuple(_changed(prompt, profile) for prompt in prompts)
 
     def first(load: Callable[[], Prompts]) -> Prompts:
         return changed(load()[: profile.rows])
@@ -111,18 +111,15 @@ def with_profile(benchmark: Benchmark, profile: Profile) -> Benchmark:
     )
 
 
-def _reworded(prompt: Prompt, profile: Profile) -> Prompt:
-    if not profile.paraphrased or prompt.role != "forget":
-        return prompt
-    if not prompt.paraphrases:
-        raise InputError(
-            f"profile {profile.name!r} needs gold paraphrases, and prompt {prompt.id!r} has none. "
-            "Use a benchmark that has them, such as tofu:forget10 with its perturbed files."
-        )
-    return replace(prompt, question=prompt.paraphrases[0], paraphrases=prompt.paraphrases[1:])
-
-
-def _opened(prompt: Prompt, profile: Profile) -> Prompt:
+def _changed(prompt: Prompt, profile: Profile) -> Prompt:
+    if profile.paraphrased and prompt.role == "forget":
+        if not prompt.paraphrases:
+            raise InputError(
+                f"profile {profile.name!r} needs gold paraphrases, and prompt {prompt.id!r} has "
+                "none. Use a benchmark that has them, such as tofu:forget10 with its perturbed "
+                "files."
+            )
+        prompt = replace(prompt, question=prompt.paraphrases[0], paraphrases=prompt.paraphrases[1:])
     if not profile.opening:
         return prompt
     if prompt.answer is None:

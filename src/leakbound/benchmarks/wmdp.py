@@ -12,7 +12,7 @@ from leakbound.benchmarks.benchmark import QUESTION_ANSWER, Benchmark, Prompts
 from leakbound.benchmarks.source import open_source
 from leakbound.errors import InputError
 from leakbound.registry import suggestion
-from leakbound.text.rows import Row, read_rows
+from leakbound.text.rows import read_rows
 from leakbound.types import Prompt
 
 REPO = "cais/wmdp"
@@ -62,30 +62,26 @@ def _prompts(path: Path, subject: str, *, explained: bool) -> Prompts:
     prompts = []
     for index, row in enumerate(read_rows(path)):
         question, choices = row.text("question").strip(), row.texts("choices")
+        if len(choices) != len(LETTERS):
+            raise InputError(
+                f"'choices' must be four texts, got {len(choices)} in {row.place}. Fill in the "
+                "options that are missing, or remove the row."
+            )
+        right = row.whole("answer")  # the index of the correct option and of its letter
+        if not 0 <= right < len(LETTERS):
+            raise InputError(
+                "'answer' must be the index of the correct option, 0 to 3, got "
+                f"{right} in {row.place}."
+            )
         options = zip(LETTERS, choices, strict=False)
         listed = "\n".join([question, *(f"{letter}. {option}" for letter, option in options)])
         prompts.append(
             Prompt(
                 id=f"wmdp:{subject}/{index:04d}",
                 question=question if explained else listed,
-                answer=choices[_right(row, choices)],
+                answer=choices[right],
                 split=subject,
                 choices=() if explained else choices,
             )
         )
     return tuple(prompts)
-
-
-def _right(row: Row, choices: tuple[str, ...]) -> int:
-    """Return the index of the correct option and of its letter."""
-    if len(choices) != len(LETTERS):
-        raise InputError(
-            f"'choices' must be four texts, got {len(choices)} in {row.place}. Fill in the options "
-            "that are missing, or remove the row."
-        )
-    right = row.whole("answer")
-    if not 0 <= right < len(LETTERS):
-        raise InputError(
-            f"'answer' must be the index of the correct option, 0 to 3, got {right} in {row.place}."
-        )
-    return right

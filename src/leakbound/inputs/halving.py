@@ -85,24 +85,19 @@ def halve(fields: Mapping[str, Sequence[C]], budget: int, draw: Draw[C]) -> dict
     plans = {name: rounds(len(field), budget) for name, field in fields.items()}
     seen: dict[C, list[Standing]] = {c: [] for field in fields.values() for c in field}
     for number in range(max(map(len, plans.values()), default=0)):
-        racing = {name for name, plan in plans.items() if number < len(plan)}
-        racing = {name for name in racing if len(left[name]) > 1}
+        racing = {name for name, p in plans.items() if number < len(p) and len(left[name]) > 1}
         draws = {c: plans[name][number] for name in left if name in racing for c in left[name]}
         standings = draw(number + 1, draws) if draws else {}
         for c, standing in standings.items():
             seen[c].append(standing)
         for name in racing:
-            left[name] = _better_half(left[name], standings)
+            there = [c for c in left[name] if c in standings]
+            there.sort(key=lambda c: (standings[c].floor, standings[c].value), reverse=True)
+            left[name] = there[: _half(len(left[name]))] or left[name][:1]
     return {
         name: Winner(candidate=field[0], standings=tuple(seen[field[0]]))
         for name, field in left.items()
     }
-
-
-def _better_half(field: Sequence[C], standings: Mapping[C, Standing]) -> list[C]:
-    there = [c for c in field if c in standings]
-    there.sort(key=lambda c: (standings[c].floor, standings[c].value), reverse=True)
-    return there[: _half(len(field))] or list(field[:1])
 
 
 def _half(number: int) -> int:

@@ -109,7 +109,7 @@ def parse_reply(reply: str) -> str:
     line qualifies: an answer, a refusal, or a text that was cut off.
     """
     lines = map(_bare, split_thought(reply)[1].splitlines())
-    return next((line for line in lines if _asks(line)), "")
+    return next((line for line in lines if _is_request_like(line)), "")
 
 
 def _request(prompt: Prompt, draw: int, attempt: int) -> Request:
@@ -139,7 +139,7 @@ def _unled(text: str, question: str) -> str:
     return question if same and led and not tail.strip(_ENDS) else text
 
 
-def _asks(line: str) -> bool:
+def _is_request_like(line: str) -> bool:
     ended = line.endswith((".", "?"))
     return (
         is_question(line)

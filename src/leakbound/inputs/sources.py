@@ -13,7 +13,7 @@ from leakbound.errors import InputError
 from leakbound.inputs.english import rewritings
 from leakbound.inputs.model import ModelInputs
 from leakbound.registry import find, opening, require_parts
-from leakbound.text.rows import Row, read_rows
+from leakbound.text.rows import read_rows
 from leakbound.types import Chat, Prompt
 
 
@@ -92,31 +92,20 @@ def read_rewritings(prompts: Sequence[Prompt], path: Path) -> dict[str, tuple[st
         questions[prompt.question.strip()].append(prompt.id)
     texts: dict[str, tuple[str, ...]] = {prompt.id: () for prompt in prompts}
     for row in read_rows(path):
-        for named in _named(row, ids, questions):
-            texts[named] += _rewritings(row)
-    return texts
-
-
-def _named(
-    row: Row, ids: Mapping[str, list[str]], questions: Mapping[str, list[str]]
-) -> Sequence[str]:
-    """Return the ids of the prompts of a row."""
-    by_id = row.maybe("id")
-    key, value = ("id", by_id) if by_id else ("question", row.text("question").strip())
-    lookup = ids if by_id else questions
-    if value not in lookup:
-        raise InputError(
-            f"no prompt of the benchmark has the {key} {str(value)[:80]!r} of {row.place}. One is "
-            f"{next(iter(lookup), '')!r}. Correct it, or remove the row."
-        )
-    return lookup[value]
-
-
-def _rewritings(row: Row) -> tuple[str, ...]:
-    single = row.maybe("rewriting")
-    texts = row.texts("rewritings") + ((single.strip(),) if single else ())
-    if not texts:
-        raise InputError(f"{row.place} has no `rewritings`. Fill them in, or remove the row.")
+        by_id = row.maybe("id")
+        key, value = ("id", by_id) if by_id else ("question", row.text("question").strip())
+        lookup = ids if by_id else questions
+        if value not in lookup:
+            raise InputError(
+                f"no prompt of the benchmark has the {key} {str(value)[:80]!r} of {row.place}. One "
+                f"is {next(iter(lookup), '')!r}. Correct it, or remove the row."
+            )
+        single = row.maybe("rewriting")
+        written = row.texts("rewritings") + ((single.strip(),) if single else ())
+        if not written:
+            raise InputError(f"{row.place} has no `rewritings`. Fill them in, or remove the row.")
+        for prompt_id in lookup[value]:
+            texts[prompt_id] += written
     return texts
 
 

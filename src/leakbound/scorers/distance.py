@@ -31,7 +31,7 @@ _UNKNOWN = "\0"  # every word that the answer lacks
 class _Near:
     """1 if the completion is at most `within` changes from the answer, else 0.
 
-    `how`: the scorer's name, the test of a complete text, and the test of an opening.
+    `rule`: the scorer's name, the test of a complete text, and the test of an opening.
     """
 
     within: int
@@ -39,19 +39,19 @@ class _Near:
 
     binary: ClassVar[bool] = True
     reads_thoughts: ClassVar[bool] = False
-    how: ClassVar[tuple[str, Within, Near]]
+    rule: ClassVar[tuple[str, Within, Near]]
 
     def __post_init__(self) -> None:
         if self.within < 0:
             raise InputError(
-                f"scorer {self.how[0]!r} needs a whole number of changes, 0 or more, got "
-                f"{self.within}. Write `{self.how[0]}<=0` for verbatim matches."
+                f"scorer {self.rule[0]!r} needs a whole number of changes, 0 or more, got "
+                f"{self.within}. Write `{self.rule[0]}<=0` for verbatim matches."
             )
 
     @property
     def name(self) -> str:
         unit = "" if self.unit == "characters" else f":unit={self.unit}"
-        return f"{self.how[0]}{unit}<={self.within}"
+        return f"{self.rule[0]}{unit}<={self.within}"
 
     def check(self, prompt: Prompt | str) -> None:
         """Refuse a prompt without an answer, or whose answer is too short to be far from."""
@@ -60,14 +60,14 @@ class _Near:
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
         spell, answer = self._spelling(prompt)
         spelt = (spell(normalise(text)) for text in texts)
-        return [float(self.how[1](text, answer, self.within)) for text in spelt]
+        return [float(self.rule[1](text, answer, self.within)) for text in spelt]
 
     def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
         """Return (1, 1) once every continuation is near, (0, 0) once none can be, else (0, 1)."""
         spell, answer = self._spelling(prompt)
         opening = settled(prefix)
         text = opening.words if self.unit == "words" else opening.text
-        all_near, any_near = self.how[2](spell(text), answer, self.within)
+        all_near, any_near = self.rule[2](spell(text), answer, self.within)
         return float(all_near), float(any_near)
 
     def _spelling(self, prompt: Prompt | str) -> tuple[Callable[[str], str], str]:
@@ -108,7 +108,7 @@ class Edit(_Near):
             with one of `within` units or fewer.
     """
 
-    how = ("edit", edit_distance_within, edit_distance_settled)
+    rule = ("edit", edit_distance_within, edit_distance_settled)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,4 +128,4 @@ class Hamming(_Near):
         InputError: as for `Edit`.
     """
 
-    how = ("hamming", hamming_distance_within, hamming_distance_settled)
+    rule = ("hamming", hamming_distance_within, hamming_distance_settled)

@@ -74,19 +74,19 @@ class _Seeks:
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
         keywords = self.sought(prompt)
-        return [float(self._says(text, ".", keywords)) for text in map(normalise, texts)]
+        return [float(self._has_enough(text, ".", keywords)) for text in map(normalise, texts)]
 
     def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
         """Return (1, 1) once enough of the words are settled, else (0, 1)."""
-        return float(self._says(*settled(prefix), self.sought(prompt))), 1.0
+        return float(self._has_enough(*settled(prefix), self.sought(prompt))), 1.0
 
-    def _says(self, text: str, following: str, keywords: tuple[str, ...]) -> bool:
+    def _has_enough(self, text: str, following: str, keywords: tuple[str, ...]) -> bool:
         """Return whether a normalised text contains enough of the keywords."""
         decides = self.require == "any"  # the result for one keyword that decides
         for keyword in keywords:
             inside = keyword in text
-            says = inside and (self.match == "substring" or occurs(keyword, text, following))
-            if says == decides:
+            has = inside and (self.match == "substring" or occurs(keyword, text, following))
+            if has == decides:
                 return decides
         return not decides
 

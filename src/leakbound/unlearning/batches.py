@@ -207,13 +207,12 @@ class _Picked:
         """Return the logits at the true entries of `mask` [B, T] in these rows, if `made`."""
         here = slice(inside.start, inside.stop)
         row, column = mask[here].nonzero(as_tuple=True)
-        logits = self._chosen(mask[here], inside) if made else self.logits.new_empty(len(row), 0)
+        logits = self.logits.new_empty(len(row), 0)
+        if made:
+            chosen = mask[here][self.batch.places[here]]
+            logits = self.pieces[inside] if chosen.all() else self.pieces[inside][chosen]
         labels = self.batch.padded.labels[here][row, column]
         return LossInputs(logits=logits, labels=labels, row=row, rows=len(inside))
-
-    def _chosen(self, mask: Tensor, inside: range) -> Tensor:
-        chosen = mask[self.batch.places[inside.start : inside.stop]]
-        return self.pieces[inside] if chosen.all() else self.pieces[inside][chosen]
 
 
 @dataclass(frozen=True, slots=True)

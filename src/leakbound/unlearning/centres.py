@@ -28,7 +28,7 @@ from leakbound.unlearning.probe import answered
 from leakbound.unlearning.recipe import Recipe
 from leakbound.unlearning.rows import Questions, splits_needing
 from leakbound.unlearning.settings import ModelAnswers
-from leakbound.unlearning.work_folder import kept_json, read_object
+from leakbound.unlearning.work_folder import read_object, stored_json
 
 CLUSTERED_FROM = 4  # fewer candidates are all centres
 MOST = 8  # components, and so centres; two to four are typical
@@ -198,7 +198,7 @@ def choose_centres(
         name = recipe.embedder.name if recipe.embedder and clustered else None
         return {"embedder": name, "splits": by_split}
 
-    rows_of = kept_json(folder / CENTRES, choose)["splits"]
+    rows_of = stored_json(folder / CENTRES, choose)["splits"]
     return {
         split: [[row["texts"][i] for i in row["chosen"]] for row in rows_of[split]]
         for split in needing
@@ -236,7 +236,7 @@ def _require_enough(row: Prompt, objective: Objective, split: str, number: int) 
 
 
 def selected(
-    rows: Sequence[Prompt], engine: TransformersEngine, how: ModelAnswers, seed: int
+    rows: Sequence[Prompt], engine: TransformersEngine, selecting: ModelAnswers, seed: int
 ) -> list[Prompt]:
     """Return rows with those paraphrases that the model answers with enough confidence.
 
@@ -254,9 +254,9 @@ def selected(
 
     def sample(batch: Sequence[Query], draws: int, chance: int) -> Sequence[Sample]:
         wanted = Draws(sizes=(draws,), seed=chance, purpose=SELECTION)
-        return [*answered(engine.generate(batch, how.decoding, wanted), "for its selection")]
+        return [*answered(engine.generate(batch, selecting.decoding, wanted), "for its selection")]
 
-    kept = select(queries, sample, draws=how.draws, seed=seed)
+    kept = select(queries, sample, draws=selecting.draws, seed=seed)
     return [
         replace(row, paraphrases=tuple(query.text for query in kept[row.id].kept[1:]))
         for row in rows

@@ -87,35 +87,29 @@ def require_rows(splits: Splits, objective: Objective, watch: Watch) -> None:
         if not rows:
             raise InputError(f"the {split} set is empty. Give it at least one row.")
         if passages(rows):
-            _require_texts_will_do(split, rows, objective, watch)
+            running, needs = len(passages(rows)), objective.needs[split]
+            if running < len(rows):
+                raise InputError(
+                    f"the {split} set has {running} running texts and {len(rows) - running} "
+                    "questions. Give it rows of one kind."
+                )
+            parts = needs.parts & {"alternate", "invented", "centres"}
+            if parts or any(site.tokens == "question" for site in needs.sites):
+                raise InputError(
+                    f"objective {objective.name!r} needs questions in {split}, which has running "
+                    "texts. Use an objective that does not, such as npo, gd, kl or rmu."
+                )
+            if watch.evaluate_every is not None:
+                raise InputError(
+                    f"`evaluate_every` measures answers to questions, and {split} has running "
+                    "texts. Leave it out, and evaluate the model afterwards."
+                )
         for row in prompts(rows):
             if not (row.answer or "").strip():
                 raise InputError(
                     f"row {row.id!r} of {split} has no answer to train on. Add one, or leave the "
                     "row out."
                 )
-
-
-def _require_texts_will_do(
-    split: str, rows: Sequence[Row], objective: Objective, watch: Watch
-) -> None:
-    running, needs = passages(rows), objective.needs[split]
-    if len(running) < len(rows):
-        raise InputError(
-            f"the {split} set has {len(running)} running texts and {len(rows) - len(running)} "
-            "questions. Give it rows of one kind."
-        )
-    parts = needs.parts & {"alternate", "invented", "centres"}
-    if parts or any(site.tokens == "question" for site in needs.sites):
-        raise InputError(
-            f"objective {objective.name!r} needs questions in {split}, which has running texts. "
-            "Use an objective that does not, such as npo, gd, kl or rmu."
-        )
-    if watch.evaluate_every is not None:
-        raise InputError(
-            f"`evaluate_every` measures answers to questions, and {split} has running texts. Leave "
-            "it out, and evaluate the model afterwards."
-        )
 
 
 def _named(row: Row) -> str:

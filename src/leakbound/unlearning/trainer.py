@@ -114,7 +114,7 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         objective: Objective,
         batches: Batches,
         head: Head,
-        kept: WorkFolder,
+        work: WorkFolder,
         following: Following,
         **arguments: Any,
     ) -> None:
@@ -122,7 +122,7 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         self.objective = objective
         self.assembly = batches.assembly
         self.head = head
-        self.kept = kept
+        self.work = work
         self.following = following
         self.weights = objective.weights  # of the terms, multipliers as they are now
         self.terms = torch.zeros(len(objective.terms))
@@ -157,7 +157,7 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
 
     def stop(self, event: str) -> NoReturn:
         """Raise IncompleteError: `event` happened in the current step."""
-        last = self.kept.checkpoint
+        last = self.work.checkpoint
         kept = f"the last good checkpoint is `{last}`" if last else "there is no checkpoint"
         raise IncompleteError(
             f"{event} in step {self.state.global_step + 1} of {self.state.max_steps}; no model was "
@@ -208,7 +208,7 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
             path = Path(self._get_output_dir(trial), folder)
             if self.objective.bounds:
                 write_json(path / _WEIGHTS, {"weights": self.weights})
-            self.kept.keep(path)
+            self.work.keep(path)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         """Read the files of `save_model` into the model itself: only adapters, or every weight.
@@ -237,7 +237,7 @@ class Follow(TrainerCallback):  # type: ignore[misc]
         if history:
             self.trainer.started -= history[-1]["seconds"]
         if state.is_world_process_zero:
-            self.trainer.kept.write_log([*map(_logged, history)])
+            self.trainer.work.write_log([*map(_logged, history)])
         if state.global_step:
             return
         trainer = self.trainer
@@ -253,7 +253,7 @@ class Follow(TrainerCallback):  # type: ignore[misc]
         line = state.log_history[-1]
         if "train_runtime" in line:  # Trainer's last line
             return
-        self.trainer.kept.add_to_log(_logged(line))
+        self.trainer.work.add_to_log(_logged(line))
         if call := self.following.watch.note:
             for note in notes_of([line]):
                 call(note)
@@ -304,12 +304,12 @@ def fit(
     objective: Objective,
     assembly: Assembly,
     settings: TrainingSettings,
-    kept: WorkFolder,
+    work: WorkFolder,
     following: Following,
 ) -> None:
     """Train `loaded.model` in place; the same seed on the same machine gives the same weights.
 
-    Training resumes from the last checkpoint in `kept`, an open folder, and ends with the same
+    Training resumes from the last checkpoint in the open folder `work`, and ends with the same
     weights as without an interruption. Trainer seeds the global generators of Python, NumPy and
     torch. `assembly` belongs to the objective. The frozen reference is the model as it is passed.
     Raises IncompleteError if the objective or a gradient is no longer finite.
@@ -321,10 +321,10 @@ def fit(
     steps = schedule(
         sizes, epochs=settings.epochs, batch_size=settings.batch_size, seed=settings.seed
     )[: count.passes]
-    references = References(kept.references, assembly, steps, settings.batch_size)
+    references = References(work.references, assembly, steps, settings.batch_size)
     before = rounded_weights(model, settings.weights)
     with quiet():
-        args = _arguments(settings, following.watch, count, kept.path)
+        args = _arguments(settings, following.watch, count, work.path)
         if args.world_size > 1:
             atexit.register(_leave_the_group)
         probe = assembly.data[next(iter(sizes))].examples[:_PROBE]
@@ -341,7 +341,7 @@ def fit(
                 objective,
                 batches,
                 head,
-                kept,
+                work,
                 following,
                 model=Forward(training, forward.narrow, forward.layers, paired=forward.paired),
                 args=args,
@@ -349,7 +349,7 @@ def fit(
             )
             trainer.remove_callback(PrinterCallback)
             trainer.add_callback(Follow(trainer))
-            trainer.train(resume_from_checkpoint=kept.checkpoint and str(kept.checkpoint))
+            trainer.train(resume_from_checkpoint=work.checkpoint and str(work.checkpoint))
     if before:
         moved = fraction_moved(before, rounded_weights(model, settings.weights))
         trainer.log({MOVED: moved})

@@ -260,31 +260,31 @@ def _train(
                 before=lambda tokenizer: _write_prompts(recipe, tokenizer),
             )
     asking, recipe = recipe.prompting, _loaded(replace(recipe, objective=objective), model)
-    kept = WorkFolder.of(out)
+    work = WorkFolder.of(out)
     if out.exists():
         done = _reuse(out, recipe)
         if processes.is_main_process and not watch.dry_run:
-            _clear(out, kept)
+            _clear(out, work)
         return done
     encoder = Encoder(model.tokenizer, asking, settings.max_length or model.context_length)
     engine = partial(TransformersEngine, model, asking)
     data = _encoded(recipe, encoder, engine)  # refused before a folder is begun
     if watch.dry_run:
         return Trained(out, (), 0.0, reused=False, notes=_plan(model, data, settings))
-    with kept.locked() if processes.is_main_process else nullcontext():
+    with work.locked() if processes.is_main_process else nullcontext():
         if out.exists():  # another command has just finished it
             return _reuse(out, recipe)
         with processes.main_process_first():
-            kept.open(recipe)
-            data = _completed(data, recipe, encoder, engine, kept.path)
+            work.open(recipe)
+            data = _completed(data, recipe, encoder, engine, work.path)
         probe = LeakageProbe(model, asking, recipe.questions, data, watch, settings.seed)
         measure = probe if watch.evaluate_every else None
         following = Following(watch=watch, progress=progress, measure=measure)
         assembly = Assembly(data, objective.needs, settings.seed)
-        fit(model, objective, assembly, settings, kept, following)
+        fit(model, objective, assembly, settings, work, following)
         if processes.is_main_process:
             with during(watch.phases, f"saving {out.name}"):
-                _save(model, out, recipe, kept)
+                _save(model, out, recipe, work)
         processes.wait_for_everyone()
     return Trained.read(out, reused=False)
 
@@ -364,33 +364,33 @@ def _plan(
     )
 
 
-def _save(model: LoadedModel, out: Path, recipe: Recipe, kept: WorkFolder) -> None:
-    done = Trained.read(kept.path, reused=False)
+def _save(model: LoadedModel, out: Path, recipe: Recipe, work: WorkFolder) -> None:
+    done = Trained.read(work.path, reused=False)
     base = Base.of(str(getattr(model.model.config, "_name_or_path", "")))
     ends = sorted(recipe.prompting.ends(model.tokenizer, model.eos_token_ids))
     model.model.generation_config.eos_token_id = ends[0] if len(ends) == 1 else ends or None
     recipe.prompting.record(model.tokenizer)
-    stored = (kept.path / name for name in (CENTRES, INVENTED, LOG))
+    stored = (work.path / name for name in (CENTRES, INVENTED, LOG))
     files = {file.name: file.read_text(encoding="utf-8") for file in stored if file.exists()} | {
         RECIPE: recipe.text(),
         CARD: model_card(
             recipe,
             done.losses,
             done.seconds,
-            centres=numbers(kept.path),
+            centres=numbers(work.path),
             base=base,
             notes=done.notes,
         ),
     }
     save_model(model.model, model.tokenizer, out, files=files)
-    kept.remove()
+    work.remove()
 
 
-def _clear(out: Path, kept: WorkFolder) -> None:
+def _clear(out: Path, work: WorkFolder) -> None:
     """Remove the files that a command left next to a finished model if it was killed at its end."""
-    folders = [folder for folder in (kept.path, partial_of(out)) if folder.exists()]
+    folders = [folder for folder in (work.path, partial_of(out)) if folder.exists()]
     if folders:
-        with suppress(MixError), kept.locked():  # if it is locked, another command will
+        with suppress(MixError), work.locked():  # if it is locked, another command will
             for folder in folders:
                 shutil.rmtree(folder, ignore_errors=True)
 

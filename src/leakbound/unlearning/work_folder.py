@@ -69,7 +69,7 @@ class WorkFolder:
     @property
     def checkpoint(self) -> Path | None:
         """The last complete checkpoint, which is a model folder."""
-        folders = [folder for folder in self.path.glob("checkpoint-*") if _is_whole(folder)]
+        folders = [folder for folder in self.path.glob("checkpoint-*") if _is_complete(folder)]
         return max(folders, key=_step, default=None)
 
     def keep(self, checkpoint: Path) -> None:
@@ -106,7 +106,7 @@ def read_object(file: Path) -> dict[str, Any]:
     return value
 
 
-def kept_json(file: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def stored_json(file: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """Read the object in a file; make and write it if there is no such file."""
     if not file.exists():
         write_json(file, make())
@@ -149,7 +149,7 @@ def _step(folder: Path) -> int:
     return int(folder.name.rpartition("-")[2])
 
 
-def _is_whole(folder: Path) -> bool:
+def _is_complete(folder: Path) -> bool:
     with suppress(InputError):  # not for errors of the disk
         return bool(read_object(folder / _WHOLE) and read_object(folder / _STATE))
     return False
