@@ -56,8 +56,8 @@ def cel(
 
     Raises:
         InputError: a setting out of its range; α = β = 0; a batch without activations at the
-            question, their `direction` or `centres`; or a question with too few centres: one, or
-            two if β = 0.
+            question, their `direction` or `centres`; or a question with fewer than one centre, or
+            fewer than two if β = 0.
     """
     positive("cel", s=s)
     not_negative("cel", tau=tau, alpha=alpha, beta=beta)

@@ -131,10 +131,7 @@ class Assembly:
         frozen = _FrozenRows(batch.frozen.get(split, ()), picked.logits.device)
         whole = None
         others = {
-            part: replace(
-                picked.at(labelled, inside),
-                reference_nll=frozen.joined(f"{part} nll", join=torch.stack),
-            )
+            part: replace(picked.at(labelled, inside), reference_nll=frozen.joined(f"{part} nll"))
             for (of, part), inside in batch.others.items()
             if of == split
         }
@@ -143,7 +140,7 @@ class Assembly:
             whole = replace(whole, reference_logits=frozen.joined("whole ends", head))
         return replace(
             picked.at(labelled, batch.rows[split], made=_predicts(needs) or whole is not None),
-            reference_nll=frozen.joined("nll", join=torch.stack),
+            reference_nll=frozen.joined("nll"),
             reference_logits=frozen.joined("ends", head),
             whole=whole,
             step_lengths=batch.step_lengths[split],
@@ -169,10 +166,8 @@ class Assembly:
         return places
 
     def _activations(self, site: Site, batch: Batch, split: str, hidden: Tensor) -> Activations:
-        here, parts = (
-            slice(batch.rows[split].start, batch.rows[split].stop),
-            self.needs[split].parts,
-        )
+        inside, parts = batch.rows[split], self.needs[split].parts
+        here = slice(inside.start, inside.stop)
         frozen = _FrozenRows(batch.frozen.get(split, ()), hidden.device)
         packed = pack_activations(hidden[here], batch.tokens[site.tokens][here])
         led = direction(hidden.shape[-1], self.seed).to(hidden) if "direction" in parts else None
@@ -222,11 +217,10 @@ class _FrozenRows:
     rows: Sequence[Frozen]
     device: torch.device
 
-    def joined(
-        self, name: str, head: Head = as_it_is, *, join: Callable[..., Tensor] = torch.cat
-    ) -> Tensor | None:
+    def joined(self, name: str, head: Head = as_it_is) -> Tensor | None:
         if not self.rows or name not in self.rows[0]:
             return None
+        join = torch.stack if name.endswith("nll") else torch.cat  # numbers, or values of tokens
         with torch.no_grad():
             return head(join([row[name] for row in self.rows]).to(self.device))
 

@@ -426,7 +426,8 @@ def check_before_loading(
     outline = _outline(model, settings) if isinstance(model, str) else model.model
     if outline is None:
         return objective
-    objective = objective.at_depth(outline.config.get_text_config().num_hidden_layers)
+    if steers:
+        objective = objective.at_depth(outline.config.get_text_config().num_hidden_layers)
     layers = {site.layer for needs in objective.needs.values() for site in needs.sites}
     require_layers(outline, sorted(layers))
     chosen_modules(outline, settings.weights)
