@@ -30,7 +30,7 @@ TAKES = "takes the seed of a coin and a benchmark"
 NAMED = [
     ("tofu:forget10", second("forget10.json", answer=None), "row 2 of .*10.json' has no 'answ"),
     ("tofu:forget10", second("forget10_perturbed.json", perturbed_answer=[]), "row 2 of .*no"),
-    ("tofu:forget10", second("forget10_perturbed.json", question="?"), "row 2 .* must have"),
+    ("tofu:forget10", second("forget10_perturbed.json", question="?"), "row 2 .* must match"),
     ("tofu:forget10", second("forget10.json", reply="Me.", answer=...), "'answer', only 'qu"),
     ("tofu:forget50", {}, "no split 'forget50'"),
     ("tofu", {}, "There is: forget01"),

@@ -147,8 +147,6 @@ _PARTS: dict[str, _Part] = {
     "privleak": (
         _texts,
         ("retain", "holdout"),
-        partial(
-            _CONTINUED, notes=("the first word of each text is its prompt, which is not scored",)
-        ),
+        partial(_CONTINUED, notes=("the first word of each text is an unscored prompt",)),
     ),
 }

@@ -33,10 +33,7 @@ from leakbound.types import (
 
 FOLLOW_UPS = ("Are you sure?", "Please correct yourself.", "{question}")
 """The user's turns after each answer; the last repeats the question."""
-_MISSING: tuple[Finish, ...] = (
-    "filtered",
-    "error",
-)  # the finish of a conversation without an answer
+_MISSING: tuple[Finish, ...] = ("filtered", "error")  # of a conversation without an answer
 
 
 @dataclass(frozen=True, slots=True)

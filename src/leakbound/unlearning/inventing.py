@@ -58,9 +58,8 @@ def _drawn(
 ) -> dict[str, list[str]]:
     queries = [*map(_request, questions)]
     wanted = Draws(sizes=(inventing.draws,), seed=seed, purpose="invented answers")
-    samples = [
-        *answered(engine.generate(queries, inventing.decoding, wanted), "for a made-up answer")
-    ]
+    results = engine.generate(queries, inventing.decoding, wanted)
+    samples = [*answered(results, "for a made-up answer")]
     for sample in samples:
         if any(is_missing(c, counted_as(c)) for c in sample.completions):
             raise IncompleteError(
