@@ -30,7 +30,7 @@ from leakbound.unlearning.examples import Step, pad
 from leakbound.unlearning.forward import Forward
 from leakbound.unlearning.work_folder import DISTANCE, PUSHED
 
-_FROZEN = frozenset("reference_nll reference_logits whole_reference reference centres".split())
+_FROZEN = {"reference_nll", "reference_logits", "whole_reference", "reference", "centres"}
 
 
 @dataclass(frozen=True)
