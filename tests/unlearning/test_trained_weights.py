@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 from rows import changed, train, weights
-from transformers import GPT2Config, GPT2LMHeadModel
 
 from leakbound.errors import InputError
 from leakbound.unlearning import Adapters, Weights
 from leakbound.unlearning.weights import blocks, chosen_modules, trained
-from tiny import BOTH_KINDS, are_tied, tiny_llama
+from tiny import BOTH_KINDS, are_tied, tiny_gpt2, tiny_llama
 
 DOWN = {f"model.layers.{layer}.mlp.down_proj.weight" for layer in (0, 1)}
 
@@ -57,8 +56,7 @@ def test_the_model_is_left_as_it_was_but_for_its_weights() -> None:
 
 
 def test_blocks_are_found_by_their_number() -> None:
-    size = {"n_embd": 8, "n_layer": 3, "n_head": 2, "vocab_size": 12, "n_positions": 16}
-    model = GPT2LMHeadModel(GPT2Config(**size))
+    model = tiny_gpt2(layers=3)
     assert list(blocks(model)) == list(model.transformer.h)
     assert set(chosen_modules(model, Weights(modules=("c_proj",), layers=(2,)))) == {
         "transformer.h.2.attn.c_proj",
