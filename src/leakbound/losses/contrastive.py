@@ -15,7 +15,7 @@ from torch import Tensor
 
 from leakbound.errors import InputError
 from leakbound.losses.family import not_negative, positive, require
-from leakbound.losses.inputs import Activations, LossInputs, Site, given, row_means
+from leakbound.losses.inputs import LossInputs, Site, given, row_means
 from leakbound.losses.steering import Distance, between, from_reference
 
 Align = Literal["clamp", "truncate"]
@@ -66,8 +66,18 @@ def cel(
     _require_member("cel", "align", align, Align)
     site = batch.site("cel", Site(layer, "question"))
     direction = given(site.direction, "direction", "cel")
-    nearness = _nearness(site, batch.rows, beta, distance, align)
-    push = (tau - nearness).clamp(min=0)
+    centres, fewest = given(site.centres, "centres", "cel"), 2 if beta == 0 else 1
+    lacking = [row for row, group in enumerate(centres) if len(group) < fewest]
+    if lacking or len(centres) != batch.rows:
+        raise InputError(
+            f"cel with beta = {beta:g} needs {fewest} or more contrast centres for each of its "
+            f"{batch.rows} questions, got too few at {lacking[:3] or len(centres)}. "
+            "Add rewritings, or raise beta."
+        )
+    lengths = torch.bincount(site.row, minlength=batch.rows).tolist()
+    pairs = zip(torch.split(site.values, lengths), centres, strict=True)
+    apart = [mean_distance(question, group, distance, align) for question, group in pairs]
+    push = (tau - torch.stack(apart)).clamp(min=0)
     pull = row_means(between(site.values, s * direction, distance), site.row, batch.rows)
     return alpha * push + beta * pull
 
@@ -90,27 +100,6 @@ def cel_retain(batch: LossInputs, *, layer: int, distance: Distance = "mean") ->
     _require_member("cel-retain", "distance", distance, Distance)
     site = batch.site("cel-retain", Site(layer, "question"))
     return from_reference(site, "cel-retain", batch.rows, distance)
-
-
-def _nearness(
-    site: Activations, rows: int, beta: float, distance: Distance, align: Align
-) -> Tensor:
-    """Return the mean over each question's centres and tokens of the distance to them, [B]."""
-    centres = given(site.centres, "centres", "cel")
-    fewest = 2 if beta == 0 else 1
-    lacking = [row for row, group in enumerate(centres) if len(group) < fewest]
-    if lacking or len(centres) != rows:
-        raise InputError(
-            f"cel with beta = {beta:g} needs {fewest} or more contrast centres for each of its "
-            f"{rows} questions, got too few at {lacking[:3] or len(centres)}. "
-            "Add rewritings, or raise beta."
-        )
-    lengths = torch.bincount(site.row, minlength=rows).tolist()
-    questions = torch.split(site.values, lengths)
-    pairs = zip(questions, centres, strict=True)
-    return torch.stack(
-        [mean_distance(question, group, distance, align) for question, group in pairs]
-    )
 
 
 def mean_distance(

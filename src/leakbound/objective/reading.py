@@ -104,24 +104,23 @@ def _recipe(text: str) -> tuple[Terms, list[str]]:
     settings, presets = dict[str, object](), list[str]()
     for item in written.split(",") if written else ():
         key, equals, value = (part.strip() for part in item.partition("="))
-        settings |= {key: value} if equals else _preset(name, key)
-        presets += [] if equals else [f"{name}:{key}"]
+        if equals:
+            settings[key] = value
+            continue
+        known = PRESETS.get(name, {})
+        if key not in known:
+            raise InputError(
+                f"objective {name!r} has no preset {key!r}, it has: {', '.join(known) or 'none'}. "
+                "A setting is written NAME=VALUE."
+            )
+        settings |= known[key]
+        presets.append(f"{name}:{key}")
     with opening("objective", name):
         terms = tuple(recipe(**_converted(keywords(recipe), settings, f"objective {name!r}")))
     for term in terms:
         parts = ("loss", "split", "weight", "settings", "reduce", "trains")
         require_parts("objective", name, term, parts)
     return terms, presets
-
-
-def _preset(recipe: str, name: str) -> Mapping[str, Setting]:
-    presets = PRESETS.get(recipe, {})
-    if name not in presets:
-        raise InputError(
-            f"objective {recipe!r} has no preset {name!r}, it has: {', '.join(presets) or 'none'}. "
-            "A setting is written NAME=VALUE."
-        )
-    return presets[name]
 
 
 def _term(written: _Term, where: str) -> Term:

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from leakbound.losses import (
     IGNORED,
-    Activations,
     LossInputs,
     Needs,
     Site,
@@ -120,34 +119,45 @@ class Assembly:
 
         `hidden` has the outputs of `layers`; `head` is the frozen model's head, for its logits.
         """
-        picked = _Picked.of(batch, logits)
+        ranges = sorted([*batch.rows.values(), *batch.others.values()], key=lambda rows: rows.start)
+        counts = torch.split(batch.places.sum(dim=1), [len(inside) for inside in ranges])
+        # `split` returns views and, in the backward pass, one gradient; indexing would copy twice.
+        pieces = torch.split(logits, [int(count.sum()) for count in counts])
+        picked = _Picked(batch, dict(zip(ranges, pieces, strict=True)))
         return {split: self._inputs(split, picked, hidden, head) for split in batch.rows}
 
     def _inputs(
         self, split: str, picked: _Picked, hidden: Mapping[int, Tensor], head: Head
     ) -> LossInputs:
-        batch, needs = picked.batch, self.needs[split]
-        labelled = batch.padded.labels != IGNORED
-        frozen = _FrozenRows(batch.frozen.get(split, ()), picked.logits.device)
-        whole = None
+        batch, parts, inside = picked.batch, self.needs[split].parts, picked.batch.rows[split]
+        labelled, here = batch.padded.labels != IGNORED, slice(inside.start, inside.stop)
+        frozen = _FrozenRows(batch.frozen.get(split, ()), labelled.device)
         others = {
-            part: replace(picked.at(labelled, inside), reference_nll=frozen.joined(f"{part} nll"))
-            for (of, part), inside in batch.others.items()
+            part: replace(picked.at(labelled, rows), reference_nll=frozen.joined(f"{part} nll"))
+            for (of, part), rows in batch.others.items()
             if of == split
         }
-        if "whole" in needs.parts:
-            whole = picked.at(batch.padded.attention_mask.bool(), batch.rows[split])
+        whole = None
+        if "whole" in parts:
+            whole = picked.at(batch.padded.attention_mask.bool(), inside)
             whole = replace(whole, reference_logits=frozen.joined("whole ends", head))
+        activations = {}
+        for site in self.needs[split].sites:
+            states = hidden[site.layer]
+            led = direction(states.shape[-1], self.seed).to(states)
+            activations[site] = replace(
+                pack_activations(states[here], batch.tokens[site.tokens][here]),
+                reference=frozen.joined(site_name(site)),
+                centres=frozen.centres(site) if "centres" in parts else None,
+                direction=led if "direction" in parts else None,
+            )
         return replace(
-            picked.at(labelled, batch.rows[split], made=_predicts(needs) or whole is not None),
+            picked.at(labelled, inside, made=_predicts(self.needs[split]) or whole is not None),
             reference_nll=frozen.joined("nll"),
             reference_logits=frozen.joined("ends", head),
             whole=whole,
             step_lengths=batch.step_lengths[split],
-            activations={
-                site: self._activations(site, batch, split, hidden[site.layer])
-                for site in needs.sites
-            },
+            activations=activations,
             alternate=others.get("alternate"),
             invented=others.get("invented"),
         )
@@ -165,44 +175,19 @@ class Assembly:
             places[inside.start : inside.stop] = labelled[inside.start : inside.stop]
         return places
 
-    def _activations(self, site: Site, batch: Batch, split: str, hidden: Tensor) -> Activations:
-        inside, parts = batch.rows[split], self.needs[split].parts
-        here = slice(inside.start, inside.stop)
-        frozen = _FrozenRows(batch.frozen.get(split, ()), hidden.device)
-        packed = pack_activations(hidden[here], batch.tokens[site.tokens][here])
-        led = direction(hidden.shape[-1], self.seed).to(hidden) if "direction" in parts else None
-        return replace(
-            packed,
-            reference=frozen.joined(site_name(site)),
-            centres=frozen.centres(site) if "centres" in parts else None,
-            direction=led,
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class _Picked:
-    """The logits [K, V] at the places of a batch, cut into one piece per part.
-
-    `split` returns views and, in the backward pass, one gradient; indexing would copy everything
-    twice.
-    """
+    """The logits at the places of a batch, one piece [k, V] per range of rows."""
 
     batch: Batch
-    logits: Tensor
     pieces: Mapping[range, Tensor]
-
-    @classmethod
-    def of(cls, batch: Batch, logits: Tensor) -> _Picked:
-        ranges = sorted([*batch.rows.values(), *batch.others.values()], key=lambda rows: rows.start)
-        counts = torch.split(batch.places.sum(dim=1), [len(inside) for inside in ranges])
-        pieces = torch.split(logits, [int(count.sum()) for count in counts])
-        return cls(batch, logits, dict(zip(ranges, pieces, strict=True)))
 
     def at(self, mask: Tensor, inside: range, *, made: bool = True) -> LossInputs:
         """Return the logits at the true entries of `mask` [B, T] in these rows, if `made`."""
         here = slice(inside.start, inside.stop)
         row, column = mask[here].nonzero(as_tuple=True)
-        logits = self.logits.new_empty(len(row), 0)
+        logits = self.pieces[inside].new_empty(len(row), 0)
         if made:
             chosen = mask[here][self.batch.places[here]]
             logits = self.pieces[inside] if chosen.all() else self.pieces[inside][chosen]
