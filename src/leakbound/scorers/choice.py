@@ -48,14 +48,12 @@ class Choice:
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
         options, right = _options(prompt)
         letters = _LETTERS[: len(options)]
-        picks = [_letters(text, letters) or set(_by_text(text, options)) for text in texts]
-        return [_verdict(pick, right) for pick in picks]
-
-
-def _verdict(picked: set[int], right: set[int]) -> float | None:
-    if picked and picked <= right:
-        return 1.0
-    return None if len(picked) > 1 else 0.0
+        scores: list[float | None] = []
+        for text in texts:
+            picked = _letters(text, letters) or set(_by_text(text, options))
+            wrong = None if len(picked) > 1 else 0.0
+            scores.append(1.0 if picked and picked <= right else wrong)
+        return scores
 
 
 def _letters(text: str, letters: str) -> set[int]:

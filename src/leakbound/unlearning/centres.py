@@ -81,7 +81,16 @@ def contrast_centres(
     if len(texts) < CLUSTERED_FROM:
         every = tuple(range(len(texts)))
         return Centres(texts, chosen=every, component=every)
-    _require_vectors(texts, vectors)
+    if vectors.ndim != 2 or len(vectors) != len(texts):
+        raise InputError(
+            f"`vectors` must have one row for each of {len(texts)} texts, got shape "
+            f"{vectors.shape}. Embed the same texts."
+        )
+    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(bad):
+        raise InputError(
+            f"the embedding of {texts[bad[0]][:60]!r} is not finite. Use another embedder."
+        )
     order = sorted(range(len(texts)), key=texts.__getitem__)
     back = np.argsort(order)
     points = _principal(np.asarray(vectors, dtype=np.float64)[order])
@@ -137,19 +146,6 @@ def _components(points: Array, seed: int) -> tuple[NDArray[np.intp], Array]:
         warnings.simplefilter("ignore", ConvergenceWarning)  # a rough mixture is good enough
         labels: NDArray[np.intp] = mixture.fit_predict(points)
     return labels, mixture.means_
-
-
-def _require_vectors(texts: Sequence[str], vectors: NDArray[np.floating]) -> None:
-    if vectors.ndim != 2 or len(vectors) != len(texts):
-        raise InputError(
-            f"`vectors` must have one row for each of {len(texts)} texts, got shape "
-            f"{vectors.shape}. Embed the same texts."
-        )
-    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-    if len(bad):
-        raise InputError(
-            f"the embedding of {texts[bad[0]][:60]!r} is not finite. Use another embedder."
-        )
 
 
 def clusters(objective: Objective, splits: Questions) -> bool:

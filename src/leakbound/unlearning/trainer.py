@@ -31,7 +31,7 @@ from transformers.integrations import integration_utils
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from leakbound.engines.loading import LoadedModel, load_weights, quiet
-from leakbound.errors import IncompleteError, InputError
+from leakbound.errors import IncompleteError, InputError, needing
 from leakbound.objective import Objective
 from leakbound.registry import suggestion
 from leakbound.store.files import write_json
@@ -44,7 +44,6 @@ from leakbound.unlearning.weights import (
     chosen_modules,
     fraction_moved,
     require_layers,
-    require_peft,
     rounded_weights,
     trained,
 )
@@ -419,7 +418,8 @@ def check_before_loading(
         if name not in integration_utils.get_available_reporting_integrations():
             raise InputError(f"tracker {name!r} is not installed. Install it, or name no tracker.")
     if settings.weights.adapters:
-        require_peft()
+        with needing("training adapters", "lora"):
+            import peft  # noqa: F401
     steers = any(needs.sites for needs in objective.needs.values())
     if not steers and settings.weights.everything:
         return objective

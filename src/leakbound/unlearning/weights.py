@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
-from leakbound.errors import InputError, needing
+from leakbound.errors import InputError
 from leakbound.registry import suggestion
 from leakbound.types.decoding import require
 
@@ -187,12 +187,6 @@ def _adaptable(chosen: dict[str, nn.Module], model: Any, weights: Weights) -> li
             "Choose linear layers for adapters, such as q_proj."
         )
     return fitting
-
-
-def require_peft() -> None:
-    """Raise InputError if adapters are requested and peft is not installed."""
-    with needing("training adapters", "lora"):
-        import peft  # noqa: F401
 
 
 def _adapted(model: Any, names: list[str], adapters: Adapters, seed: int) -> Any:
