@@ -32,7 +32,7 @@ _COUNTED: Mapping[Over, tuple[str, int]] = {
     "invented": ("invented", 0),
     "whole": ("whole", 0),
     "read": ("whole", 1),
-}  # whose tokens, and how many of each row are left out
+}  # the part, and the number of its tokens that are left out of each row
 
 
 class Site(NamedTuple):

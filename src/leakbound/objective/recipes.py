@@ -104,7 +104,7 @@ def pdu(
 
 
 OBJECTIVES: dict[str, Callable[..., Terms]] = {
-    # Preference of what the model makes up over the true answer (Mekala et al. 2024).
+    # Preference of a made-up answer over the true one (Mekala et al. 2024).
     "altpo": forgetting("altpo", retain=1.0),
     # Contrastive embedding loss (Cheng et al. 2025, Llama-2-7B); `retain` is their λ.
     "cel": forgetting("cel", "cel-retain", layer=QUARTER, retain=1.0),
@@ -121,7 +121,7 @@ OBJECTIVES: dict[str, Callable[..., Terms]] = {
     "kl-retain": kl_retain,
     "npo": forgetting("npo", retain=1.0),  # Zhang et al. 2024
     "pdu": pdu,
-    # Misdirection of one layer's activations, held in place on retain (Li et al. 2024).
+    # Misdirection of one layer's activations, kept in place on retain (Li et al. 2024).
     "rmu": forgetting("rmu", "rmu-retain", layer=QUARTER, retain=1.0),
     "satimp": forgetting("satimp", forget=1.0, retain=0.1),  # Yang et al. 2025
     "simnpo": forgetting("simnpo", forget=0.125, retain=1.0),  # Fan et al. 2024

@@ -16,7 +16,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 # One group, the letter. It is not an article ("a virus", "I think") or part of a word.
 _STATED = r"(?![ai][ \t]+\w)([{letters}])(?![\w'\u2019-])"
 _LETTER = (
-    r"\A\W*([{letters}])(?=[\"'*]*(?:[.):,;]?\s*\Z|[.):,;][\s\"'*]|\s*\n))"  # what it opens with
+    r"\A\W*([{letters}])(?=[\"'*]*(?:[.):,;]?\s*\Z|[.):,;][\s\"'*]|\s*\n))"  # at the start
     rf"|\b(?:answer|option|choice)(?: is| would be)?[\s:\"'*(]*{_STATED}"
     r"|\(([{letters}])\)"
 )

@@ -238,7 +238,7 @@ SCORERS: dict[str, Callable[..., Scorer]] = {
 }
 
 
-_WITHIN = "within"  # what `NAME<=k` sets
+_WITHIN = "within"  # the setting of `NAME<=k`
 _PART = "of"
 _ELSEWHERE = (
     "If it is not built in, install its package, or pass its object to `scorers` in Python."

@@ -136,7 +136,7 @@ def _components(points: Array, seed: int) -> tuple[NDArray[np.intp], Array]:
         degrees_of_freedom_prior=dimensions,
         mean_precision_prior=_MEANS,
         # scikit-learn divides it by the degrees of freedom. Its default, unlike this, expects
-        # components so narrow that all of them are occupied, whatever the points.
+        # components so narrow that all of them are occupied, for any points.
         covariance_prior=np.full(dimensions, dimensions * _SPREAD * points.var(0, ddof=1).mean()),
         n_init=_STARTS,
         max_iter=500,

@@ -50,7 +50,7 @@ from leakbound.unlearning.weights import (
 from leakbound.unlearning.work_folder import MOVED, WorkFolder, notes_of, read_object
 
 _WEIGHTS = "weights_of_terms.json"  # in a checkpoint
-Progress = Callable[[int, int, float], None]  # step, of how many, loss
+Progress = Callable[[int, int, float], None]  # step, number of steps, loss
 Measure = Callable[[Forward], Mapping[str, float]]  # figures and their names
 
 

@@ -136,7 +136,7 @@ def unlearn(
             not make, and, for a model on disk, a layer or module that it lacks; after loading, for
             a row that exceeds the limit.
         ModelError: a model that cannot be loaded.
-        MixError: `out` holds the model of another recipe or an unfinished one, or another command
+        MixError: `out` is the model of another recipe or an unfinished one, or another command
             is training into it.
         IncompleteError: the objective or a gradient is no longer finite, or the model cannot be
             queried.
@@ -211,7 +211,7 @@ def finetune(
     Raises:
         InputError: a model for which another coin has chosen, and inputs that `unlearn` refuses.
         ModelError: a model that cannot be loaded.
-        MixError: `out` holds the model of another recipe or an unfinished one, or another command
+        MixError: `out` is the model of another recipe or an unfinished one, or another command
             is training into it.
         IncompleteError: the loss or a gradient is no longer finite, or the model cannot be queried
             during training.
