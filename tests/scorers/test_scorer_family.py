@@ -198,24 +198,10 @@ def test_check_bounds_looks_at_both_ends(score: float | None, pair: tuple[float,
         check_bounds(Bounded([score], pair=pair), ["ab"], PROMPT)
 
 
-@dataclass
-class Single:
-    """Scores in single precision, as a model gives them."""
-
-    scores: tuple[float, ...]
-    binary: bool = False
-    name: str = "single"
-
-    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        return [np.float32(score) for score in self.scores]
-
-    def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
-        return np.float32(self.scores[0]), np.float32(self.scores[-1])
-
-
 def test_a_float32_score_is_what_it_prints_on_every_way_to_a_threshold() -> None:
     """.7 reaches .7, although a float32 .7 is stored as .69999999; and .3 is no more than .3."""
-    single = Single((0.3, 0.7))
+    low, high = np.float32(0.3), np.float32(0.7)
+    single = Bounded([low, high], pair=(low, high))
     scores = score_texts(single, ["a", "b"], PROMPT)
     assert scores == [0.3, 0.7]
     assert {type(score) for score in scores} == {float}

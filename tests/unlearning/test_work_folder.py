@@ -14,15 +14,7 @@ from rows import StoppedError, changed, log, stop_at, train
 from leakbound.engines.loading import load_model
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.types import Prompt
-from leakbound.unlearning import (
-    Adapters,
-    Trained,
-    TrainingSettings,
-    Watch,
-    Weights,
-    finetune,
-    work_folder,
-)
+from leakbound.unlearning import Adapters, Trained, TrainingSettings, Watch, Weights, finetune
 from leakbound.unlearning.work_folder import WorkFolder
 from suites import slow_but
 from tiny import BOTH_KINDS, tiny_model_folder
@@ -159,7 +151,7 @@ def test_checkpoints_and_models_are_flushed_before_what_they_replace_is_removed(
         events.extend([f"remove {Path(path).name}"] if Path(path).exists() else [])
         rmtree(path, *rest, **how)
 
-    monkeypatch.setattr(work_folder, "sync_tree", flushed)
+    monkeypatch.setattr("leakbound.unlearning.work_folder.sync_tree", flushed)
     monkeypatch.setattr("leakbound.durable.sync_tree", flushed)
     monkeypatch.setattr(shutil, "rmtree", removed)
     train(base, tmp_path / "m", epochs=2, watch=EACH_STEP)
