@@ -26,7 +26,7 @@ from leakbound.store.trained import CENTRES
 from leakbound.types import Draws, Embed, Prompt, Query, Sample
 from leakbound.unlearning.probe import answered
 from leakbound.unlearning.recipe import Recipe
-from leakbound.unlearning.rows import Questions, splits_needing
+from leakbound.unlearning.rows import Questions, splits_with
 from leakbound.unlearning.settings import ModelAnswers
 from leakbound.unlearning.work_folder import read_object, stored_json
 
@@ -150,14 +150,14 @@ def _components(points: Array, seed: int) -> tuple[NDArray[np.intp], Array]:
 
 def clusters(objective: Objective, splits: Questions) -> bool:
     """Return whether some row needs centres and has enough candidates to cluster them."""
-    needing = splits_needing("centres", objective.needs)
+    needing = splits_with("centres", objective.needs)
     rows = (row for split in needing for row in splits[split])
     return any(len(candidates(row)) >= CLUSTERED_FROM for row in rows)
 
 
 def require_candidates(objective: Objective, splits: Questions) -> None:
     """Raise InputError for a row with too few candidates, or without scikit-learn to cluster."""
-    for split in splits_needing("centres", objective.needs):
+    for split in splits_with("centres", objective.needs):
         for row in splits[split]:
             _require_enough(row, objective, split, len(candidates(row)))
     if clusters(objective, splits):
@@ -176,7 +176,7 @@ def choose_centres(
     if clustering leaves a row with too few centres for its loss.
     """
     settings, objective = recipe.settings, recipe.objective
-    needing = splits_needing("centres", objective.needs)
+    needing = splits_with("centres", objective.needs)
     if not needing:
         return {}
 

@@ -18,7 +18,7 @@ from leakbound.benchmarks import Coin
 from leakbound.engines.prompting import Prompting
 from leakbound.objective import Objective, Term
 from leakbound.types import Embed, object_of
-from leakbound.unlearning.rows import Questions, Splits, digest, prompts, splits_needing
+from leakbound.unlearning.rows import Questions, Splits, digest, prompts, splits_with
 from leakbound.unlearning.settings import TrainingSettings
 from leakbound.unlearning.weights import Weights
 
@@ -43,25 +43,25 @@ class Recipe:
     @property
     def questions(self) -> Questions:
         """The splits that have questions."""
-        return {split: asking for split, rows in self.rows.items() if (asking := prompts(rows))}
+        return {split: own for split, rows in self.rows.items() if (own := prompts(rows))}
 
     @property
     def inventive(self) -> Questions:
         """The splits for whose questions the model makes up answers before it is trained."""
-        splits = splits_needing("invented", self.objective.needs)
+        splits = splits_with("invented", self.objective.needs)
         return {split: self.questions[split] for split in splits}
 
     def to_dict(self) -> dict[str, object]:
         """Return the contents of `recipe.json`: rows by number and digest only."""
-        asking = object_of(self.prompting)
+        prompting = object_of(self.prompting)
         if self.prompting.thinking == "auto":  # recipes of earlier versions do not state it
-            asking = {name: value for name, value in asking.items() if name != "thinking"}
+            prompting = {name: value for name, value in prompting.items() if name != "thinking"}
         recipe: dict[str, object] = {
             "name": self.objective.name,
             "model": self.model,
             "objective": self.objective.to_dict(),
             "settings": self.settings.to_dict(),
-            "prompting": asking,
+            "prompting": prompting,
             "rows": {
                 split: {"number": len(rows), "sha256": digest(rows)}
                 for split, rows in self.rows.items()

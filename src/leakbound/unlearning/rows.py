@@ -38,7 +38,7 @@ def digest(rows: Sequence[Row]) -> str:
     return hashlib.sha256(json.dumps([_texts(row) for row in rows]).encode()).hexdigest()
 
 
-def splits_needing(part: str, needs: Mapping[str, Needs]) -> tuple[str, ...]:
+def splits_with(part: str, needs: Mapping[str, Needs]) -> tuple[str, ...]:
     """Return the splits whose rows need a part of `leakbound.losses.PARTS`."""
     return tuple(split for split, need in needs.items() if part in need.parts)
 

@@ -51,7 +51,7 @@ from leakbound.unlearning.rows import (
     require_no_thoughts,
     require_rows,
     rows_of,
-    splits_needing,
+    splits_with,
     with_alternates,
 )
 from leakbound.unlearning.settings import TrainingSettings, Watch
@@ -259,15 +259,15 @@ def _train(
                 trust_remote_code=settings.trust_remote_code,
                 before=lambda tokenizer: _write_prompts(recipe, tokenizer),
             )
-    asking, recipe = recipe.prompting, _loaded(replace(recipe, objective=objective), model)
+    prompting, recipe = recipe.prompting, _loaded(replace(recipe, objective=objective), model)
     work = WorkFolder.of(out)
     if out.exists():
         done = _reuse(out, recipe)
         if processes.is_main_process and not watch.dry_run:
             _clear(out, work)
         return done
-    encoder = Encoder(model.tokenizer, asking, settings.max_length or model.context_length)
-    engine = partial(TransformersEngine, model, asking)
+    encoder = Encoder(model.tokenizer, prompting, settings.max_length or model.context_length)
+    engine = partial(TransformersEngine, model, prompting)
     data = _encoded(recipe, encoder, engine)  # refused before a folder is begun
     if watch.dry_run:
         return Trained(out, (), 0.0, reused=False, notes=_plan(model, data, settings))
@@ -277,7 +277,7 @@ def _train(
         with processes.main_process_first():
             work.open(recipe)
             data = _completed(data, recipe, encoder, engine, work.path)
-        probe = LeakageProbe(model, asking, recipe.questions, data, watch, settings.seed)
+        probe = LeakageProbe(model, prompting, recipe.questions, data, watch, settings.seed)
         measure = probe if watch.evaluate_every else None
         following = Following(watch=watch, progress=progress, measure=measure)
         assembly = Assembly(data, objective.needs, settings.seed)
@@ -432,14 +432,14 @@ def _rows(rows: Sequence[Row], needs: Needs, settings: TrainingSettings) -> Sequ
 def _require_used(settings: TrainingSettings, objective: Objective) -> None:
     """Raise InputError for settings that the objective does not use."""
     alternates, needs = settings.alternates, objective.needs
-    if settings.selecting is not None and not splits_needing("centres", needs):
+    if settings.selecting is not None and not splits_with("centres", needs):
         raise InputError(
             f"input selection needs an objective with contrast centres, and {objective.name!r} "
             "has none. Leave it out, or use cel."
         )
     if alternates is None:
         return
-    if not splits_needing("alternate", needs):
+    if not splits_with("alternate", needs):
         raise InputError(
             f"`alternates` need an objective that teaches given sentences, and {objective.name!r} "
             "does not. Leave them out, or use idk or dpo."
