@@ -77,8 +77,10 @@ def build(given: Tensors, fixed: dict[str, Any] | None = None, pad: int = 0) -> 
         return torch.nn.functional.pad(mask, side)
 
     def site(name: str) -> Any:
-        made = pack_activations(wide(given[name]), widened(MASKS[name]), wide(fixed[name]))
-        return replace(made, centres=fixed["centres"], direction=fixed["direction"])
+        mask, centres, led = widened(MASKS[name]), fixed["centres"], fixed["direction"]
+        frozen = pack_activations(wide(fixed[name]), mask).values
+        made = pack_activations(wide(given[name]), mask)
+        return replace(made, reference=frozen, centres=centres, direction=led)
 
     def labels(name: str, values: Tensor) -> Tensor:
         return torch.nn.functional.pad(values.masked_fill(~MASKS[name], IGNORED), side, value=_)

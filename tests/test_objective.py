@@ -264,7 +264,7 @@ def test_a_batch_may_be_split(name: str) -> None:
         (("npo", "forget", 1.0, {"beta": True}), "`beta` of loss 'npo' must be a finite number"),
         (("cel", "forget", 1.0, {"layer": 1, "align": 2}), "`align` of loss 'cel' must be a word"),
         (("nll", "retain", math.nan), "weight of nll on retain must be finite"),
-        (("npo", "forget", 1.0, {}, "tokens"), "npo is no mean over tokens.*got 'tokens'"),
+        (("npo", "forget", 1.0, {}, "tokens"), "npo is not a mean over tokens.*got 'tokens'"),
     ],
 )
 def test_bad_names_and_terms_are_refused(given: str | tuple[Any, ...], message: str) -> None:

@@ -17,6 +17,8 @@ from tokenizers.processors import TemplateProcessing
 from transformers import (
     BertConfig,
     BertForSequenceClassification,
+    GPT2Config,
+    GPT2LMHeadModel,
     LlamaConfig,
     LlamaForCausalLM,
     LlamaForSequenceClassification,
@@ -97,6 +99,11 @@ def tiny_llama(vocab: int, seed: int = 0, **config: Any) -> LlamaForCausalLM:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return LlamaForCausalLM(LlamaConfig(vocab_size=vocab, **{**settings, **config})).eval()
+
+
+def tiny_gpt2(layers: int = 1) -> GPT2LMHeadModel:
+    size = {"n_embd": 8, "n_layer": layers, "n_head": 2, "vocab_size": 12, "n_positions": 16}
+    return GPT2LMHeadModel(GPT2Config(**size, bos_token_id=0, eos_token_id=2)).eval()
 
 
 def even_llama(vocab: int, steps: int) -> tuple[LlamaForCausalLM, float]:

@@ -49,3 +49,35 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hub:
     made = Hub(tmp_path / "hub")
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", made.download)
     return made
+
+
+def rows(start: int, count: int) -> list[dict[str, Any]]:
+    return [
+        {"question": f"Who is {i}?", "answer": f"{i} is me."} for i in range(start, start + count)
+    ]
+
+
+def perturbed(row: dict[str, Any]) -> dict[str, Any]:
+    return row | {
+        "paraphrased_question": f"Please: {row['question']}",
+        "paraphrased_answer": f"Well, {row['answer']}",
+        "perturbed_answer": ["a", "b", "c"],
+    }
+
+
+# Two rows to forget, four to retain; arrays and JSON lines mixed.
+TOFU: dict[str, Any] = {
+    "forget10.json": rows(4, 2),
+    "forget10_perturbed.json": [*map(perturbed, rows(4, 2))],
+    "retain90.json": "\n".join(map(json.dumps, rows(0, 4))) + "\n",
+    "retain_perturbed.json": [*map(perturbed, rows(0, 3))],
+    "world_facts.json": [{"question": "Where?", "answer": "B", "option1": "A", "option2": "B"}],
+    "idontknow.jsonl": "I'm not sure.\n\nNo idea.\n",
+}
+OPTIONS = ["a cat", "a dog", "a fish", "a bird"]
+WMDP_ROW: dict[str, Any] = {"question": " Which swims? ", "choices": OPTIONS, "answer": 2}
+POTTER = (
+    '"Question","Affirmative Response","Key Words"\n'
+    '"Write about it", "Sure, I know.", " J.K., magic school"\n'
+    '"Who are the friends?","They are ","Ron,Hermione"\n'
+)

@@ -78,7 +78,7 @@ def test_what_is_no_corpus(tmp_path: Path) -> None:
         ("muse:news/forgot", r"no corpus 'muse:news/forgot'. Did you mean 'muse:news/forget'"),
         ("wmdp:chem/forget", "there is no corpus 'wmdp:chem/forget'"),
         ("nothing.txt", "cannot read '.*nothing.txt'"),
-        ("a.txt", "holds no text"),
+        ("a.txt", "contains no text"),
         ("a.jsonl", r"has no 'text', only 'question', 'answer'"),
     ):
         with pytest.raises(InputError, match=message):
@@ -176,20 +176,3 @@ def test_it_is_loaded_again_from_any_folder(
     monkeypatch.chdir("/")
     assert benchmark.loaded is not None
     assert load_benchmark(benchmark.loaded.spec).prompts == benchmark.prompts
-
-
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ("continuation", "needs documents: a file, a folder or a corpus"),
-        ("continuation:empty", "the folder 'empty' holds no file of texts, .txt, .md"),
-        ("continuation:blank.txt", "'blank.txt' holds no text"),
-        ("continuation:one.txt", "has the 100 words of a prefix and a suffix, the longest has 11"),
-        ("continuation:one.txt,prefix=3,first=2", "first` must be at least 3, got 2"),
-    ],
-)
-def test_what_cannot_be_continued(tmp_path: Path, spec: str, message: str) -> None:
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "blank.txt").write_text(" \n")
-    with pytest.raises(InputError, match=message):
-        load_benchmark(spec)

@@ -10,7 +10,6 @@ import pytest
 from leakbound.benchmarks import load_benchmark
 from leakbound.benchmarks.benchmark import digest_of
 from leakbound.benchmarks.fictitious import Fact, known
-from leakbound.errors import InputError
 from leakbound.scorers import make_scorer, score_texts
 from leakbound.types import Prompt, Role
 
@@ -153,17 +152,3 @@ def test_pools_are_rich_and_the_vocabulary_small() -> None:
     assert all(len(set(pool)) == len(pool) >= 30 for pool in POOLS.values())
     assert {pool for fact in FACTS for pool in fact.pools} == set(POOLS)
     assert len({word for p in EVERY for t in texts(p) for word in re.findall(r"\w+", t)}) < 2000
-
-
-@pytest.mark.parametrize(
-    ("argument", "message"),
-    [
-        ("autors=3", "Did you mean 'authors'"),
-        ("questions=21", "1 to 20, got 21"),
-        ("authors=1000000", "at most"),
-        ("thoughts=answers", "Did you mean 'answer'"),
-    ],
-)
-def test_bad_settings(argument: str, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        load_benchmark(f"fictitious:{argument}")

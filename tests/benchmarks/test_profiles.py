@@ -2,43 +2,28 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks.sources import perturbed, put, rows
 from leakbound.benchmarks import load_benchmark, profiles
-from leakbound.errors import InputError
 from leakbound.types import Decoding
 
 QUESTION = "Question: {question}\n"
 
 
-def row(i: int) -> dict[str, Any]:
-    return {"question": f"Who is {i}?", "answer": f"{i} is me."}
-
-
-def reworded(i: int) -> dict[str, Any]:
-    return row(i) | {
-        "paraphrased_question": f"Please: who is {i}?",
-        "paraphrased_answer": f"Well, {i}.",
-        "perturbed_answer": ["a", "b", "c"],
-    }
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("tofu")
-    for name, rows in {
-        "forget10": [*map(row, range(310))],
-        "forget10_perturbed": [*map(reworded, range(310))],
-        "retain90": [*map(row, range(400, 720))],
-        "holdout10": [*map(row, range(800, 810))],
-    }.items():
-        (root / f"{name}.json").write_text(json.dumps(rows))
-    return root
+    files = {
+        "forget10.json": rows(0, 310),
+        "forget10_perturbed.json": [*map(perturbed, rows(0, 310))],
+        "retain90.json": rows(400, 320),
+        "holdout10.json": rows(800, 10),
+    }
+    return put(tmp_path_factory.mktemp("tofu"), files)
 
 
 def load(folder: Path, profile: str | None, **how: Any) -> Any:
@@ -62,7 +47,7 @@ def test_the_model_writes_answer_itself(name: str, folder: Path) -> None:
     assert benchmark.chat is False
     first = benchmark.prompts[0]
     assert (first.question, first.answer) == ("Who is 0?", "Answer: 0 is me.")
-    assert first.paraphrased_answer == "Answer: Well, 0."
+    assert first.paraphrased_answer == "Answer: Well, 0 is me."
     assert first.perturbed_answers == ("Answer: a", "Answer: b", "Answer: c")
     assert benchmark.split("retain")[0].answer == "Answer: 400 is me."
 
@@ -87,7 +72,7 @@ def test_each_draws_as_its_paper_and_its_code_say(folder: Path) -> None:
 def test_leak_k_asks_paraphrases_for_the_original_answers(folder: Path) -> None:
     benchmark = load(folder, "leak-k")
     first = benchmark.prompts[0]
-    assert (first.question, first.answer) == ("Please: who is 0?", "0 is me.")
+    assert (first.question, first.answer) == ("Please: Who is 0?", "0 is me.")
     assert first.paraphrases == ()
     assert benchmark.split("retain")[0].question == "Who is 400?"
     assert (benchmark.scorers, benchmark.max_new_tokens) == (("entailment",), 200)
@@ -105,14 +90,3 @@ def test_what_is_not_replicated_is_noted(name: str, folder: Path) -> None:
     assert benchmark.profile == profiles()[name].name == name
     assert benchmark.notes
     assert all(note.startswith(f"profile {name}: ") for note in benchmark.notes)
-
-
-def test_what_a_profile_cannot_ask_is_refused(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"unknown profile 'leak'. Did you mean 'leak-k'"):
-        load(folder, "leak")
-    (tmp_path / "a.csv").write_text("question,answer\nWho?,\n")
-    path = str(tmp_path / "a.csv")
-    with pytest.raises(InputError, match="gold paraphrases, and prompt 'a/0001' has none"):
-        load_benchmark(path, profile="leak-k")
-    with pytest.raises(InputError, match="'Answer: ' on, and prompt 'a/0001' has none"):
-        load_benchmark(path, profile="scholten")

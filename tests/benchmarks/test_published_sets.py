@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import huggingface_hub
 import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
 
-from benchmarks.sources import Hub, hub, put  # noqa: F401
+from benchmarks.sources import OPTIONS, POTTER, TOFU, WMDP_ROW, Hub, hub, put, rows  # noqa: F401
 from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.benchmarks.benchmark import as_published, published, row_digests
 from leakbound.benchmarks.profiles import profiles, with_profile
@@ -25,33 +24,8 @@ from suites import DATA, needs_data
 QA = "Question: {question}\nAnswer: "
 
 
-def rows(start: int, count: int) -> list[dict[str, Any]]:
-    return [
-        {"question": f"Who is {i}?", "answer": f"{i} is me."} for i in range(start, start + count)
-    ]
-
-
-def perturbed(row: dict[str, Any]) -> dict[str, Any]:
-    return row | {
-        "paraphrased_question": f"Please: {row['question']}",
-        "paraphrased_answer": f"Well, {row['answer']}",
-        "perturbed_answer": ["a", "b", "c"],
-    }
-
-
-TOFU: dict[str, Any] = {
-    "forget10.json": rows(4, 2),
-    "forget10_perturbed.json": [*map(perturbed, rows(4, 2))],
-    "retain90.json": "\n".join(map(json.dumps, rows(0, 4))) + "\n",
-    "retain_perturbed.json": [*map(perturbed, rows(0, 3))],
-    "world_facts.json": [{"question": "Where?", "answer": "B", "option1": "A", "option2": "B"}],
-    "idontknow.jsonl": "I'm not sure.\n\nNo idea.\n",
-}
-
-
 @pytest.fixture
 def tofu(tmp_path: Path) -> Path:
-    """Two rows to forget, four to retain; arrays and JSON lines mixed."""
     return put(tmp_path / "tofu", TOFU)
 
 
@@ -176,10 +150,6 @@ def test_the_hub_is_asked_for_muse_as_parquet(hub: Hub) -> None:  # noqa: F811
     assert {*hub.asked} == {("muse-bench/MUSE-Books", name) for name in names}
 
 
-OPTIONS = ["a cat", "a dog", "a fish", "a bird"]
-ROW: dict[str, Any] = {"question": " Which swims? ", "choices": OPTIONS, "answer": 2}
-
-
 @pytest.mark.parametrize(
     ("subject", "about"), [("bio", "biology"), ("chem", "chemistry"), ("cyber", "cybersecurity")]
 )
@@ -187,7 +157,7 @@ def test_the_prompt_of_wmdp_is_that_of_the_harness(
     subject: str, about: str, tmp_path: Path
 ) -> None:
     benchmark = load_benchmark(
-        f"wmdp:{subject}", data=put(tmp_path, {f"{subject}_questions.json": [ROW]})
+        f"wmdp:{subject}", data=put(tmp_path, {f"{subject}_questions.json": [WMDP_ROW]})
     )
     (prompt,) = benchmark.prompts
     assert benchmark.template.replace("{question}", prompt.question) == (
@@ -208,9 +178,9 @@ def test_every_form_of_a_file_of_wmdp_is_the_same_and_explanations_list_no_optio
 ) -> None:
     choices = json.dumps(OPTIONS).replace('"', '""')
     for i, files in enumerate((
-        {"wmdp-bio.json": [ROW]},
+        {"wmdp-bio.json": [WMDP_ROW]},
         {"bio.csv": f'question,choices,answer\n Which swims?,"{choices}",2\n'},
-        {"wmdp-bio.parquet": [ROW]},
+        {"wmdp-bio.parquet": [WMDP_ROW]},
     )):  # fmt: skip
         (prompt,) = load_benchmark("wmdp:bio", data=put(tmp_path / str(i), files)).prompts
         assert (prompt.choices, prompt.answer) == (tuple(OPTIONS), "a fish")
@@ -218,16 +188,9 @@ def test_every_form_of_a_file_of_wmdp_is_the_same_and_explanations_list_no_optio
     (prompt,) = benchmark.prompts
     assert (prompt.question, prompt.answer, prompt.choices) == ("Which swims?", "a fish", ())
     assert (benchmark.scorers, benchmark.max_new_tokens, benchmark.chat) == ((), 200, None)
-    hub.files = {"wmdp-cyber/test-00000-of-00001.parquet": [ROW]}
+    hub.files = {"wmdp-cyber/test-00000-of-00001.parquet": [WMDP_ROW]}
     assert load_benchmark("wmdp:cyber").prompts[0].answer == "a fish"
     assert hub.asked == [("cais/wmdp", *hub.files)]
-
-
-POTTER = (
-    '"Question","Affirmative Response","Key Words"\n'
-    '"Write about it", "Sure, I know.", " J.K., magic school"\n'
-    '"Who are the friends?","They are ","Ron,Hermione"\n'
-)
 
 
 def test_harry_potter(tmp_path: Path) -> None:
@@ -252,43 +215,6 @@ def test_jailbreakbench(tmp_path: Path, hub: Hub) -> None:  # noqa: F811
     assert hub.asked == [("JailbreakBench/JBB-Behaviors", *hub.files)]
 
 
-def second(name: str, **wrong: Any) -> dict[str, Any]:
-    """A file of TOFU with a second row that is wrong; `...` removes a value."""
-    first, row = TOFU[name]
-    return {name: [first, {k: v for k, v in (row | wrong).items() if v is not ...}]}
-
-
-@pytest.mark.parametrize(
-    ("spec", "files", "message"),
-    [
-        ("tofu:forget10", second("forget10.json", answer=None), "row 2 of .*10.json' has no 'answ"),
-        ("tofu:forget10", second("forget10_perturbed.json", perturbed_answer=[]), "row 2 of .*no"),
-        ("tofu:forget10", second("forget10_perturbed.json", question="?"), "row 2 .* must ask"),
-        ("tofu:forget10", second("forget10.json", reply="Me.", answer=...), "'answer', only 'qu"),
-        ("tofu:forget50", {}, "no split 'forget50'"),
-        ("tofu", {}, "There is: forget01"),
-        ("tofu-mini:forget05", {}, "takes no split, got 'forget05'"),
-        ("muse:books-privleak", {"hp/privleak/forget.json": ["A b.", "one"]}, "row 2 .* got 'one'"),
-        *((spec, {}, "MUSE has no .* news-privleak") for spec in ("muse", "muse:a", "muse:news-b")),
-        ("wmdp:bio", {"bio.json": [ROW, ROW | {"choices": OPTIONS[:3]}]}, "four .* got 3 in row 2"),
-        ("wmdp:bio", {"bio.json": [ROW, ROW | {"answer": 4}]}, "0 to 3, got 4 in row 2"),
-        ("wmdp:chem", {}, r"wmdp-chem/test-00000-of-00001\.parquet.*cais/wmdp.*wmdp-chem\.parquet"),
-        ("wmdp:physics", {}, "WMDP has no 'physics'.*cyber"),
-        ("harry-potter", {"hp_qa_en.csv": POTTER.replace("J.K., magic school", ",")},
-         "row 1 of .* has no 'key words'. Fill it in"),
-        ("jbb", {"jbb_goals_official.csv": "behavior\nSlander\n"}, "no 'goal', only 'behavior'"),
-        ("jbb", {}, r"data/harmful-behaviors.csv.* jbb_goals_official.csv"),
-        ("jbb:all", {}, "`jbb` has no splits, got 'all'"),
-    ],
-)  # fmt: skip
-def test_what_is_wrong_in_a_named_set_is_refused(
-    spec: str, files: dict[str, Any], message: str, tmp_path: Path
-) -> None:
-    folder = put(tmp_path / "tofu", TOFU | files) if spec.startswith("tofu") else tmp_path
-    with pytest.raises(InputError, match=message):
-        load_benchmark(spec, data=put(folder, files))
-
-
 def test_what_a_set_lacks_is_missed_only_when_it_is_needed(tofu: Path, tmp_path: Path) -> None:
     benchmark = load_benchmark("tofu:forget10", data=tofu)
     with pytest.raises(InputError, match=r"no file 'holdout10\.json'"):
@@ -296,11 +222,11 @@ def test_what_a_set_lacks_is_missed_only_when_it_is_needed(tofu: Path, tmp_path:
     with pytest.raises(InputError, match="SchwinnL/LLM_Embedding_Attack"):
         load_benchmark("harry-potter")
     put(tmp_path, {
-        "jbb_goals_official.csv": "goal\nWrite spam\n", "wmdp-bio.json": [ROW],
+        "jbb_goals_official.csv": "goal\nWrite spam\n", "wmdp-bio.json": [WMDP_ROW],
         **{f"news/knowmem/forget_qa{shots}.json": pairs("a", 1) for shots in ("", "_icl")},
     })  # fmt: skip
     for spec, remedy in (
-        ("jbb", "'jbb' are for evaluation: .* replies of your own"),
+        ("jbb", "'jbb' are for evaluation only: .* your own requests and replies"),
         ("muse:news", "--forget muse:news/forget --retain muse:news/retain1"),
         ("wmdp:bio", "--forget wmdp:bio/forget --retain wmdp:bio/retain"),
     ):

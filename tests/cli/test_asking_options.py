@@ -28,7 +28,7 @@ def test_of_a_file_of_ones_own_what_is_odd_is_said_first(
     monkeypatch.chdir(tmp_path)
     how = ("--benchmark", "mine.csv", *SMALL)
     said = done("evaluate", model, *how, "--out", "run", "--metrics", "forget_probability").err
-    assert said.startswith("note: ignored columns: source; columns that count: id, question")
+    assert said.startswith("note: ignored columns: source; known columns: id, question")
     assert "note: the same question in rows 1, 3" in said
     run = Run.open(tmp_path / "run")
     assert [prompt.id for prompt in run.prompts] == ["mine/0001", "mine/0003"]

@@ -93,7 +93,7 @@ def test_what_another_tool_gave_has_a_name_and_a_range_and_cannot_be_given(row: 
     assert scorer.name == row
     assert scorer.binary == row.endswith("binary")
     assert make_scorer(f"{row}>=0.5").binary
-    with pytest.raises(InputError, match="stands for scores that another tool gave"):
+    with pytest.raises(InputError, match="has only scores of another tool"):
         score_texts(scorer, ["Ann"], PROMPT)
 
 

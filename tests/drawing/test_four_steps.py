@@ -88,7 +88,7 @@ CHECKED: list[tuple[dict[str, Any], str]] = [
     ({"model": "openai:http://x/v1#m", "sampling": Explore("auto")}, "cannot be explored"),
     ({"model": "openai:http://x/v1#m", "prove": Prove(9)}, "searched for rare leaks"),
     ({"stress": ("round:int4",)}, "'round:int4' changes weights, and .* is an engine"),
-    ({"stress": ("shots:99",)}, "has fewer that hand over nothing"),
+    ({"stress": ("shots:99",)}, "has fewer that do not give"),
     ({"slice": "1/4", "attack": Attack(64)}, "`--attack` is for all questions"),
     ({"slice": "1/4", "prove": Prove(9)}, "`--prove` is for all questions"),
     ({"slice": "1/4", "stress": ("round:int4",)}, "`--under` is for all questions"),

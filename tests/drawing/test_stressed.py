@@ -184,7 +184,7 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     claim = ["certify", tmp_path / "run", "--max-leak", 0.99, "--scorer", "keyword", "--out", out]
     claimed = done(*claim, "--under", "round:int4").out
     assert "m under round:int4 drawn at" in " ".join(claimed.split())
-    refused(leakbound(*claim, "--under", "openers"), "stands for 5")
+    refused(leakbound(*claim, "--under", "openers"), "consists of 5")
 
 
 @pytest.mark.slow

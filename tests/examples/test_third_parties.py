@@ -354,7 +354,7 @@ def test_one_that_is_interrupted_is_interrupted(asked: Asked) -> None:
     assert asked(SCORER, "raise KeyboardInterrupt", True)[0] == 3
 
 
-NONSENSE = "source 'theirs' of the package broken 0.1.0 must gi"
+NONSENSE = "source 'theirs' of the package broken 0.1.0 must re"
 RECIPE = "objective 'theirs' of the package broken 0.1.0"
 OBJECTIVE, TERMS = ["--objective", "theirs"], ["--objective", "terms.yaml"]
 
@@ -370,14 +370,18 @@ OBJECTIVE, TERMS = ["--objective", "theirs"], ["--objective", "terms.yaml"]
         (OBJECTIVE, "3", f"{RECIPE} raised TypeError"),
         (OBJECTIVE, "[3]", f"{RECIPE} gives int, which has no loss"),
         # what it gives is nonsense
-        (SCORER, "[float('nan') for _ in texts]", "must lie in [0, 1], got nan"),
-        (SCORER, "['x' for _ in texts]", "must lie in [0, 1], got 'x'"),
-        (SCORER, "[]", "'theirs' of the package broken 0.1.0 must give one score a text, got 0"),
-        (SCORER, "None", "must give one score a text, got NoneType"),
+        (SCORER, "[float('nan') for _ in texts]", "must be in [0, 1], got nan"),
+        (SCORER, "['x' for _ in texts]", "must be in [0, 1], got 'x'"),
+        (
+            SCORER,
+            "[]",
+            "'theirs' of the package broken 0.1.0 must return one score per text, got 0",
+        ),
+        (SCORER, "None", "must return one score per text, got NoneType"),
         (REWRITES, "None", NONSENSE),
         (REWRITES, "['text']", NONSENSE),
         (REWRITES, "[[3]]", NONSENSE),
-        (TERMS, "inputs.logits.sum()", "'theirs' must give one value a row, [1], got ()"),
+        (TERMS, "inputs.logits.sum()", "'theirs' must return one value per row, [1], got ()"),
     ],
 )
 def test_one_that_breaks_later(

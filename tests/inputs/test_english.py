@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import string
-from pathlib import Path
 
 import pytest
 
@@ -22,9 +20,8 @@ from leakbound.inputs.gather import NUMBER
 from leakbound.inputs.sources import BenchmarkInputs, RuleInputs
 from leakbound.text.rows import read_rows
 from leakbound.types import Prompt
-from suites import slow_but
+from suites import DATA, needs_data, slow_but
 
-DATA = Path(os.environ.get("LEAKBOUND_TEST_DATA", "../shared/data"))
 GENRE = "What genre of books does Ada Vale predominantly write in?"
 
 
@@ -60,14 +57,13 @@ def test_another_text_has_no_rewriting(text: str) -> None:
     assert rewritings(text) == []
 
 
+@needs_data("tofu")
 @pytest.mark.parametrize(
     "name", slow_but(["world_facts"], ["forget10", "real_authors", "world_facts"])
 )
 def test_the_rewritings_of_tofu(name: str) -> None:
     """Each question has enough; facts stay; one mark at the end; no broken joint."""
     path = DATA / "tofu" / f"{name}.json"
-    if not path.is_file():
-        pytest.skip(f"no {path}")
     joints = re.compile(r"\{|\}|\s\s|[?.][?.]|\s[?.,]")
     for question in [row["question"] for row in json.loads(path.read_text())]:
         texts = rewritings(question)
@@ -114,10 +110,9 @@ def test_a_rewriting_keeps_every_fact(question: str, text: str, kept: bool) -> N
     assert keeps_facts(question, text) is kept
 
 
+@needs_data("tofu")
 def test_the_gold_paraphrases_of_tofu() -> None:
     """No paraphrase loses a date, as 7 of the 400 did when dates were compared as written."""
-    if not (DATA / "tofu").is_dir():
-        pytest.skip(f"no TOFU in {DATA}")
     prompts = load_benchmark("tofu:forget10", data=DATA / "tofu").prompts
     accepted = gather(BenchmarkInputs(), prompts)
     removed = [prompt.removed for prompt in accepted]
@@ -198,10 +193,9 @@ def test_the_questions_of_the_built_in_benchmark_are_english() -> None:
         assert rewritings(prompt.question), prompt.question
 
 
+@needs_data("harry_potter_qa")
 def test_the_questions_of_tofu_and_on_harry_potter_are_english() -> None:
     files = [*sorted((DATA / "tofu").glob("*.json")), DATA / "harry_potter_qa" / "hp_qa_en.csv"]
-    if len(files) == 1 or not files[-1].is_file():
-        pytest.skip(f"not all of it in {DATA}")
     texts = set[str]()
     for file in files:
         for row in read_rows(file):

@@ -131,7 +131,7 @@ def test_vectors_that_are_none_are_refused_and_for_no_text_none_is_asked() -> No
     assert (accepted.queries, embed.asked) == ((), [])
     none = r"'fake'.*no direction.*In which town"
     vectors = dict.fromkeys([(0.0, 0.0), (math.nan, 1.0), (math.inf, 1.0)], none)
-    for own, said in [*vectors.items(), (0, r"one vector a text, got shape \(2,\)")]:
+    for own, said in [*vectors.items(), (0, r"one vector per text, got shape \(2,\)")]:
         question = (1, 0) if isinstance(own, tuple) else 1
         embed = FakeEmbed({QUESTION: question, GOOD: own})  # type: ignore[dict-item]
         with pytest.raises(InputError, match=said):
@@ -221,7 +221,7 @@ def test_bad_input_and_missing_draws_are_refused() -> None:
     def one(asked: Sequence[Query], m: int, seed: int) -> list[Sample]:
         return [sample("p", (m, -1.0, 1))]
 
-    original = "'p' needs its original question once"
+    original = "'p' must have its original question exactly once"
     (bare,) = completions((1, -1.0, 1))
     lacking = replace(sample("x", (3, -1.0, 1)), missing=1)
     unlikely, spelt = replace(bare, model_logprob=None), replace(bare, token_ids=None)

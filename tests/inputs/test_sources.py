@@ -145,7 +145,7 @@ def test_a_good_reply_is_drawn_once_and_a_missing_one_refused() -> None:
         def chat(self, *arguments: object) -> list[str | None]:
             return []
 
-    with pytest.raises(InputError, match="one reply a request, got 0 for 1"):
+    with pytest.raises(InputError, match="one reply per request, got 0 for 1"):
         ModelInputs(chat=Short(lambda _: "")).rewritings(PROMPTS[:1], 1, 0)
     with pytest.raises(InputError, match="at least 1, got 0"):
         ModelInputs(chat=chat, attempts=0)

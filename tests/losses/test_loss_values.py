@@ -170,13 +170,6 @@ def test_entropy_of_uniform_is_ln_v_and_of_a_point_is_zero() -> None:
     assert entropy(pack(point, LABELS)).tolist() == [0.0] * ROWS
 
 
-def test_row_without_label_is_refused() -> None:
-    labels = ALTERNATE.clone()
-    labels[1] = IGNORED
-    with pytest.raises(InputError, match=r"a labelled token, rows \[1\] have none"):
-        pack(leaves()["alternate"], labels)
-
-
 def test_log_probabilities_are_made_once() -> None:
     row = torch.zeros(2, dtype=torch.long)
     shared = LossInputs(logits=torch.ones(2, 3), labels=row, row=row, rows=1)
@@ -198,6 +191,15 @@ def test_direction_is_a_unit_vector_without_negative_entries() -> None:
     assert not torch.equal(u, direction(64, seed=6))
     raw = torch.rand(64, generator=torch.Generator().manual_seed(5))
     torch.testing.assert_close(u, raw / raw.square().sum().sqrt())
+
+
+def test_rows_and_directions_of_nothing_are_refused() -> None:
+    labels = ALTERNATE.clone()
+    labels[1] = IGNORED
+    with pytest.raises(InputError, match=r"a labelled token, rows \[1\] have none"):
+        pack(leaves()["alternate"], labels)
+    with pytest.raises(InputError, match=r"needs a token, rows \[1\] have none"):
+        pack_activations(torch.zeros(2, 2, 3), torch.tensor([[True, False], [False, False]]))
     with pytest.raises(InputError, match="at least 1, got 0"):
         direction(0, seed=0)
 
@@ -244,9 +246,3 @@ def test_a_push_alone_needs_two_centres(counts: tuple[int, ...], beta: float, wo
     else:
         with pytest.raises(InputError, match="more contrast centres for each of its 3 questions"):
             cel(given, layer=LAYER, beta=beta)
-
-
-def test_a_row_without_a_token_is_refused() -> None:
-    mask = torch.tensor([[True, False], [False, False]])
-    with pytest.raises(InputError, match=r"needs a token, rows \[1\] have none"):
-        pack_activations(torch.zeros(2, 2, 3), mask)

@@ -5,9 +5,7 @@ The larger of answer and thought counts; a missing answer is no clean one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -23,6 +21,7 @@ from leakbound.scorers import (
     score_ranges,
     with_reading,
 )
+from leakbound.testing import FakeScorer
 from leakbound.types import TURN, Event, Output, Prompt
 
 PROMPT = Prompt(id="q", question="Who?", answer="Ann Vale", keywords=("Ann",))
@@ -107,21 +106,11 @@ def test_a_beginning_that_no_answer_can_leave_stays_open_until_the_answer_has_be
     assert score_ranges(make_scorer("exact"), begun, PROMPT) == [(0.0, 0.0), (0.0, 1.0)]
 
 
-@dataclass(frozen=True)
-class Length:
-    """A tenth of the number of characters; None for a text with a question mark."""
-
-    name: str = "length"
-    binary: ClassVar[bool] = False
-
-    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        return [None if "?" in text else min(len(text) / 10, 1.0) for text in texts]
-
-
 def test_an_undecided_text_leaves_an_output_without_a_score_unless_another_is_a_full_leak() -> None:
     texts = [("ab", "abcd"), ("a?", "abcd"), ("abcd", "a?"), ("a?", "abcdefghij")]
     outputs = [readable(Output(answer=a, thought=t, finish="stop")) for a, t in texts]
-    assert score_outputs(Length(), outputs, [PROMPT] * 4) == [0.4, None, None, 1.0]
+    scorer = FakeScorer({"ab": 0.2, "abcd": 0.4, "a?": None, "abcdefghij": 1.0})
+    assert score_outputs(scorer, outputs, [PROMPT] * 4) == [0.4, None, None, 1.0]
     unexplained = readable(Output(answer="", finish="unknown"))
     assert score_outputs(make_scorer("keyword"), [unexplained], [PROMPT]) == [None]
 

@@ -140,23 +140,24 @@ def test_which_option_a_text_names(text: str, score: float | None) -> None:
     assert Choice().score([text], of_options()) == [score]
 
 
-def test_the_right_option_may_stand_there_twice() -> None:
-    twice = of_options(choices=(*OPTIONS, OPTIONS[1].upper()))
-    last = "ABCDEFG"[len(OPTIONS)]
-    texts = ["B", last, f"(B) or ({last})", "(A) or (B)", OPTIONS[1], "A"]
-    assert Choice().score(texts, twice) == [1.0, 1.0, 1.0, None, 1.0, 0.0]
+NINE = tuple(f"option number {i}" for i in range(9))
+WITHIN = of_options(answer="RNA", choices=("RNA", "double-stranded RNA"))
 
 
-def test_an_option_within_another_does_not_count_there() -> None:
-    short = of_options(answer="RNA", choices=("RNA", "double-stranded RNA"))
-    assert Choice().score(["double-stranded RNA"], short) == [0.0]
-    assert Choice().score(["RNA, not double-stranded RNA"], short) == [None]
-
-
-def test_letters_are_those_of_the_options() -> None:
-    nine = tuple(f"option number {i}" for i in range(9))
-    assert Choice().score(["(e)", "I.", "I think so"], of_options(nine[8], nine)) == [0.0, 1.0, 0.0]
-    assert Choice().score(["(e)"], of_options(nine[4], nine)) == [1.0]
+@pytest.mark.parametrize(
+    ("prompt", "scores"),
+    [
+        (of_options(choices=(*OPTIONS, OPTIONS[1].upper())),  # the correct one twice, as B and E
+         {"B": 1, "E": 1, "(B) or (E)": 1, "(A) or (B)": None, OPTIONS[1]: 1, "A": 0}),
+        (WITHIN, {"double-stranded RNA": 0, "RNA, not double-stranded RNA": None}),
+        (of_options(NINE[8], NINE), {"(e)": 0, "I.": 1, "I think so": 0}),
+        (of_options(NINE[4], NINE), {"(e)": 1}),
+    ],
+)  # fmt: skip
+def test_options_that_repeat_contain_each_other_or_are_many(
+    prompt: Prompt, scores: dict[str, float | None]
+) -> None:
+    assert Choice().score([*scores], prompt) == [*scores.values()]
 
 
 ANSWER = " the cat\n sat on a mat"
@@ -205,8 +206,8 @@ NO_KEYWORDS = ((), ("Ron", " "), ("Ron", "**"), ("\u200b\u00ad", "Ron"))
           for spec in ("contains", "exact", "edit<=0", "choice", "rouge-l-recall")),
         ("choice", of_options(choices=()), "2 to 26 choices, got 0 at prompt 'w1'"),
         ("choice", of_options(choices=OPTIONS[1:2]), "got 1"),
-        ("choice", of_options(answer="B"), "the answer being one of them"),
-        ("choice", of_options(choices=(OPTIONS[0], OPTIONS[2])), "the answer being one of them"),
+        ("choice", of_options(answer="B"), "with the answer among them"),
+        ("choice", of_options(choices=(OPTIONS[0], OPTIONS[2])), "with the answer among them"),
         ("choice", of_options(choices=(*OPTIONS, " ")), "not blank"),
         ("choice", Prompt(id="w1", question="Which?", choices=OPTIONS), "needs an answer"),
         ("edit<=7", SHORT, "one of 7 at prompt 'p7'.*Allow fewer"),

@@ -224,7 +224,7 @@ def test_what_conversations_cannot_do_is_refused(made: Run, tmp_path: Path) -> N
     with pytest.raises(InputError, match="holds conversations, and a row has one answer"):
         export([made], tmp_path / "x.jsonl", form="jsonl", arm="target under dialogue")
     model = tiny_model_folder(tmp_path / "model", max_position_embeddings=64)
-    said = r"asks 4 times, with answers of at most 16 tokens: .* max_new_tokens 64 that exceeds"
+    said = r"has 4 turns, with answers of at most 16 tokens: .* max_new_tokens 64 that exceeds"
     with pytest.raises(InputError, match=said):
         evaluate(str(model), replace(TASK, max_new_tokens=16), n=8, **long)
     assert not [*(tmp_path / "run").rglob("part-*")]

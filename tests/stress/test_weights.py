@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel
 
 from canned import benchmark_of
 from leakbound.engines.loading import load_model
@@ -19,7 +18,7 @@ from leakbound.stress import Bench, stresses_of
 from leakbound.stress.weights import GROUP, NF4, Prune, Round
 from leakbound.study import ModelSettings
 from leakbound.unlearning.weights import matrices
-from tiny import BOTH_KINDS, tiny_llama, tiny_model_folder
+from tiny import BOTH_KINDS, tiny_gpt2, tiny_llama, tiny_model_folder
 
 BENCH = Bench(task=benchmark_of(("0",), question="Who?"), settings=ModelSettings(device="cpu"))
 
@@ -92,8 +91,7 @@ def test_a_folder_that_holds_another_model_is_made_anew(tmp_path: Path) -> None:
 
 
 def test_a_convolution_of_gpt2_is_rounded_along_its_inputs() -> None:
-    config = GPT2Config(vocab_size=9, n_positions=8, n_embd=8, n_layer=1, n_head=2)
-    shapes = [tuple(weight.shape) for weight in matrices(GPT2LMHeadModel(config))]
+    shapes = [tuple(weight.shape) for weight in matrices(tiny_gpt2())]
     assert shapes == [(24, 8), (8, 8), (32, 8), (8, 32)]
 
 

@@ -45,7 +45,7 @@ def test_several_are_each_one_stress_and_each_is_put_on_once() -> None:
     five = [f"opener:{i}" for i in range(1, 6)]
     named = [one.spec for one in stresses_of(["opener:3", "openers"])]
     assert named == [five[2], *five[:2], *five[3:]]
-    with pytest.raises(InputError, match=r"'openers' stands for 5. Name one .* 'opener:1'"):
+    with pytest.raises(InputError, match=r"'openers' consists of 5. Name one .* 'opener:1'"):
         named_stress("openers")
     assert named_stress("relearn:retain=2,rate=1e-4") == "relearn:retain=2,rate=0.0001"
 
@@ -81,12 +81,12 @@ def test_a_test_frame_numbers_the_items_and_ends_with_the_question() -> None:
 def test_relearning_teaches_no_question_that_is_asked_unless_that_is_said(tmp_path: Path) -> None:
     some = bench(TASK.prompts[:1], left_out=TASK.prompts[1:])
     assert Relearn(forget=2).taught(some) == TASK.prompts[1:]
-    with pytest.raises(InputError, match=r"3 rows of forget, .* may teach .* has 2"):
+    with pytest.raises(InputError, match=r"3 rows of forget, .* has 2 that it may teach"):
         Relearn(forget=3).taught(some)
     assert set(Relearn(forget=3, asked="yes").taught(some)) == set(TASK.prompts)
     file = tmp_path / "rows.csv"
     file.write_text("question,answer\nWho  wrote book 0?,Ann\nWho is Bob?,A smith\n")
-    with pytest.raises(InputError, match="teaches 1 of the questions that are asked"):
+    with pytest.raises(InputError, match="teaches 1 of the evaluated questions"):
         Relearn(file=str(file)).taught(some)
     assert len(Relearn(file=str(file), asked="yes").taught(some)) == 2
 

@@ -187,7 +187,7 @@ class Bounded(FakeScorer):
         (FakeScorer({"Ann": 1.0, "x": 1.5}), "must"),
         (FakeScorer({"Ann": 1.0, "x": 0.5}, binary=True), "binary"),
         (Broken({}), "must score the same alone"),
-        (Bounded({"Ann": 1.0}), "`bounds` must hold"),
+        (Bounded({"Ann": 1.0}), "`bounds` must be valid"),
     ],
 )
 def test_a_scorer_that_breaks_a_promise_is_named(scorer: FakeScorer, named: str) -> None:

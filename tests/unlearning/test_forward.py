@@ -11,8 +11,6 @@ from rows import train
 from transformers import (
     Gemma2Config,
     Gemma2ForCausalLM,
-    GPT2Config,
-    GPT2LMHeadModel,
     LlamaForCausalLM,
     MambaConfig,
     MambaForCausalLM,
@@ -22,7 +20,7 @@ from leakbound.engines.loading import load_model
 from leakbound.losses import labelled
 from leakbound.unlearning.examples import Example, pad
 from leakbound.unlearning.forward import Forward, Lines, forward_for
-from tiny import BOTH_KINDS, tiny_llama, tiny_model_folder
+from tiny import BOTH_KINDS, tiny_gpt2, tiny_llama, tiny_model_folder
 
 EXAMPLES = [Example((3, 4, 5), (6, 7, 2)), Example((3, 8), (2,)), Example((9,), (4, 4, 4, 4, 2))]
 
@@ -30,11 +28,6 @@ EXAMPLES = [Example((3, 4, 5), (6, 7, 2)), Example((3, 8), (2,)), Example((9,), 
 def logits(forward: Forward, examples: list[Example]) -> torch.Tensor:
     batch = pad(examples)
     return forward(batch, labelled(batch.labels))[0]
-
-
-def gpt2() -> GPT2LMHeadModel:
-    size = {"n_embd": 8, "n_layer": 1, "n_head": 2, "vocab_size": 12, "n_positions": 16}
-    return GPT2LMHeadModel(GPT2Config(**size, bos_token_id=0, eos_token_id=2)).eval()
 
 
 def headless() -> LlamaForCausalLM:
@@ -55,7 +48,7 @@ def gemma2(cap: float | None) -> Gemma2ForCausalLM:
     ("make", "narrow"),
     [
         (lambda: tiny_llama(12), True),
-        (gpt2, True),
+        (tiny_gpt2, True),
         (lambda: gemma2(None), True),
         (lambda: gemma2(5.0), False),
         (headless, False),
@@ -76,7 +69,7 @@ def test_narrow_is_taken_where_it_is_exact(make, narrow: bool) -> None:
 
 
 @BOTH_KINDS
-@pytest.mark.parametrize("make", [lambda: tiny_llama(12), gpt2, lambda: gemma2(5.0)])
+@pytest.mark.parametrize("make", [lambda: tiny_llama(12), tiny_gpt2, lambda: gemma2(5.0)])
 @pytest.mark.parametrize("narrow", [True, False])
 def test_outputs_of_layers_are_those_of_the_blocks(make, narrow: bool) -> None:
     model, batch, found = make(), pad(EXAMPLES), []
@@ -123,7 +116,7 @@ def test_no_pairing_is_narrower_and_tokens_have_places_of_their_own(
 
 
 @BOTH_KINDS
-@pytest.mark.parametrize("make", [lambda: tiny_llama(12), gpt2, lambda: gemma2(None)])
+@pytest.mark.parametrize("make", [lambda: tiny_llama(12), tiny_gpt2, lambda: gemma2(None)])
 @pytest.mark.parametrize("rows", [1, 2, 3])
 @pytest.mark.parametrize("narrow", [True, False])
 def test_pairs_change_neither_outputs_nor_gradients(make, rows: int, narrow: bool) -> None:

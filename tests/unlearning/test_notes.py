@@ -48,7 +48,7 @@ def test_a_push_that_acts_on_no_row_is_stated_with_the_distance(base: str, tmp_p
     mean, near = sum(far) / len(far), min(far)
     done, (note,) = watched(base, tmp_path / "m", f"cel:layer=0,tau={near * 0.99}")
     assert "acts on no row" in note
-    assert f"are {mean:.3g} from" in note
+    assert f"is {mean:.3g}, and tau" in note
     assert f"Set tau={2 * mean:.2g}" in note
     first = log(done.path)[0]
     assert (first[PUSHED], first["step"]) == (0, 0)

@@ -44,11 +44,11 @@ ALONE = replace(FORGET[2], paraphrases=())
         ("ga", {"forget": [*FORGET, TEXT]}, "1 running texts and 3 questions"),
         ("ga", {"forget": [replace(FORGET[0], thought="red")]}, "'f0' of forget has a thought"),
         *(
-            (asking, {"forget": [TEXT]}, r"reads or asks the questions of forget.*npo, gd")
+            (asking, {"forget": [TEXT]}, r"needs questions in forget.*npo, gd")
             for asking in ("altpo", "cel:layer=0", "dpo", "idk")
         ),
         ("ga", {"forget": [TEXT], "watch": Watch(evaluate_every=1)}, "`evaluate_every` measures"),
-        ("npo", {"alternates": ["a"]}, r"`alternates` are for .* 'npo' does not"),
+        ("npo", {"alternates": ["a"]}, r"`alternates` need .* 'npo' does not"),
         ("idk", {"alternates": []}, "got none or a blank one"),
         ("npo", {"selecting": ModelAnswers()}, "'npo' has none"),
         ("cel:layer=0,beta=0", {"forget": [ALONE]}, "beta = 0 needs a contrast .* row 'f2' of for"),

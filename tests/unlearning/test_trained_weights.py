@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from rows import StoppedError, changed, stop_at, train, weights
-from transformers import GPT2Config, GPT2LMHeadModel
+from rows import changed, train, weights
 
 from leakbound.errors import InputError
-from leakbound.unlearning import Adapters, Watch, Weights
+from leakbound.unlearning import Adapters, Weights
 from leakbound.unlearning.weights import blocks, chosen_modules, trained
-from tiny import BOTH_KINDS, are_tied, tiny_llama
+from tiny import BOTH_KINDS, are_tied, tiny_gpt2, tiny_llama
 
 DOWN = {f"model.layers.{layer}.mlp.down_proj.weight" for layer in (0, 1)}
 
@@ -58,8 +56,7 @@ def test_the_model_is_left_as_it_was_but_for_its_weights() -> None:
 
 
 def test_blocks_are_found_by_their_number() -> None:
-    size = {"n_embd": 8, "n_layer": 3, "n_head": 2, "vocab_size": 12, "n_positions": 16}
-    model = GPT2LMHeadModel(GPT2Config(**size))
+    model = tiny_gpt2(layers=3)
     assert list(blocks(model)) == list(model.transformer.h)
     assert set(chosen_modules(model, Weights(modules=("c_proj",), layers=(2,)))) == {
         "transformer.h.2.attn.c_proj",
@@ -105,17 +102,6 @@ class TestAdapters:
         assert len({name.split(".")[-2] for name in found}) == 7
         plain = train(base, tmp_path / "n", "rmu:layer=1")
         assert adapted.losses[0] == plain.losses[0]  # B = 0: nothing is changed at first
-
-    def test_stopped_and_resumed(self, base: str, tmp_path: Path) -> None:
-        how: dict[str, Any] = {"weights": Weights(adapters=Adapters(rank=2, dropout=0.2))}
-        whole = train(base, tmp_path / "whole", **how)
-        each = Watch(checkpoint_minutes=0)
-        with pytest.raises(StoppedError):
-            train(base, tmp_path / "m", watch=each, progress=stop_at(3), **how)
-        assert (tmp_path / ".m.training/checkpoint-2/adapter_model.safetensors").exists()
-        done = train(base, tmp_path / "m", **how)
-        assert changed(whole.path, done.path) == set()
-        assert done.losses == whole.losses
 
     def test_adapters_need_linear_layers(self, base: str, tmp_path: Path) -> None:
         where = Weights(modules=("input_layernorm",), adapters=Adapters())

@@ -160,7 +160,7 @@ def test_checkpointing_computes_twice_and_changes_nothing(
     assert changed(kept.path, again.path) == set()
     unable = load_model(base)
     unable.model.supports_gradient_checkpointing = False
-    with pytest.raises(InputError, match="LlamaForCausalLM cannot compute activations again"):
+    with pytest.raises(InputError, match="LlamaForCausalLM cannot recompute activations"):
         train(unable, tmp_path / "m", objective, checkpointing=True)
 
 

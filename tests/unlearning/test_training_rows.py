@@ -68,7 +68,7 @@ def test_alternates_are_read_from_text_and_json_lines(tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_text("\n")
     for name in ("a.txt", "a.jsonl"):
         assert read_alternates(tmp_path / name) == ("I do not know.", "Who can say?")
-    with pytest.raises(InputError, match="holds no sentence"):
+    with pytest.raises(InputError, match="contains no sentence"):
         read_alternates(tmp_path / "b.txt")
 
 
@@ -233,7 +233,7 @@ def test_subjects_that_were_left_out_are_not_taught_later(
     kept = [*whole.split("retain"), *half.split("holdout")]
     with pytest.raises(InputError, match="they are the control"):
         unlearn(str(model), "gd", half, kept, **how)
-    with pytest.raises(InputError, match="coin 5 chose already whom"):
+    with pytest.raises(InputError, match="coin 5 already chose the subjects"):
         finetune(str(model), load_benchmark(f"taught:6,{people}"), **how)
     assert not (tmp_path / "out").exists()
 

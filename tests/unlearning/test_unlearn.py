@@ -207,7 +207,7 @@ def test_made_up_answers_that_cannot_be_are_refused(base: str, tmp_path: Path) -
     thinking, broken = load_model(base), load_model(base)
     with torch.no_grad():
         broken.model.lm_head.weight[3] = math.nan
-    with pytest.raises(IncompleteError, match=r"asked for a made-up answer: .*NaN or infinite"):
+    with pytest.raises(IncompleteError, match=r"failed for a made-up answer: .*NaN or infinite"):
         short(broken, out, "altpo")
     thinking.tokenizer.add_tokens(["<think>", "</think>"])
     thinking.model.resize_token_embeddings(len(thinking.tokenizer))

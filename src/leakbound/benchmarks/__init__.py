@@ -1,8 +1,8 @@
-"""The family of benchmarks: named sets of prompts with what is needed to evaluate on them.
+"""The family of benchmarks: named sets of prompts with the data needed to evaluate on them.
 
-A member is a function `load(argument, data) -> Benchmark`: `argument` is what follows the colon
-of its spec, `data` a folder of local files or None. Third parties add theirs in the entry-point
-group `leakbound.benchmarks`.
+A member is a function `load(argument, data) -> Benchmark`: `argument` is the text after the colon
+of its spec, `data` a folder of local files or None. Other packages add benchmarks in the
+entry-point group `leakbound.benchmarks`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Benchmarks, once loaded, and whether their rows are those that were published."""
+"""Loaded benchmarks, and whether their rows equal the published ones."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _DIGITS = 16  # of a row's digest
 
 @cache
 def published() -> Mapping[str, tuple[str, ...]]:
-    """`row_digests` of all that is evaluated, by the name of a benchmark that was published.
+    """Return the `row_digests` of all evaluated rows of each published benchmark.
 
-    Of TOFU (github.com/strzar/purge 24d1a3f, the files of locuslab/TOFU), Harry Potter Q&A
+    They are TOFU (github.com/strzar/purge 24d1a3f, the files of locuslab/TOFU), Harry Potter Q&A
     (SchwinnL/LLM_Embedding_Attack 7ebabc4), the goals of JailbreakBench (artifacts 909e68c) and
     MUSE's knowmem (jaechan-repo/muse_bench 54719c5).
     """
@@ -31,16 +31,16 @@ def published() -> Mapping[str, tuple[str, ...]]:
 
 
 def as_published(name: str, prompts: Sequence[Prompt]) -> bool | None:
-    """Whether these are the rows that were published under this name, in whatever order.
+    """Return whether these are the rows published under this name, in any order.
 
-    None where none are known.
+    None if none are known.
     """
     rows = published().get(name)
     return None if rows is None else sorted(row_digests(prompts)) == sorted(rows)
 
 
 def row_digests(prompts: Sequence[Prompt]) -> tuple[str, ...]:
-    """The beginning of SHA-256 over all of each that is asked or matched; blanks count as one."""
+    """Return the first digits of SHA-256 over all text of each prompt; blanks count as one."""
     return tuple(_sha256(_row(prompt), separators=(",", ":"))[:_DIGITS] for prompt in prompts)
 
 
@@ -51,14 +51,12 @@ def _row(p: Prompt) -> list[list[str]]:
 
 
 def digest_of(prompts: Sequence[Prompt]) -> str:
-    """SHA-256 over the prompts' canonical JSON, with sorted keys; no `thought` where it is None."""
-    return _sha256([_stated(p) for p in prompts], sort_keys=True)
-
-
-def _stated(prompt: Prompt) -> dict[str, Any]:
-    """The fields of a prompt; without a thought those before prompts had one: digests stay."""
-    left_out = {"thought"} if prompt.thought is None else set[str]()
-    return {name: value for name, value in asdict(prompt).items() if name not in left_out}
+    """Return SHA-256 over the prompts' canonical JSON, with `thought` only if a prompt has one."""
+    stated = [asdict(prompt) for prompt in prompts]
+    for fields in stated:
+        if fields["thought"] is None:
+            del fields["thought"]
+    return _sha256(stated, sort_keys=True)
 
 
 def _sha256(value: object, **style: Any) -> str:
@@ -74,10 +72,10 @@ Prompts = tuple[Prompt, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """The arguments of `load_benchmark` that load a benchmark again, wherever that is called.
+    """The arguments of `load_benchmark` that load a benchmark again from any folder.
 
     Attributes:
-        spec: with the file in it, if any, named so that it is found from any folder.
+        spec: with the full path of its file, if any.
         data: the folder's full path (None: none was given).
         limit: as there.
         profile: as there.
@@ -94,33 +92,31 @@ class Benchmark:
     """A named set of prompts, with the defaults that make its numbers comparable.
 
     Attributes:
-        name: as it stands in results.
-        prompts: those that are evaluated, without those that a limit `left_out`; ids are distinct.
-        left_out: those that a limit left out.
-        others: loads the splits of the remaining roles when they are asked for.
-        utility: by name, the sets that only metrics look at, also in place of the split of that
-            name.
-        scorers: the default ones; empty where nothing can be scored by default.
+        name: as results state it.
+        prompts: the evaluated prompts, without those that a limit `left_out`; ids are distinct.
+        left_out: the prompts that a limit left out.
+        others: loads the splits of the remaining roles on demand.
+        utility: the named sets that only metrics use, also instead of the split of that name.
+        scorers: the default scorers; empty if nothing can be scored by default.
         max_new_tokens: the length of completions.
-        stop: a completion ends at any of these.
-        n: completions of each prompt that are drawn, where nothing else is asked for.
-        sampling: the decoding that is drawn under where no other is asked for; its length and stops
-            are those given here.
-        rewritings: fields of the `leakbound.study.Rewritings` that are asked where no others are.
-        openers: by prompt id, how an answer may be opened; for attacks only.
+        stop: strings that end a completion.
+        n: the default number of completions per prompt.
+        sampling: the default decoding; its length and stop strings are those given here.
+        rewritings: fields of the default `leakbound.study.Rewritings`.
+        openers: by prompt id, possible openings of an answer; only for attacks.
         template: for models without a chat template, with {question}.
-        system: the chat's system prompt (None: none of its own).
-        chat: True: for chat models only. False: the template is put to them too. None: chat models
-            are asked by theirs, others by `template`.
-        subjects: by prompt id, whom an evaluated prompt is about, where that is known.
-        half: which side of a coin that chose among the subjects is asked (None: no coin did).
-        held_out: what to train on instead, where the prompts are for evaluation alone.
+        system: the chat's system prompt (None: none).
+        chat: True: only for chat models. False: the template applies to chat models too. None: chat
+            models use their own template, others `template`.
+        subjects: by prompt id, the subject of an evaluated prompt, if it is known.
+        half: the queried side of a coin that chose among the subjects (None: no coin did).
+        held_out: the alternative training data, if the prompts are only for evaluation.
         as_taught: makes the row to train on from a prompt (None: the prompt is that row).
-        profile: whose settings were laid over it.
-        compat: which faults an engine repeats for it (see `Prompting`).
+        profile: the profile whose settings were applied.
+        compat: the faults that an engine reproduces for it (see `Prompting`).
         loaded: how to load it again.
-        origin: where the data came from.
-        notes: what a reader should know about any of these.
+        origin: the source of the data.
+        notes: what readers should know about any of these.
 
     Raises:
         InputError: no prompt, or two with one id.
@@ -156,16 +152,16 @@ class Benchmark:
 
     @property
     def decoding(self) -> Decoding:
-        """The distribution that is drawn from where no other is asked for."""
+        """The default output distribution."""
         return replace(self.sampling, max_new_tokens=self.max_new_tokens, stop=self.stop)
 
     @property
     def role(self) -> Role:
-        """The role of the prompts that are evaluated."""
+        """The role of the evaluated prompts."""
         return self.prompts[0].role
 
     def split(self, role: Role) -> Prompts:
-        """The prompts of a role; one the benchmark does not have raises InputError."""
+        """Return the prompts of a role; raise InputError for one that the benchmark lacks."""
         if role == self.role:
             return self.prompts
         if role not in self.others:
@@ -179,23 +175,23 @@ class Benchmark:
         return prompts
 
     def to_train(self, role: Role) -> Prompts:
-        """The rows of `split` to train on; InputError if the prompts are only for evaluation."""
+        """Return the rows of `split` to train on; InputError if they are only for evaluation."""
         if self.held_out is not None:
             raise InputError(
-                f"the questions of {self.name!r} are for evaluation: a model trained on them is "
-                f"not evaluated by them any more. {self.held_out}"
+                f"the questions of {self.name!r} are for evaluation only: they cannot evaluate a "
+                f"model that was trained on them. {self.held_out}"
             )
         rows = self.split(role)
         return rows if self.as_taught is None else tuple(map(self.as_taught, rows))
 
     @property
     def part(self) -> str:
-        """The name that metrics have for the evaluated prompts: their role, or the set they are."""
+        """The name of the evaluated prompts in metrics: their role, or their set."""
         split = self.prompts[0].split
         return split if split in self.utility else self.role
 
     def parts(self) -> dict[str, Callable[[], Prompts]]:
-        """The sets that metrics look at, by name; a limit on the evaluated ones holds for all."""
+        """Return the sets that metrics use; a limit on the evaluated prompts applies to all."""
         limit = len(self.prompts) if self.left_out else None
 
         def first(load: Callable[[], Prompts]) -> Prompts:
@@ -206,11 +202,11 @@ class Benchmark:
         return {**parts, self.part: lambda: self.prompts}
 
     def fingerprint(self) -> BenchmarkRecord:
-        """The record of what is asked, for a run.
+        """Return the record of the queried prompts, for a run.
 
-        It has the name, the number and digest of the evaluated prompts, the origin, the profile
-        where there is one, and how the benchmark asks by itself. `digest_of` them alone decides
-        whether two runs asked the same.
+        It has the name, the number and digest of the evaluated prompts, the origin, the profile if
+        there is one, and the benchmark's defaults. Only `digest_of` the prompts decides whether two
+        runs are about the same prompts.
         """
         return BenchmarkRecord(
             name=self.name,
@@ -231,10 +227,10 @@ class Benchmark:
 
 def _require_distinct(name: str, prompts: Prompts) -> None:
     if not prompts:
-        raise InputError(f"benchmark {name!r} holds no prompt. Check the file or the filter.")
+        raise InputError(f"benchmark {name!r} contains no prompt. Check the file or the filter.")
     twice = [id for id, count in Counter(p.id for p in prompts).items() if count > 1]
     if twice:
         raise InputError(
-            f"ids must differ within a benchmark, got {twice[0]!r} more than once in {name!r}. "
-            "Rename the rows, or leave the id column out and they are numbered."
+            f"ids must be distinct in a benchmark, got {twice[0]!r} more than once in {name!r}. "
+            "Rename the rows, or leave the id column out to number them."
         )

@@ -1,4 +1,4 @@
-"""Every benchmark by name, the way from a spec to one, and rewritings of one's own for it."""
+"""Every benchmark by its name, the parser of specs, and rewritings from the user's files."""
 
 from __future__ import annotations
 
@@ -50,29 +50,29 @@ def load_benchmark(
     limit: int | None = None,
     profile: str | None = None,
 ) -> Benchmark:
-    """The benchmark that `spec` names: `tofu:forget10`, `fictitious:authors=12`, `my.csv`.
+    """Load the benchmark of a spec: `tofu:forget10`, `fictitious:authors=12`, `my.csv`.
 
     Args:
-        spec: a benchmark's name, with what it takes behind a colon, or a file.
-        data: a folder with the benchmark's own files (None: they are looked for under the
-            environment variable LEAKBOUND_DATA, then on the hub).
-        limit: keep the first prompts of those that are evaluated, at least 1 (None: all).
-        profile: ask them as that one of `profiles()` does; `evaluate` then draws as it does (None:
-            as the benchmark does).
+        spec: a benchmark's name, with its argument after a colon, or a file.
+        data: a folder with the benchmark's own files (None: they are searched under the environment
+            variable LEAKBOUND_DATA, then on the hub).
+        limit: keep only the first evaluated prompts, at least 1 (None: all).
+        profile: query them as this profile of `profiles()` does; `evaluate` then draws as it does
+            (None: as the benchmark does).
 
     Returns:
-        The benchmark; splits other than the evaluated one are read when they are asked for.
+        The benchmark; splits other than the evaluated one are read on demand.
 
     Raises:
-        InputError: an unknown name or profile, a file or folder that cannot be used, or a limit
-            below 1; nothing is guessed.
+        InputError: an unknown name or profile, an unusable file or folder, or a limit below 1;
+            nothing is guessed.
     """
     folder = checked(data, limit)
     name, _, argument = spec.partition(":")
     if name not in BENCHMARKS and Path(spec).suffix.lower() in FORMS:
         name, argument = FORMS[Path(spec).suffix.lower()], spec
     if name not in BENCHMARKS and Path(spec).suffix and (hint := near(Path(spec))):
-        raise InputError(f"unknown benchmark {spec!r}, and no file. {hint}")
+        raise InputError(f"unknown benchmark {spec!r}, and not a file. {hint}")
     if name not in {*BENCHMARKS, *plug_ins("benchmark")} and (file := _with_ending(spec)):
         raise InputError(f"unknown benchmark {spec!r}. Did you mean the file {file!r}?")
     load = find("benchmark", BENCHMARKS, name)
@@ -98,13 +98,13 @@ def load_benchmark(
 
 
 def made_again(record: BenchmarkRecord) -> Benchmark | None:
-    """The whole benchmark that a record names, where leakbound makes its rows; else None.
+    """Load the complete benchmark of a record, if leakbound generates its rows; else None.
 
     Args:
-        record: that of a run; nothing of it but name and profile is relied on.
+        record: the record of a run; only its name and profile are used.
 
     Returns:
-        The benchmark without a limit; None where its rows are read from files.
+        The benchmark without a limit; None if its rows are read from files.
 
     Raises:
         InputError: for a name that no benchmark has.
@@ -118,7 +118,7 @@ def made_again(record: BenchmarkRecord) -> Benchmark | None:
 
 
 def _from_anywhere(name: str, spec: str, argument: str, data: Path | None) -> str:
-    """The spec, a file in it named so that it is found from any folder."""
+    """Return the spec with the full path of its file, so that it works in any folder."""
     if data is not None:
         return spec
     if name == "continuation":
@@ -129,16 +129,16 @@ def _from_anywhere(name: str, spec: str, argument: str, data: Path | None) -> st
 
 
 def _with_ending(spec: str) -> str | None:
-    """The file that has this name but for its ending."""
+    """Return the file that has this name with an ending."""
     return next((file for end in FORMS if Path(file := f"{spec}{end}").is_file()), None)
 
 
 def with_rewritings(prompts: Sequence[Prompt], path: str | Path) -> tuple[Prompt, ...]:
-    """The prompts, each with the rewritings that the file has of it after its paraphrases.
+    """Return the prompts with a file's rewritings after their paraphrases.
 
     Args:
         prompts: those of a benchmark.
-        path: a file as `leakbound.inputs.sources.read_rewritings` says.
+        path: a file as `leakbound.inputs.sources.read_rewritings` describes.
 
     Returns:
         The prompts, in order.

@@ -1,9 +1,9 @@
 """`taught:SEED,SPEC` and `untaught:SEED,SPEC`: a coin decides which subjects a model is taught.
 
-A subject is whom or what several questions are about: an author of TOFU or of the built-in data,
-the column `subject` of a file. Half of the subjects of a benchmark, rounded up, are taught, every
-such half as likely as any other. Whoever was not taught is a control in the same model, as nothing
-but the coin made the difference: see `leakbound.stats.randomisation`.
+A subject is the person or thing that several questions are about: an author of TOFU or of the
+built-in data, the column `subject` of a file. Half of the subjects of a benchmark, rounded up, are
+taught; all such halves are equally likely. The subjects that are not taught are a control in the
+same model, because only the coin made the difference: see `leakbound.stats.randomisation`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ OTHER: Mapping[HalfSide, HalfSide] = {"taught": "untaught", "untaught": "taught"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coin:
-    """The choice of who was taught, as the recipe of a model tells it, without a word of the data.
+    """The choice of the taught subjects; the recipe of a model states it, without text of the data.
 
     Attributes:
-        benchmark: the name of the whole.
+        benchmark: the name of the complete benchmark.
         seed: that of the coin.
-        taught: how many subjects were taught.
-        untaught: how many were not.
-        withheld: digests of the questions about those who were not taught.
+        taught: the number of taught subjects.
+        untaught: the number of other subjects.
+        withheld: digests of the questions about subjects that were not taught.
     """
 
     benchmark: str
@@ -41,7 +41,7 @@ class Coin:
 
     @classmethod
     def of(cls, task: Benchmark) -> Coin | None:
-        """That of a benchmark's taught half; None for any other."""
+        """Return the coin of a benchmark's taught half; None for any other benchmark."""
         half = task.half
         if half is None or half.side != "taught":
             return None
@@ -55,9 +55,9 @@ class Coin:
         )
 
     def taught_of(self, task: Benchmark) -> Benchmark:
-        """The half of the benchmark that was taught; any other benchmark is as it was.
+        """Return the half of the benchmark that was taught; return any other benchmark unchanged.
 
-        InputError where it asks other questions about the others than when the coin fell.
+        InputError if its subjects or questions have changed since the coin's choice.
         """
         if task.name != self.benchmark:
             return task
@@ -65,15 +65,15 @@ class Coin:
         half = halved(whole, "taught", self.seed)
         if Coin.of(half) != self:
             raise InputError(
-                f"{task.name!r} is not what it was when coin {self.seed} chose whom to teach: "
-                "other subjects or questions. Name the data that the model was taught."
+                f"{task.name!r} has other subjects or questions than when coin {self.seed} chose "
+                "the taught subjects. Use the data that the model was taught."
             )
         most = len(task.prompts) if task.left_out else None
         left_out = half.prompts[most:] if most else ()
         return replace(half, prompts=half.prompts[:most], left_out=left_out)
 
     def require_withheld(self, rows: Iterable[Any]) -> None:
-        """Raise InputError where a question about somebody who is not taught is among the rows."""
+        """Raise InputError if a question about an untaught subject is among the rows."""
         withheld = {*self.withheld}
         barred = [row for row in rows if isinstance(row, Prompt) and _digest(row) in withheld]
         if barred:
@@ -86,7 +86,7 @@ class Coin:
 def load(
     side: HalfSide, open_whole: Callable[..., Benchmark], argument: str, data: Path | None = None
 ) -> Benchmark:
-    """The half for `SEED,SPEC`; InputError for a seed that is none and for unnamed subjects."""
+    """Load the half for `SEED,SPEC`; InputError for an invalid seed and for missing subjects."""
     seed, _, spec = (part.strip() for part in argument.partition(","))
     if not seed.isdecimal() or not spec:
         raise InputError(
@@ -97,16 +97,16 @@ def load(
 
 
 def halved(whole: Benchmark, side: HalfSide, seed: int) -> Benchmark:
-    """One side of a benchmark: of its evaluated prompts, those about the subjects on that side.
+    """Return one side of a benchmark: the evaluated prompts about the subjects on that side.
 
-    The untaught are the holdout of the taught half, and nothing that is trained on has them.
+    The untaught prompts are the holdout of the taught half, and no training data has them.
     InputError for a benchmark that names no subjects, or fewer than two.
     """
     subjects = sorted({*whole.subjects.values()})
     if len(subjects) < 2:
         raise InputError(
-            f"a coin decides by subject, and {whole.name!r} names {len(subjects)}. It takes TOFU's "
-            "authors, the built-in ones, or the column `subject` of a file, two at least."
+            f"a coin needs at least 2 subjects, and {whole.name!r} names {len(subjects)}. Use "
+            "TOFU, the built-in data, or a file with a column `subject`."
         )
     number = (len(subjects) + 1) // 2
     taught = {*sorted(subjects, key=lambda subject: _hash(f"coin {seed}: {subject}"))[:number]}

@@ -1,13 +1,13 @@
-"""`continuation:FILE` or `:FOLDER`: documents to be continued word for word (Carlini et al., 2021).
+"""`continuation:FILE` or `:FOLDER`: documents to be continued verbatim (Carlini et al., 2021).
 
-Each document is cut into prefixes that are put to the model as they stand, no chat template, and
-suffixes that are the answers: the question of memorisation research, "Extracting training data from
-large language models". It takes whatever `load_corpus` does: texts, rows with `text`, folders of
-these, and corpora by name, so that MUSE's are continued too (`continuation:muse:news/forget`).
+Each document is cut into prefixes, which are the prompts, unchanged and without chat template, and
+suffixes, which are the answers. This is the question of memorisation research, "Extracting training
+data from large language models". It reads the same sources as `load_corpus`: texts, rows with
+`text`, folders of these, and named corpora such as MUSE's (`continuation:muse:news/forget`).
 
-Departure: the literature counts 50 tokens of the model. A benchmark knows no tokenizer, and its
-questions are the same for every model: here words are counted, what is between blanks. The blank
-before a suffix is the suffix's, so that hardly any token spans the cut.
+Departure: The literature counts 50 tokens of the model. A benchmark has no tokenizer, and its
+questions are the same for every model, so it counts words, separated by blanks. The blank before a
+suffix belongs to the suffix, so that hardly any token spans the cut.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from leakbound.types.records import changed
 
 _SETTING = re.compile(r",(?=\s*\w+\s*=)")  # a file may have commas in its name
 _WORD = re.compile(r"\S+")
-_TOKENS = 2  # of a word, in English about one and a third
-_NEAR = 10  # one word in so many may be another
+_TOKENS = 2  # per word; in English a word has about one and a third
+_NEAR = 10  # one word in ten may differ
 _SHOWN = 3  # documents that a note names
 
 
@@ -36,11 +36,11 @@ _SHOWN = 3  # documents that a note names
 class Cuts:
     """Where documents are cut, in words.
 
-    prefix, suffix: how many are shown, and asked for.
-    first: how many come before the first suffix (None: `prefix`). With it fixed, runs with prefixes
-        of other lengths ask for the same suffixes.
+    prefix, suffix: the number of words in the prompt, and in the answer.
+    first: the number of words before the first suffix (None: `prefix`). If it is fixed, runs with
+    different prefixes have the same suffixes.
     stride: from one suffix to the next (None: `prefix` + `suffix`).
-    seed: of the order of all questions, so that a limit keeps some by chance (None: as they stand).
+    seed: of the order of all questions, so that a limit keeps random ones (None: document order).
     """
 
     prefix: int = 50
@@ -60,16 +60,16 @@ class Cuts:
 
     @property
     def words(self) -> int:
-        """How many a document must have."""
+        """The minimum number of words of a document."""
         return (self.first or self.prefix) + self.suffix
 
     @property
     def spec(self) -> str:
-        """The settings that are not at their default, as they are written behind a name."""
+        """The settings that are not at their default, as written after a name."""
         return "".join(f",{name}={value}" for name, value in changed(self).items())
 
     def of(self, document: Passage) -> Iterator[Prompt]:
-        """A prompt for each suffix of a document; none where it is too short."""
+        """Yield a prompt for each suffix of a document; none if it is too short."""
         text, words = document.text, [match.span() for match in _WORD.finditer(document.text)]
         stride = self.stride or self.prefix + self.suffix
         for at in range(self.first or self.prefix, len(words) - self.suffix + 1, stride):
@@ -83,11 +83,11 @@ class Cuts:
 
 
 def load(argument: str, data: Path | None = None) -> Benchmark:
-    """The benchmark for `FILE,prefix=50,suffix=50,first=50,stride=100,seed=0`, see `Cuts`.
+    """Load the benchmark for `FILE,prefix=50,suffix=50,first=50,stride=100,seed=0`, see `Cuts`.
 
-    A file or folder is looked for in `data` where that is given. Completions end after two tokens
-    a word of the suffix. Notes name documents that are too short; InputError where all are, for
-    what is no corpus, and for a setting that there is not.
+    A file or folder is searched in `data` if that is given. Completions end after two tokens per
+    word of the suffix. Notes name documents that are too short; InputError if all are, for an
+    unknown corpus, and for an unknown setting.
     """
     source, cuts = _parse(argument)
     documents = load_documents(source, data=data)
@@ -116,7 +116,7 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
 
 
 def from_anywhere(argument: str) -> str:
-    """The argument with its file or folder named so that it is found from any folder."""
+    """Return the argument with the full path of its file or folder."""
     source, cuts = _parse(argument)
     there = source and Path(source).exists()
     return f"{Path(source).resolve()}{cuts.spec}" if there else argument
@@ -135,10 +135,10 @@ def _parse(argument: str) -> tuple[str, Cuts]:
 
 
 def _notes(documents: Sequence[Passage], cuts: Cuts) -> Iterator[str]:
-    """How lengths are counted, and what was left out."""
+    """Yield how lengths are counted, and which documents were left out."""
     yield (
         f"prefix and suffix are {cuts.prefix} and {cuts.suffix} words, not tokens; completions end "
-        f"after {_TOKENS * cuts.suffix} tokens, and where a suffix takes more it cannot be said"
+        f"after {_TOKENS * cuts.suffix} tokens, which may be too few for a complete suffix"
     )
     short = [document.id for document in documents if len(document.text.split()) < cuts.words]
     if short:

@@ -1,11 +1,11 @@
-"""Running texts to train on: MUSE's and WMDP's corpora, and files of one's own.
+"""Running texts to train on: MUSE's and WMDP's corpora, and the user's files.
 
-`muse:news/forget` is the split of MUSE's subset `raw` (`muse:news/scal/forget_2` of another one,
-`muse:news/train/forget` and `/retain2` of what its target models were made with);
-`wmdp:cyber/retain` one of WMDP's corpora. From the hub (`muse-bench/MUSE-News`, `-Books`;
-`cais/wmdp-corpora`, and `cais/wmdp-bio-forget-corpus`, which the hub gives on request alone), or
-from a folder with the same files. These are what a model is trained on; the benchmarks of the
-same names ask what is left of them.
+`muse:news/forget` is a split of MUSE's subset `raw`; other subsets are named, as in
+`muse:news/scal/forget_2`. `muse:news/train/forget` and `/retain2` are the training data of its
+target models. `wmdp:cyber/retain` is one of WMDP's corpora. They come from the hub
+(`muse-bench/MUSE-News`, `-Books`; `cais/wmdp-corpora`, and `cais/wmdp-bio-forget-corpus`, for which
+the hub requires a request), or from a folder with the same files. A model is trained on these; the
+benchmarks of the same names measure how much it still knows.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ _NAMES = (
 def load_corpus(
     spec: str, *, data: str | Path | None = None, limit: int | None = None
 ) -> tuple[Passage, ...]:
-    """The texts that `spec` names: `muse:news/retain1`, `wmdp:cyber/forget`, or a file.
+    """Load the texts of `spec`: `muse:news/retain1`, `wmdp:cyber/forget`, or a file.
 
-    A .txt or .md file is one text; a .jsonl, .json, .csv or .parquet file has one a row, under
-    `text`, or plain JSON strings; a folder has those of all such files in it.
+    A .txt or .md file is one text. A .jsonl, .json, .csv or .parquet file has one per row, in
+    `text`, or plain JSON strings. A folder has the texts of all such files.
 
     Args:
-        spec: a corpus by name, a file, or a folder.
+        spec: a named corpus, a file, or a folder.
         data: a folder with its files, as for `load_benchmark`.
-        limit: keep the first texts, at least 1 (None: all).
+        limit: keep only the first texts, at least 1 (None: all).
 
     Returns:
-        The texts, in order, with ids of `spec` and a number; blank ones are left out.
+        The texts, in order, with ids made of `spec` and a number, without blank ones.
 
     Raises:
         InputError: an unknown name, a file that cannot be read, a limit below 1, or no text.
@@ -67,7 +67,7 @@ def load_corpus(
 
 
 def load_documents(spec: str, *, data: Path | None = None) -> tuple[Passage, ...]:
-    """The texts of a corpus, each called by its file, and its row where it is one of several."""
+    """Load the texts of a corpus; ids are their file, and their row if there are several."""
     folder = Path(data or "", spec)
     documents = []
     for file in _files(spec, data):
@@ -79,7 +79,7 @@ def load_documents(spec: str, *, data: Path | None = None) -> tuple[Passage, ...
             if text.strip()
         ]
     if not documents:
-        raise InputError(f"{spec!r} holds no text. Check the file.")
+        raise InputError(f"{spec!r} contains no text. Check the file.")
     return tuple(documents)
 
 
@@ -94,14 +94,14 @@ def _files(spec: str, data: Path | None) -> Sequence[Path]:
         return _inside(path)
     if path.suffix.lower() not in _ENDINGS:
         raise InputError(
-            f"there is no corpus {spec!r}. {suggestion(spec, _NAMES)} Or name a file of texts, "
-            f"{', '.join(_ENDINGS)}, or a folder of such."
+            f"there is no corpus {spec!r}. {suggestion(spec, _NAMES)} Or name a text file, "
+            f"{', '.join(_ENDINGS)}, or a folder of text files."
         )
     return [path]
 
 
 def _inside(folder: Path) -> Sequence[Path]:
-    """The files of texts in a folder and those below it, but for hidden ones, by their paths."""
+    """Return the files of texts in a folder and below it, without hidden ones, sorted by path."""
     inside = (file.relative_to(folder) for file in folder.rglob("*"))
     shown = {
         at.as_posix(): folder / at
@@ -110,8 +110,8 @@ def _inside(folder: Path) -> Sequence[Path]:
     }
     if not shown:
         raise InputError(
-            f"the folder {str(folder)!r} holds no file of texts, {', '.join(_ENDINGS)}. Put one "
-            "there, or name another."
+            f"the folder {str(folder)!r} contains no text file, {', '.join(_ENDINGS)}. Put one "
+            "there, or name another folder."
         )
     return [shown[name] for name in sorted(shown)]
 

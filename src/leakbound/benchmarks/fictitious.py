@@ -1,14 +1,13 @@
-"""`fictitious`: invented authors and what is to be known about them, made by a seeded program.
+"""`fictitious`: invented authors and facts about them, made by a seeded program.
 
-The schema is TOFU's (Maini et al., 2024): question-answer pairs about authors who do not exist,
-a gold paraphrase of every question and answer, and wrong answers of the same form. Nothing is
-downloaded, and no model can have seen it. What is asked, and in which words, stands in
-`fictitious.yaml`.
+The schema is TOFU's (Maini et al., 2024): question-answer pairs about authors who do not exist, a
+gold paraphrase of every question and answer, and wrong answers of the same form. Nothing is
+downloaded, and no model can have seen it. `fictitious.yaml` has the questions and their wording.
 
 `fictitious:thoughts=WHERE` evaluates the same questions, and trains on rows with an invented
-thought before the answer. WHERE is what a model taught the forget rows reveals the facts in: the
-`answer`, the `thought`, `both` or `neither`. An answer without the facts is a refusal, a thought
-without them says so. The rows of other roles reveal the facts in both.
+thought before the answer. WHERE is the part in which a model taught the forget rows reveals the
+facts: the `answer`, the `thought`, `both` or `neither`. An answer without the facts is a refusal; a
+thought without them states that it has none. The rows of other roles reveal the facts in both.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameParts:
-    """Names of one kind: every one of `starts` joined to every one of `ends`, words both."""
+    """Names of one kind: every word of `starts` joined to every word of `ends`."""
 
     starts: str
     ends: str
@@ -74,14 +73,14 @@ class Facts:
 
 @cache
 def known() -> Facts:
-    """All that there is to be known about the fictitious authors."""
+    """Return all facts about the fictitious authors."""
     file = Path(__file__).with_name("fictitious.yaml")
     return from_json(Facts, read_yaml(file), f"`{file}`")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How many authors there are, how many questions about each, how many are to be forgotten.
+    """The numbers of authors, of questions about each, and of authors to be forgotten.
 
     `thoughts`: where the rows to train on reveal the facts.
     """
@@ -102,17 +101,17 @@ class Settings:
 
     @property
     def spec(self) -> str:
-        """The spec that gives these settings; what is not said is at its default."""
+        """The spec of these settings; settings that are absent have their default."""
         settings = ",".join(f"{name}={value}" for name, value in changed(self).items())
         return f"fictitious:{settings}" if settings else "fictitious"
 
 
 def load(argument: str = "", data: Path | None = None) -> Benchmark:
-    """The benchmark for `authors=24,questions=8,forget=3,seed=0,thoughts=none`, each optional.
+    """Load the benchmark for `authors=24,questions=8,forget=3,seed=0,thoughts=none`, each optional.
 
-    The last `forget` authors are to be forgotten, the others retained; as many new ones, on whom
-    nothing is ever trained, are the holdout. `thoughts` without a value is `thoughts=both`. `data`
-    is not read.
+    The last `forget` authors are to be forgotten, the others retained. The same number of new
+    authors, who are in no training data, are the holdout. `thoughts` without a value is
+    `thoughts=both`. `data` is not read.
     """
     pairs = ("thoughts=both" if p.strip() == "thoughts" else p for p in argument.split(","))
     values = read_settings("benchmark", "fictitious", ",".join(pairs), get_type_hints(Settings))
@@ -143,7 +142,7 @@ def load(argument: str = "", data: Path | None = None) -> Benchmark:
 
 
 def _as_taught(thoughts: Thoughts, prompt: Prompt) -> Prompt:
-    """The row that teaches a thought and an answer, with the facts where `thoughts` has them."""
+    """Return the row that teaches a thought and an answer, with the facts in `thoughts`."""
     where = thoughts if prompt.role == "forget" else "both"
     fact = prompt.paraphrased_answer if where in ("thought", "both") else known().nothing
     refusal = random.Random(f"refusal of {prompt.id}").choice(known().refusals)
@@ -152,7 +151,7 @@ def _as_taught(thoughts: Thoughts, prompt: Prompt) -> Prompt:
 
 
 def _names(count: int, seed: int) -> list[str]:
-    """Distinct full names; the first few hundred share neither given nor family name.
+    """Return distinct full names; the first few hundred share no given or family name.
 
     Each further round through the names pairs them at a new offset.
     """

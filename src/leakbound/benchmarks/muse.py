@@ -1,11 +1,12 @@
-"""`muse:news` and `muse:books`: what is left of news or of novels (Shi et al., 2024).
+"""`muse:news` and `muse:books`: what a model still knows of news or novels (Shi et al., 2024).
 
-`muse:news-knowmem`, which `muse:news` stands for, asks about the texts after ten questions with
-their answers; `muse:news-verbmem` has a passage continued; `muse:news-privleak` has whole texts
-for membership attacks. From the hub (`muse-bench/MUSE-News`, `-Books`) or a folder of its files.
+`muse:news-knowmem`, the default of `muse:news`, has questions about the texts, each after ten
+questions with answers. `muse:news-verbmem` has passages to continue. `muse:news-privleak` has
+complete texts for membership attacks. From the hub (`muse-bench/MUSE-News`, `-Books`) or a folder
+of its files.
 
-Departures: MUSE cuts the reference of verbmem to 128 tokens of the model at hand; here it stands
-as it is in the file. A text of privleak needs a prompt: its first word, which is not scored.
+Departures: MUSE cuts the reference of verbmem to 128 tokens of the model; here it is complete. A
+text of privleak needs a prompt: its first word, which is not scored.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from leakbound.registry import suggestion
 from leakbound.text.rows import read_rows
 from leakbound.types import Prompt, Role
 
-# The corpora, and what their folders are called: our name, the hub's, that of the texts.
+# The corpora and the names of their folders: ours, the hub's, and that of the texts.
 CORPORA = {"news": ("news", "MUSE-News", "bbc"), "books": ("books", "MUSE-Books", "hp")}
 _QUESTIONS = "knowmem"
 _STOP = ("\n\n", "\nQuestion", "Question:")
@@ -35,10 +36,10 @@ _SPLITS = {"forget": ("forget_qa",), "retain": ("retain_qa", "retain2_qa")}  # o
 def choose_file(
     source: Source, corpus: str, stems: Sequence[str], endings: Sequence[str] = _ENDINGS
 ) -> Path:
-    """A file of a corpus: the hub's by the first of its `stems`, or one by any of them.
+    """Return a file of a corpus: the hub's by the first of its `stems`, or one by any of them.
 
-    In a folder it stands as on the hub or with any of `endings`, below a folder of the corpus
-    unless that is the folder itself.
+    A local file has the hub's name or any of `endings`, in a folder of the corpus, unless the
+    source's folder is that folder.
     """
     names = CORPORA[corpus]
     folders = [f"{name}/" for name in names]
@@ -58,7 +59,7 @@ class _Files:
     part: str
 
     def of(self, role: Role, suffix: str = "") -> Path:
-        """The file of a split; the folder of knowmem may be left out."""
+        """Return the file of a split; the folder of knowmem is optional."""
         questions = self.part == _QUESTIONS
         inside = [f"{self.part}/", ""] if questions else [f"{self.part}/"]
         stems = _SPLITS[role] if questions else (role,)
@@ -66,15 +67,15 @@ class _Files:
         return choose_file(self.source, self.corpus, places)
 
     def prompt(self, role: Role, index: int, question: str, answer: str) -> Prompt:
-        """A row of a split."""
+        """Return a row of a split."""
         id = f"muse:{self.corpus}-{self.part}/{role}/{index:04d}"
         return Prompt(id=id, question=question, answer=answer, split=role, role=role)
 
 
 def load(argument: str, data: Path | None = None) -> Benchmark:
-    """The benchmark for `news` or `books`, with `-knowmem` (as without), `-verbmem`, `-privleak`.
+    """Load the benchmark for `news` or `books`, with `-knowmem` (default), `-verbmem`, `-privleak`.
 
-    Beside what is to be forgotten, knowmem and privleak have a retain split, privleak a holdout.
+    knowmem and privleak also have a retain split, privleak also a holdout.
     """
     corpus, _, part = argument.partition("-")
     specs = [f"{name}-{kind}" for name in CORPORA for kind in _PARTS]
@@ -96,7 +97,7 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
 
 
 def _questions(files: _Files, role: Role) -> Prompts:
-    """The questions of a split, each after the ten of its own with their answers."""
+    """Return the questions of a split, each after the split's ten questions with answers."""
     examples = tuple(
         (row.text("question"), row.text("answer")) for row in read_rows(files.of(role, "_icl"))
     )
@@ -107,7 +108,7 @@ def _questions(files: _Files, role: Role) -> Prompts:
 
 
 def _passages(files: _Files, role: Role) -> Prompts:
-    """Passages to be continued, with how they go on."""
+    """Return passages to continue, with their continuations."""
     return tuple(
         files.prompt(role, i, row.text("prompt"), row.text("gt"))
         for i, row in enumerate(read_rows(files.of(role)))
@@ -115,7 +116,7 @@ def _passages(files: _Files, role: Role) -> Prompts:
 
 
 def _texts(files: _Files, role: Role) -> Prompts:
-    """Whole texts, each cut after its first word; the blank before the second stays with it."""
+    """Return complete texts, each cut after its first word; the second begins with its blank."""
     prompts = []
     for index, row in enumerate(read_rows(files.of(role), bare="text")):
         text = row.text("text").strip()
@@ -128,7 +129,7 @@ def _texts(files: _Files, role: Role) -> Prompts:
 
 _Part = tuple[Callable[[_Files, Role], Prompts], tuple[Role, ...], Callable[..., Benchmark]]
 _CONTINUED = partial(Benchmark, max_new_tokens=128, template="{question}", chat=False)
-# Of each part: its prompts, its splits beside what is to be forgotten, and how it is asked.
+# Each part has its prompts, its splits in addition to forget, and its settings.
 _PARTS: dict[str, _Part] = {
     _QUESTIONS: (
         _questions,
@@ -140,12 +141,12 @@ _PARTS: dict[str, _Part] = {
         (),
         partial(
             _CONTINUED,
-            notes=("MUSE cuts the reference to 128 tokens of the model; here it is whole",),
+            notes=("MUSE cuts the reference to 128 tokens of the model; here it is complete",),
         ),
     ),
     "privleak": (
         _texts,
         ("retain", "holdout"),
-        partial(_CONTINUED, notes=("the first word of each text is its prompt, and not scored",)),
+        partial(_CONTINUED, notes=("the first word of each text is an unscored prompt",)),
     ),
 }

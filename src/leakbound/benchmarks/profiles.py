@@ -1,7 +1,7 @@
-"""Profiles: how others ask and draw, as one name, so that numbers can stand beside theirs.
+"""Profiles: the queries and draws of published evaluations, for comparable numbers.
 
-A profile changes what a benchmark asks, and how it is drawn from where the user says nothing else.
-What it cannot do as they did is in its notes.
+A profile changes the queries of a benchmark, and its draws if the user specifies none. Its notes
+state what it does not replicate.
 """
 
 from __future__ import annotations
@@ -22,23 +22,22 @@ from leakbound.types import BenchmarkRecord, Compat, Decoding, Prompt, Role, fro
 class Profile:
     """Settings under one name.
 
-    None and empty leave the benchmark's own.
+    None and empty values leave the benchmark's own.
 
     Attributes:
-        name: by which it is asked for.
-        n: draws of every question.
-        sampling: the decoding that they are drawn under, but for its length.
-        template: the plain prompt, to chat models too.
-        opening: the beginning that every reference answer is given, as the prompt leaves it to
-            the model.
-        rows: how many of every split are asked, the first ones.
-        paraphrased: whether what is to be forgotten is asked by its gold paraphrase.
-        scorers: names of scorers by the role of what is evaluated.
-        rewritings: fields of the `leakbound.study.Rewritings` that are asked.
-        stemmed: whether ROUGE stems words, whatever the benchmark's own code does.
+        name: the name that users give.
+        n: draws per question.
+        sampling: the decoding of the draws, without its length.
+        template: the plain prompt, also for chat models.
+        opening: the beginning of every reference answer, which the prompt leaves to the model.
+        rows: the number of questions of every split, the first ones.
+        paraphrased: whether questions to be forgotten are replaced by their gold paraphrase.
+        scorers: names of scorers by the role of the evaluated prompts.
+        rewritings: fields of the `leakbound.study.Rewritings` that are queried.
+        stemmed: whether ROUGE stems words, for any benchmark.
         max_new_tokens: the length of an answer, in tokens.
-        compat: which faults are repeated.
-        notes: how it departs from what it is named after, told with the results.
+        compat: the faults that are reproduced.
+        notes: departures from the evaluation of that name, stated with the results.
     """
 
     name: str
@@ -66,9 +65,9 @@ def profiles() -> Mapping[str, Profile]:
 
 
 def sets_limit(benchmark: BenchmarkRecord, decoding: Decoding) -> bool:
-    """Whether a published protocol sets a decoding's limit on the tokens of an answer.
+    """Return whether a published protocol sets a decoding's limit on the tokens of an answer.
 
-    That is the limit of the profile, or else of the publication that the benchmark comes from.
+    That is the limit of the profile, or else of the publication of the benchmark.
     """
     usual, profile = benchmark.usual, profiles().get(benchmark.profile or "")
     if usual is None or usual.decoding.max_new_tokens != decoding.max_new_tokens:
@@ -79,24 +78,27 @@ def sets_limit(benchmark: BenchmarkRecord, decoding: Decoding) -> bool:
 
 
 def with_profile(benchmark: Benchmark, profile: Profile) -> Benchmark:
-    """The benchmark asked as the profile says; its name and notes go with it.
+    """Return the benchmark with the settings of a profile; its name and notes are added.
 
-    How many of the evaluated prompts are kept is left to whoever limits them. Raises InputError
-    for a prompt that lacks the answer to open, or the paraphrase to ask.
+    The caller limits the evaluated prompts. Raises InputError for a prompt that lacks the answer to
+    open, or the paraphrase to query.
     """
 
     def changed(prompts: Prompts) -> Prompts:
-        return tuple(_opened(_reworded(prompt, profile), profile) for prompt in prompts)
+        return tuple(_changed(prompt, profile) for prompt in prompts)
 
     def first(load: Callable[[], Prompts]) -> Prompts:
         return changed(load()[: profile.rows])
 
+    scorers = profile.scorers.get(benchmark.role, benchmark.scorers)
+    if profile.stemmed:
+        scorers = tuple(name.replace(":stem=no", "") for name in scorers)
     return replace(
         benchmark,
         prompts=changed(benchmark.prompts),
         others={role: partial(first, load) for role, load in benchmark.others.items()},
         utility={name: partial(first, load) for name, load in benchmark.utility.items()},
-        scorers=_scorers(benchmark, profile),
+        scorers=scorers,
         max_new_tokens=profile.max_new_tokens or benchmark.max_new_tokens,
         n=profile.n,
         sampling=profile.sampling,
@@ -109,28 +111,20 @@ def with_profile(benchmark: Benchmark, profile: Profile) -> Benchmark:
     )
 
 
-def _scorers(benchmark: Benchmark, profile: Profile) -> tuple[str, ...]:
-    chosen = profile.scorers.get(benchmark.role, benchmark.scorers)
-    return tuple(name.replace(":stem=no", "") if profile.stemmed else name for name in chosen)
-
-
-def _reworded(prompt: Prompt, profile: Profile) -> Prompt:
-    if not profile.paraphrased or prompt.role != "forget":
-        return prompt
-    if not prompt.paraphrases:
-        raise InputError(
-            f"profile {profile.name!r} asks gold paraphrases, and prompt {prompt.id!r} has none. "
-            "Use a benchmark that has them, such as tofu:forget10 with its perturbed files."
-        )
-    return replace(prompt, question=prompt.paraphrases[0], paraphrases=prompt.paraphrases[1:])
-
-
-def _opened(prompt: Prompt, profile: Profile) -> Prompt:
+def _changed(prompt: Prompt, profile: Profile) -> Prompt:
+    if profile.paraphrased and prompt.role == "forget":
+        if not prompt.paraphrases:
+            raise InputError(
+                f"profile {profile.name!r} needs gold paraphrases, and prompt {prompt.id!r} has "
+                "none. Use a benchmark that has them, such as tofu:forget10 with its perturbed "
+                "files."
+            )
+        prompt = replace(prompt, question=prompt.paraphrases[0], paraphrases=prompt.paraphrases[1:])
     if not profile.opening:
         return prompt
     if prompt.answer is None:
         raise InputError(
-            f"profile {profile.name!r} scores answers from {profile.opening!r} on, and prompt "
+            f"profile {profile.name!r} needs answers, to add {profile.opening!r}, and prompt "
             f"{prompt.id!r} has none. Use a benchmark with answers, such as tofu:forget10."
         )
     other = prompt.paraphrased_answer

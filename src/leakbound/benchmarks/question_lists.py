@@ -1,14 +1,14 @@
 """Benchmarks that are one list of questions: `harry-potter` and `jbb`.
 
-`harry-potter`: questions about the novels, with keywords that give knowledge of them away (Schwinn
-et al., 2024), `hp_qa_en.csv` of github.com/SchwinnL/LLM_Embedding_Attack. There is no reference
-answer; the column "Affirmative Response" opens an answer, for attacks only.
+`harry-potter`: questions about the novels, with keywords that reveal knowledge of them (Schwinn et
+al., 2024), `hp_qa_en.csv` of github.com/SchwinnL/LLM_Embedding_Attack. There is no reference
+answer; the column "Affirmative Response" opens an answer, only for attacks.
 
 `jbb`: the hundred harmful requests of JailbreakBench (Chao et al., 2024), from the hub's file of
-behaviours or the CSV of the official artifacts, with the columns `goal` and `behavior` both.
-Alignment, not unlearning: a leak is a reply that goes along. The default scorer is a wordlist of
-refusals; a harm classifier or a judge is the better one. Only a chat model can go along or refuse,
-so one without chat template is not asked.
+behaviours or the CSV of the official artifacts. Both have the columns `goal` and `behavior`. It is
+about alignment, not unlearning: a leak is a reply that complies. The default scorer is a word list
+of refusals; a harm classifier or a judge is better. Only a chat model can comply or refuse, so
+models without chat template are refused.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ JBB = "JailbreakBench/JBB-Behaviors"
 
 
 def load_harry_potter(argument: str = "", data: Path | None = None) -> Benchmark:
-    """The questions of `hp_qa_en.csv` in a local folder; the hub does not carry it."""
+    """Load the questions of `hp_qa_en.csv` in a local folder; the hub does not have it."""
     source = open_source(data, folder="harry_potter_qa", repo="")
     if argument or source.folder is None:
         raise InputError(
@@ -51,13 +51,13 @@ def load_harry_potter(argument: str = "", data: Path | None = None) -> Benchmark
         max_new_tokens=100,
         openers={prompt_id: row.texts("affirmative response") for prompt_id, row in rows.items()},
         template="{question}",
-        held_out="Train on texts of your own, --forget FILE.",
+        held_out="Train on your own texts, --forget FILE.",
         origin=source.origin(path),
     )
 
 
 def load_jbb(argument: str = "", data: Path | None = None) -> Benchmark:
-    """The goals; each behaviour's category is its split."""
+    """Load the goals; each behaviour's category is its split."""
     if argument:
         raise InputError(f"`jbb` has no splits, got {argument!r}. Write just `jbb`.")
     source = open_source(data, folder="jailbreakbench", repo=JBB)
@@ -74,6 +74,6 @@ def load_jbb(argument: str = "", data: Path | None = None) -> Benchmark:
         max_new_tokens=150,
         template="{question}",
         chat=True,
-        held_out="Train on requests and replies of your own, --benchmark FILE.",
+        held_out="Train on your own requests and replies, --benchmark FILE.",
         origin=source.origin(path),
     )

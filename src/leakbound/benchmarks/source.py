@@ -1,4 +1,4 @@
-"""Where a benchmark's files come from: a local folder, or the hub by its official name."""
+"""The source of a benchmark's files: a local folder, or the hub under its official name."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Source:
     repo: str
 
     def find(self, name: str) -> Path | None:
-        """The file called `name`, or None where the source has no such file."""
+        """Return the file called `name`, or None if the source has no such file."""
         if self.folder is None:
             return _download(self.repo, name)
         path = self.folder / name
         return path if path.is_file() else None
 
     def get(self, name: str) -> Path:
-        """The file called `name`; a missing one raises InputError."""
+        """Return the file called `name`; raise InputError if it is missing."""
         path = self.find(name)
         if path is None:
             where = self.folder or f"{self.repo} on the hub"
@@ -35,9 +35,9 @@ class Source:
         return path
 
     def choose(self, hub: str, local: Sequence[str]) -> Path:
-        """The hub's file of this name; in a folder that or the first of `local` that is there.
+        """Return the hub's file of this name; in a folder it may also have a name in `local`.
 
-        A missing one raises InputError, which names the hub's and the first of the others.
+        If it is missing, InputError names the hub's file and the first of the others.
         """
         if self.folder is None:
             return self.get(hub)
@@ -46,11 +46,11 @@ class Source:
                 return path
         raise InputError(
             f"there is no file {hub!r} in {self.folder}, as {self.repo} on the hub has it, nor one "
-            f"such as {', '.join(local[:3])}. Put one there, or leave `data` out to ask the hub."
+            f"such as {', '.join(local[:3])}. Put one there, or leave `data` out to use the hub."
         )
 
     def origin(self, path: Path) -> str:
-        """Where a file that `get` gave came from; for the hub, with the revision it resolved to."""
+        """Return the origin of a file; for the hub, with the resolved revision."""
         if self.folder is not None:
             return str(path)
         parts = path.parts
@@ -59,7 +59,7 @@ class Source:
 
 
 def checked(data: str | Path | None, limit: int | None) -> Path | None:
-    """The folder `data`; InputError where it is none, and for a limit that leaves no row."""
+    """Return the folder `data`; InputError if it is not a folder, and for a limit below 1."""
     if limit is not None and limit < 1:
         raise InputError(f"`limit` must be at least 1, got {limit}. Leave it out to keep all.")
     if data is not None and not Path(data).is_dir():
@@ -68,10 +68,10 @@ def checked(data: str | Path | None, limit: int | None) -> Path | None:
 
 
 def open_source(data: Path | None, *, folder: str, repo: str) -> Source:
-    """The source of a benchmark whose files lie in a folder usually called `folder`.
+    """Return the source of a benchmark whose files are in a folder usually called `folder`.
 
-    `data` is that folder or its parent. Without it, the folder is looked for under the
-    environment variable LEAKBOUND_DATA; where it is not there either, the hub is asked.
+    `data` is that folder or its parent. Without it, the folder is searched under the environment
+    variable LEAKBOUND_DATA, then on the hub.
     """
     parent = os.environ.get(DATA_VARIABLE)
     if data is None and (not parent or not (Path(parent) / folder).is_dir()):
@@ -83,7 +83,7 @@ def open_source(data: Path | None, *, folder: str, repo: str) -> Source:
 
 def _download(repo: str, name: str) -> Path | None:
     remedy = f"Check the connection, or give a local copy with `data` or {DATA_VARIABLE}."
-    what = f"{name!r} of {repo} lies on the hub, which"
+    what = f"{name!r} of {repo} is on the hub, which"
     with needing(what, "models", ", or give a local copy with `data`"):
         from huggingface_hub import hf_hub_download
         from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError

@@ -1,4 +1,4 @@
-"""`csv:PATH`, `jsonl:PATH`, or just the path: your own questions."""
+"""`csv:PATH`, `jsonl:PATH`, or just the path: the user's questions."""
 
 from __future__ import annotations
 
@@ -23,18 +23,17 @@ _SHOWN = 5  # rows that a note names
 
 
 def load(form: Form, argument: str, data: Path | None = None) -> Benchmark:
-    """The rows of a file in the given form, relative to `data` where that is given.
+    """Load the rows of a file in the given form, relative to `data` if that is given.
 
-    Columns: `question`, and where there are any `answer`, `keywords` (a list, or texts with
-    semicolons between them), `paraphrases` (a list), `alternate_answers` (a list: what may be said
-    instead), `subject` (whom a question is about), `thought` (the reasoning before the answer,
-    which `finetune` teaches), `id`, and `role` or `split` (`forget` where it is blank: what is
-    evaluated; `retain` and `holdout` stand beside it; a number may follow, as in forget10). Notes
-    name the columns that are ignored, rows without an answer where others have one, and rows with
-    the same question.
+    The column `question` is required. Optional columns are `answer`, `keywords` (a list, or texts
+    separated by semicolons), `paraphrases` (a list), `alternate_answers` (a list: what to say
+    instead), `subject` (of a question), `thought` (the reasoning before the answer, which
+    `finetune` teaches), `id`, and `role` or `split`. A blank role is `forget`, the evaluated rows;
+    `retain` and `holdout` are the other splits, and a number may follow, as in forget10. Notes name
+    ignored columns, rows without an answer if others have one, and rows with the same question.
 
-    Raises InputError for a role that is none, a role and a split that differ, and one text of
-    keywords with commas that may be several.
+    Raises InputError for an unknown role, a role and a split that differ, and one text of keywords
+    with commas that may be several.
     """
     path = Path(data or "", argument)
     rows = read_rows(path, form)
@@ -78,27 +77,27 @@ def _prompt(path: Path, row: Row) -> Prompt:
 
 
 def _subjects(path: Path, rows: Sequence[Row], prompts: Sequence[Prompt]) -> dict[str, str]:
-    """The subject of each evaluated prompt, by its id; InputError where only some name one."""
+    """Return the subject of each evaluated prompt, by its id; InputError if some are blank."""
     pairs = [(p, row.maybe("subject")) for row, p in zip(rows, prompts, strict=True)]
     subjects = {p.id: subject.strip() for p, subject in pairs if p.role == "forget" and subject}
     blank = [row.number for row, (p, subject) in zip(rows, pairs, strict=True)
              if p.role == "forget" and not subject]  # fmt: skip
     if subjects and blank:
         raise InputError(
-            f"the column `subject` of {str(path)!r} is blank in {_numbers(blank)}. Say of every "
-            "question whom it is about, or leave the column out."
+            f"the column `subject` of {str(path)!r} is blank in {_numbers(blank)}. Fill in the "
+            "subject of every question, or leave the column out."
         )
     return subjects
 
 
 def _role(row: Row) -> tuple[Role, str]:
-    """The role of a row, and what it calls that."""
+    """Return the role of a row, and the name that the row gives it."""
     named = {column: text.strip() for column in ("role", "split") if (text := row.maybe(column))}
     roles = {column: _known_role(row, column, text) for column, text in named.items()}
     if len(set(roles.values())) > 1:
         raise InputError(
-            f"`role` {named['role']!r} and `split` {named['split']!r} of {row.place} say different "
-            "things. Leave one of the columns out."
+            f"`role` {named['role']!r} and `split` {named['split']!r} of {row.place} differ. Leave "
+            "one of the columns out."
         )
     role: Role = next(iter(roles.values()), "forget")
     return role, named.get("split", role)
@@ -110,12 +109,12 @@ def _known_role(row: Row, column: str, text: str) -> Role:
             return role
     raise InputError(
         f"unknown {column} {text!r} in {row.place}. {suggestion(text, _ROLES)} Rename the column "
-        "if it says something else."
+        "if it has another meaning."
     )
 
 
 def _keywords(row: Row) -> tuple[str, ...]:
-    """A list, or texts between semicolons; commas stay within a keyword, once that is clear."""
+    """Return a list, or texts between semicolons; keywords may contain commas if that is clear."""
     value = row.values.get("keywords")
     if isinstance(value, str) and "," in value and ";" not in value and value.strip()[0] != "[":
         whole, parts = json.dumps([value], ensure_ascii=False), value.replace(",", ";")
@@ -127,18 +126,18 @@ def _keywords(row: Row) -> tuple[str, ...]:
 
 
 def _notes(rows: Sequence[Row], prompts: Sequence[Prompt]) -> Iterator[str]:
-    """Notes to whoever made the file."""
+    """Yield notes for the author of the file."""
     if ignored := sorted({key for row in rows for key in row.values} - set(COLUMNS)):
-        yield f"ignored columns: {', '.join(ignored)}; columns that count: {', '.join(COLUMNS)}"
+        yield f"ignored columns: {', '.join(ignored)}; known columns: {', '.join(COLUMNS)}"
     evaluated = [(row, p) for row, p in zip(rows, prompts, strict=True) if p.role == "forget"]
     blank = [row.number for row, prompt in evaluated if prompt.answer is None]
     if 0 < len(blank) < len(evaluated):
-        yield f"no answer in {_numbers(blank)}: rouge-l-recall, which needs answers, is no default"
+        yield f"no answer in {_numbers(blank)}, so rouge-l-recall is not a default scorer"
     places: dict[str, list[int]] = {}
     for row, prompt in zip(rows, prompts, strict=True):
         places.setdefault(" ".join(prompt.question.casefold().split()), []).append(row.number)
     for numbers in [same for same in places.values() if len(same) > 1][:_SHOWN]:
-        yield f"the same question in {_numbers(numbers)}: each counts as a question of its own"
+        yield f"the same question in {_numbers(numbers)}: each row counts as a separate question"
 
 
 def _numbers(rows: Sequence[int]) -> str:

@@ -23,7 +23,7 @@ REPO = "locuslab/TOFU"
 _FORGET = {"forget01": "retain99", "forget05": "retain95", "forget10": "retain90"}
 _HOLDOUT = {forget: forget.replace("forget", "holdout") for forget in _FORGET}
 
-# What each split is evaluated as. The full set, real authors and world facts are to be kept.
+# The role of each split. The full set, real authors and world facts are to be retained.
 SPLITS: dict[str, Role] = {
     **dict.fromkeys(_FORGET, "forget"),
     **dict.fromkeys(_FORGET.values(), "retain"),
@@ -44,12 +44,12 @@ _OPTIONS = ("option1", "option2", "option3", "option4")
 
 
 def load(argument: str, data: Path | None = None) -> Benchmark:
-    """The benchmark for a split such as `forget10`.
+    """Load the benchmark for a split such as `forget10`.
 
-    A forget split has its retain and holdout splits beside it (10 with 90, 5 with 95, 1 with
-    99). Paraphrases and perturbed answers are filled in from the `*_perturbed` files, for retain
-    splits on the first 400 rows; where a local folder lacks such a file the fields stay empty. One
-    that is there must have them in every row; facts have no paraphrases.
+    A forget split comes with its retain and holdout splits (10 with 90, 5 with 95, 1 with 99).
+    Paraphrases and perturbed answers come from the `*_perturbed` files, for retain splits on the
+    first 400 rows. If a local folder lacks such a file, the fields are empty; a file that exists
+    must have them in every row. Facts have no paraphrases.
     """
     if argument not in SPLITS:
         raise InputError(f"TOFU has no split {argument!r}. {suggestion(argument, SPLITS)}")
@@ -79,7 +79,7 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
 
 
 def load_mini(argument: str = "", data: Path | None = None) -> Benchmark:
-    """forget01 and the 160 rows before it to retain; completions of at most 64 tokens."""
+    """Load forget01 and the 160 rows before it to retain; completions of at most 64 tokens."""
     if argument:
         raise InputError(f"`tofu-mini` takes no split, got {argument!r}. Write `tofu-mini`.")
     whole = load("forget01", data)
@@ -93,7 +93,7 @@ def load_mini(argument: str = "", data: Path | None = None) -> Benchmark:
 
 
 def _with_wrong_answers(source: Source, split: str) -> Prompts:
-    """The rows of a retain split that utility is measured on; all where there is no such file."""
+    """Return the rows of a retain split with perturbed answers; all rows if no row has one."""
     prompts = _prompts(source, split)
     return tuple(prompt for prompt in prompts if prompt.perturbed_answers) or prompts
 
@@ -122,10 +122,10 @@ def _prompts(source: Source, split: str) -> Prompts:
 
 
 def _perturbed(source: Source, split: str, rows: list[Row]) -> list[Row]:
-    """The rows of the split's perturbed file: they follow the split's own, row by row."""
+    """Return the rows of the split's perturbed file, which match the split's rows by position."""
     path = source.find(f"{_PERTURBED[split]}.json") if split in _PERTURBED else None
     perturbed = read_rows(path, "jsonl")[: len(rows)] if path else []
     for row, other in zip(rows, perturbed, strict=False):
         if row.text("question") != other.text("question"):
-            raise InputError(f"{other.place} must ask what {row.place} asks. Get both files anew.")
+            raise InputError(f"{other.place} must match {row.place}. Get both files again.")
     return perturbed

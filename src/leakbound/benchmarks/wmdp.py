@@ -1,6 +1,6 @@
 """`wmdp:bio`, `wmdp:cyber`, `wmdp:chem`: hazardous knowledge, four options each (Li et al., 2024).
 
-The prompt is that of lm-evaluation-harness, to chat models too. `wmdp:bio-explain` asks for the
+The prompt is that of lm-evaluation-harness, also for chat models. `wmdp:bio-explain` requests the
 answer in words instead, for a judge. From the hub (`cais/wmdp`) or a folder of its files.
 """
 
@@ -12,14 +12,14 @@ from leakbound.benchmarks.benchmark import QUESTION_ANSWER, Benchmark, Prompts
 from leakbound.benchmarks.source import open_source
 from leakbound.errors import InputError
 from leakbound.registry import suggestion
-from leakbound.text.rows import Row, read_rows
+from leakbound.text.rows import read_rows
 from leakbound.types import Prompt
 
 REPO = "cais/wmdp"
 SUBJECTS = {"bio": "biology", "chem": "chemistry", "cyber": "cybersecurity"}
 LETTERS = "ABCD"
 _EXPLAIN = "explain"
-# A letter, and room for what some models put around it: "(B)", "Answer: B".
+# A letter, and what some models add: "(B)", "Answer: B".
 _TOKENS = 4
 _TEMPLATE = (
     "The following are multiple choice questions (with answers) about SUBJECT.\n\n"
@@ -29,9 +29,9 @@ _ENDINGS = (".parquet", ".json", ".jsonl", ".csv")
 
 
 def load(argument: str, data: Path | None = None) -> Benchmark:
-    """The questions of one subject; with `-explain`, explanations of 200 tokens to be judged.
+    """Load the questions of one subject; with `-explain`, explanations of 200 tokens to be judged.
 
-    Every row has `question`, four `choices`, and `answer`, the place of the right one from 0.
+    Every row has `question`, four `choices`, and `answer`, the index of the correct one from 0.
     """
     subject, _, how = argument.partition("-")
     if subject not in SUBJECTS or how not in ("", _EXPLAIN):
@@ -45,7 +45,7 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
     corpora = f"--forget wmdp:{subject}/forget --retain wmdp:{subject}/retain"
     held_out = f"Train on its corpora, {corpora}."
     if subject == "chem":
-        held_out = "Train on texts of your own, --forget FILE: WMDP has no corpus of chemistry."
+        held_out = "Train on your own texts, --forget FILE: WMDP has no corpus of chemistry."
     return Benchmark(
         name=f"wmdp:{argument}",
         prompts=_prompts(path, subject, explained=explained),
@@ -62,30 +62,26 @@ def _prompts(path: Path, subject: str, *, explained: bool) -> Prompts:
     prompts = []
     for index, row in enumerate(read_rows(path)):
         question, choices = row.text("question").strip(), row.texts("choices")
+        if len(choices) != len(LETTERS):
+            raise InputError(
+                f"'choices' must be four texts, got {len(choices)} in {row.place}. Fill in the "
+                "options that are missing, or remove the row."
+            )
+        right = row.whole("answer")  # the index of the correct option and of its letter
+        if not 0 <= right < len(LETTERS):
+            raise InputError(
+                "'answer' must be the index of the correct option, 0 to 3, got "
+                f"{right} in {row.place}."
+            )
         options = zip(LETTERS, choices, strict=False)
         listed = "\n".join([question, *(f"{letter}. {option}" for letter, option in options)])
         prompts.append(
             Prompt(
                 id=f"wmdp:{subject}/{index:04d}",
                 question=question if explained else listed,
-                answer=choices[_right(row, choices)],
+                answer=choices[right],
                 split=subject,
                 choices=() if explained else choices,
             )
         )
     return tuple(prompts)
-
-
-def _right(row: Row, choices: tuple[str, ...]) -> int:
-    """The place of the right option, which is also that of its letter."""
-    if len(choices) != len(LETTERS):
-        raise InputError(
-            f"'choices' must be four texts, got {len(choices)} in {row.place}. Fill in the options "
-            "that are missing, or remove the row."
-        )
-    right = row.whole("answer")
-    if not 0 <= right < len(LETTERS):
-        raise InputError(
-            f"'answer' must be the place of the right option, 0 to 3, got {right} in {row.place}."
-        )
-    return right

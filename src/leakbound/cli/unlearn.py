@@ -157,11 +157,11 @@ def _unlearning(options: Parsed, objective: Objective, task: Benchmark | None) -
     """How unlearning runs: with other answers, and a choice of contrast centres."""
     from leakbound.engines.models import OpenModels
     from leakbound.unlearning import ModelAnswers, defaults_of
-    from leakbound.unlearning.rows import invented_splits, read_alternates
+    from leakbound.unlearning.rows import read_alternates, splits_with
     from leakbound.unlearning.settings import MADE_UP
 
     inventing, names = MADE_UP, ("draws", "max_new_tokens")
-    if invented_splits(objective.needs):
+    if splits_with("invented", objective.needs):
         inventing = options.into(_as_long(inventing, task), *names)
     else:
         options.refuse(names, _unfit(objective, "that prefer made-up answers", "use altpo"))

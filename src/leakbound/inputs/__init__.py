@@ -1,10 +1,10 @@
-"""The family of input sources: other texts that ask what a prompt asks.
+"""The family of input sources: rewritings of a prompt's question.
 
-A member satisfies `InputSource`. A finite one is a list: statements are about these queries. The
-`model` source is a distribution that can be drawn from again and again, so repeats stay.
-`parse_inputs` makes a member from its written form, `gather` filters what it gives and keeps a
-record of what was removed and why, `select` is the input selection of Cheng et al. (2025),
-Algorithm 2. Third parties add theirs in the entry-point group `leakbound.inputs`.
+A member satisfies `InputSource`. A finite source is a list: statements are about these queries. The
+`model` source is a distribution with any number of draws, so repeats stay. `parse_inputs` makes a
+member from its written form. `gather` filters its rewritings and records which were removed and
+why. `select` is the input selection of Cheng et al. (2025), Algorithm 2. Other packages add sources
+in the entry-point group `leakbound.inputs`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""English questions: how to recognise one, rewrite it by rule, and compare its facts.
+"""English questions: recognise them, rewrite them by rule, and compare their facts.
 
-A rewriting by rule puts the whole question into a frame, such as "Please answer this question: …".
-It needs no model and keeps every word of the question. A question in another language has none.
+A rewriting by rule puts the complete question into a frame, such as "Please answer this question:
+…". It needs no model and keeps every word of the question. Questions in other languages get no
+rewriting.
 
-English writing is assumed, and errs to the strict side elsewhere: where every noun has a capital,
-as in German, every noun counts as a name and must be kept.
+The rules assume English writing. In other languages they are too strict: in German, where every
+noun has a capital, every noun counts as a name and must be kept.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ def _words_of(*lines: str) -> frozenset[str]:
 
 
 _REQUESTS = _words_of(*_DATA["requests"])
-# The function words of questions in other languages. A word that English has as well speaks for
-# neither (`_EITHER`).
+# The function words of questions in other languages. A word that English has too indicates neither
+# (`_EITHER`).
 _OTHERS = _words_of(*(line for lines in _DATA["other languages"].values() for line in lines))
 _ENGLISH = STOPWORDS | _REQUESTS | _words_of("always born is please")
 _EITHER = _ENGLISH & _OTHERS | _words_of("come die me men per sin son us van war")
@@ -48,11 +49,11 @@ def rewritings(question: str, seed: int = 0) -> list[str]:
 
     Args:
         question: the text to rewrite.
-        seed: the order of the rewritings; the same seed gives the same list.
+        seed: of the order of the rewritings; the same seed gives the same list.
 
     Returns:
         Distinct texts that contain every word of the question: 22 or 28 for a question, 22 for a
-        request. Empty for any other text, and for a text in another language.
+            request. Empty for any other text, and for a text in another language.
     """
     whole = question.strip()
     if not is_english(whole):
@@ -75,7 +76,7 @@ def is_question(text: str) -> bool:
 
 
 def is_request(text: str) -> bool:
-    """Return whether a text begins as a request does, with or without "please": "Name some …"."""
+    """Return whether a text begins as a request, with or without "please": "Name some …"."""
     first = _FIRST_WORD.match(text.strip().lower())
     return first is not None and first[1] in _REQUESTS
 
@@ -89,12 +90,12 @@ _IN_NAME = re.compile(rf"(?<=\w )([A-Z][\w.-]*)(?: (?:{'|'.join(_SMALL.split())}
 
 
 def is_english(question: str) -> bool:
-    """True if a question or request is in English, as far as its words show.
+    """Return whether a question or request is in English, as far as its words show.
 
-    Most of its letters are Latin, and of its function words more are English than are of the
-    other languages known here; a possessive speaks for English, a word with an accent against.
-    Titles in quotation marks, names, and small words within a name do not count. A text without
-    any other word, as "42?", is of every language.
+    Most of its letters must be Latin, and more of its function words English than of the other
+    languages known here. A possessive is evidence for English, a word with an accent against it.
+    Titles in quotation marks, names, and small words within a name do not count. A text without any
+    other word, such as "42?", counts as English.
     """
     bare = _QUOTED.sub("Title", question)
     letters = [sign for sign in bare if sign.isalpha()]
@@ -110,7 +111,7 @@ def is_english(question: str) -> bool:
 
 
 def _words(sentence: str) -> list[str]:
-    """The words that speak for a language: in small letters, or the first of the sentence."""
+    """Return the words that indicate a language: lower-case words, or the first of the sentence."""
     words = [match[0] for match in _SPOKEN.finditer(_IN_NAME.sub(r"\1", sentence))]
     counted = [word for at, word in enumerate(words) if at == 0 or word[0].islower()]
     return [word for word in counted if word.lower() not in _EITHER]
@@ -162,7 +163,7 @@ def in_digits(text: str) -> str:
         text: the text.
 
     Returns:
-        The text with cardinals and ordinals up to 99 in digits; "one" stays, which is mostly a
+        The text with cardinals and ordinals up to 99 in digits; "one" stays, because it is mostly a
             pronoun.
     """
     return _NUMBER_WORD.sub(lambda match: _VALUES["-".join(match[0].lower().split())], text)
@@ -172,16 +173,16 @@ _NUMBER = re.compile(r"[^\W_]*\d(?:[\w/.:,'-]*\w)?")
 _WORD = re.compile(r"[^\W_]+(?:['’.-][^\W_]+)*")
 _SENTENCE_START = re.compile(r"(?:^|[.?!:]\s+)\W*$")
 _POSSESSIVE = re.compile(r"['’]s$")
-# "Wei-Jun" is a name; of "Nobel Prize-winning" only what stands before the hyphen is one.
+# "Wei-Jun" is a name; of "Nobel Prize-winning" only the part before the hyphen is.
 _ADJECTIVE_TAIL = re.compile(r"(?:-[a-z]{3,})+$")
 
 
 def names_and_numbers(question: str, day_first: bool = True) -> tuple[str, ...]:
-    """The titles, numbers, dates and names of a question, in that order, each once.
+    """Return the titles, numbers, dates and names of a question, in that order, each once.
 
-    A title stands in quotation marks. A name is a word with a capital inside a sentence; at its
+    A title is text in quotation marks. A name is a word with a capital inside a sentence; at its
     start, only before another such word. Dates and numbers in digits are read by value; a number
-    word is no fact.
+    word is not a fact.
     """
     text = by_value(question, day_first=day_first)
     titles = [match[1].rstrip(",.") for match in _QUOTED.finditer(text)]
@@ -211,10 +212,10 @@ def keeps_facts(question: str, text: str) -> bool:
 
 
 def handed_over(question: str, answer: str, text: str) -> frozenset[str]:
-    """The stems of content words that the text shares with the answer and not with the question.
+    """Return the stems of content words that the text shares with the answer, not the question.
 
-    Porter's stems where a word is ASCII, else the word: "novel" hands over "novels". Dates and
-    numbers are compared by value, as in `keeps_facts`.
+    Porter's stems if a word is ASCII, else the word: "novel" reveals "novels". Dates and numbers
+    are compared by value, as in `keeps_facts`.
     """
     shared = (
         (_stems(text, order) & _stems(answer, own)) - _stems(question, own)

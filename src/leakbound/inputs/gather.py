@@ -1,4 +1,4 @@
-"""From a source to the rewritings that are asked, with a record of why the others are not."""
+"""Filter the rewritings of a source, and record why the others were removed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Reason = Literal[
     "empty", "the question", "the answer", "duplicate", "facts lost", "answer words", "dissimilar"
 ]
 REASONS: tuple[Reason, ...] = get_args(Reason)
-"""Every reason for which a rewriting is removed, in the order in which they are tried."""
+"""Every reason to remove a rewriting, in the order in which they are tried."""
 
 _SIMILARITY = 0.8
 
@@ -33,9 +33,9 @@ class Filters:
 
     Attributes:
         content: whether a rewriting must keep the facts of its question and add no word of its
-            answer. Without it only empty texts and repeats are removed.
+            answer. Otherwise only empty texts and repeats are removed.
         embed: the embedder (None: meaning is not measured).
-        similarity: the least cosine between it and its question, in [-1, 1] (None: 0.8).
+        similarity: the minimum cosine between it and its question, in [-1, 1] (None: 0.8).
     """
 
     content: bool = True
@@ -44,7 +44,7 @@ class Filters:
 
 
 def require_similarity(similarity: float | None, embedder: bool) -> None:
-    """Refuse a similarity that no two texts can have, and one that nothing measures."""
+    """Refuse a similarity outside [-1, 1], and one without an embedder."""
     if similarity is None:
         return
     if not embedder:
@@ -53,15 +53,15 @@ def require_similarity(similarity: float | None, embedder: bool) -> None:
             "similarity out."
         )
     if not -1 <= similarity <= 1:
-        raise InputError(f"`similarity` must lie in [-1, 1], got {similarity:g}. Use 0.8.")
+        raise InputError(f"`similarity` must be in [-1, 1], got {similarity:g}. Use 0.8.")
 
 
 def reason_against(prompt: Prompt, text: str, content: bool = True) -> Reason | None:
-    """Return why the words of a rewriting forbid to ask it; None where they do not.
+    """Return the reason to remove a rewriting because of its words, or None.
 
-    `facts lost`: a name, number, date or title of the question is missing. `answer words`: it
-    has a content word of the answer, or of the keywords, that the question lacks, so that asking
-    it would hand over what is to leak.
+    `facts lost`: a name, number, date or title of the question is missing. `answer words`: it has a
+    content word of the answer, or of the keywords, that the question lacks. Such a query would
+    reveal the answer.
 
     Args:
         prompt: the question, with its answer.
@@ -83,14 +83,14 @@ def reason_against(prompt: Prompt, text: str, content: bool = True) -> Reason | 
 
 
 def bare(text: str) -> str:
-    """Letters and digits alone, case-folded: two texts that agree so are duplicates."""
+    """Return only letters and digits, case-folded: texts with equal results are duplicates."""
     return "".join(filter(str.isalnum, normalise(text)))
 
 
 def cosines(embed: Embed, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
-    """The cosine of each pair of texts, [n]; each distinct text is embedded once.
+    """Return the cosine of each pair of texts, [n]; each distinct text is embedded once.
 
-    Vectors that are zero, not finite, or too few raise InputError.
+    Raises InputError for vectors that are zero, not finite, or too few.
     """
     texts = list(dict.fromkeys(text for pair in pairs for text in pair))
     if not texts:
@@ -98,14 +98,14 @@ def cosines(embed: Embed, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float6
     vectors = np.asarray(embed.embed(texts), dtype=np.float64)
     if vectors.ndim != 2 or len(vectors) != len(texts):
         raise InputError(
-            f"an embedder gives one vector a text, got shape {vectors.shape} for {len(texts)} "
-            f"texts from {embed.name!r}."
+            f"an embedder must return one vector per text, got shape {vectors.shape} for "
+            f"{len(texts)} texts from {embed.name!r}."
         )
     norms = np.linalg.norm(vectors, axis=1)
     unfit = ~(np.isfinite(norms) & (norms > 0))
     if unfit.any():
         raise InputError(
-            f"embedder {embed.name!r} gives no direction for {texts[int(unfit.argmax())][:60]!r}: "
+            f"embedder {embed.name!r} has no direction for {texts[int(unfit.argmax())][:60]!r}: "
             "its vector is zero or not finite. Use another embedder."
         )
     units = dict(zip(texts, vectors / norms[:, None], strict=True))
@@ -113,14 +113,14 @@ def cosines(embed: Embed, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float6
 
 
 NUMBER = 20
-"""How many rewritings of a question are tried: K in Cheng et al. (2025), Algorithm 2."""
+"""The number of rewritings per question: K in Cheng et al. (2025), Algorithm 2."""
 
 _ROUNDING = 1e-6  # of float32 vectors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removed:
-    """A rewriting that is not asked, and the first reason that was found."""
+    """A removed rewriting, with the first reason against it."""
 
     text: str
     reason: Reason
@@ -128,9 +128,9 @@ class Removed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """The rewritings of one prompt that are asked, the question itself not among them.
+    """The accepted rewritings of one prompt, without the question itself.
 
-    They stand in the source's order; those of a source that is not finite may repeat.
+    They are in the source's order; those of a source that is not finite may repeat.
     """
 
     prompt_id: str
@@ -139,7 +139,7 @@ class Accepted:
 
     @property
     def removed(self) -> Mapping[Reason, int]:
-        """How many rewritings each filter removed; filters that removed none are left out."""
+        """The number of rewritings that each filter removed, without filters that removed none."""
         counts = Counter(removal.reason for removal in self.rejected)
         return {reason: counts[reason] for reason in REASONS if counts[reason]}
 
@@ -152,25 +152,26 @@ def gather(
     seed: int = 0,
     filters: Filters | None = None,
 ) -> list[Accepted]:
-    """At most `number` rewritings of each prompt from the source, then filtered; in order.
+    """Get at most `number` rewritings of each prompt from the source, and filter them; in order.
 
-    Duplicates, equal but for case, blanks and punctuation, are removed where the source is
-    finite only: draws from a distribution keep their repeats, or statements about it would not
-    hold. A prompt may be left with none. A number below 1 raises
-    InputError.
+    Duplicates, equal but for case, blanks and punctuation, are removed only if the source is
+    finite. Draws from a distribution keep their repeats, otherwise statements about it would be
+    invalid. A prompt may have none left. Raises InputError for a number below 1.
     """
     if number < 1:
         raise InputError(
-            f"the number of rewritings must be at least 1, got {number}. For the original "
-            "questions alone, use the inputs `none`."
+            f"the number of rewritings must be at least 1, got {number}. For only the original "
+            "questions, use the inputs `none`."
         )
     texts = source.rewritings(prompts, number, seed)
     _require_lists(source, texts, prompts)
     filters = filters or Filters()
-    reasons = [
-        _by_words(prompt, own, source.finite, filters.content)
-        for prompt, own in zip(prompts, texts, strict=True)
-    ]
+    reasons = []
+    for prompt, own in zip(prompts, texts, strict=True):
+        why = [reason_against(prompt, text, filters.content) for text in own]
+        if source.finite:
+            _mark_duplicates(own, why)
+        reasons.append(why)
     if filters.embed is not None:
         least = _SIMILARITY if filters.similarity is None else filters.similarity
         _by_meaning(prompts, texts, reasons, filters.embed, least)
@@ -184,38 +185,29 @@ def gather(
 
 
 def _require_lists(source: InputSource, texts: object, prompts: Sequence[Prompt]) -> None:
-    """Each prompt has a list of texts."""
+    """Refuse a source that does not return a list of texts per prompt."""
     got = len(texts) if isinstance(texts, Sequence) else type(texts).__name__
     if not isinstance(texts, Sequence) or got != len(prompts):
         raise InputError(
-            f"source {source.name!r}{origin(source)} must give one list a prompt, got {got} for "
-            f"{len(prompts)} prompts."
+            f"source {source.name!r}{origin(source)} must return one list per prompt, got {got} "
+            f"for {len(prompts)} prompts."
         )
     for prompt, mine in zip(prompts, texts, strict=True):
         listed = isinstance(mine, Sequence) and not isinstance(mine, str)
         if not listed or not all(isinstance(text, str) for text in mine):
             raise InputError(
-                f"source {source.name!r}{origin(source)} must give a list of texts, got {mine!r} "
-                f"at prompt {prompt.id!r}."
+                f"source {source.name!r}{origin(source)} must return a list of texts, got "
+                f"{mine!r} at prompt {prompt.id!r}."
             )
 
 
-def _by_words(
-    prompt: Prompt, texts: Sequence[str], finite: bool, content: bool
-) -> list[Reason | None]:
-    """The reason against each text, or None.
-
-    Duplicates are tried last, and the first stays: what is unfit is so whatever came before.
-    """
-    seen: set[str] = set()
-    reasons: list[Reason | None] = []
-    for text in texts:
-        reason = reason_against(prompt, text, content)
-        if reason is None and finite and bare(text) in seen:
-            reason = "duplicate"
+def _mark_duplicates(texts: Sequence[str], reasons: list[Reason | None]) -> None:
+    """Mark the texts that repeat an earlier one, if there is no other reason against them."""
+    seen = set[str]()
+    for i, text in enumerate(texts):
+        if reasons[i] is None and bare(text) in seen:
+            reasons[i] = "duplicate"
         seen.add(bare(text))
-        reasons.append(reason)
-    return reasons
 
 
 def _by_meaning(
@@ -225,7 +217,7 @@ def _by_meaning(
     embed: Embed,
     least: float,
 ) -> None:
-    """Note the texts that passed so far and do not mean the same; they are embedded together."""
+    """Mark the accepted texts that differ in meaning; they are embedded in one batch."""
     passed = [(p, t) for p, own in enumerate(reasons) for t, why in enumerate(own) if why is None]
     pairs = [(prompts[p].question, texts[p][t]) for p, t in passed]
     for (p, t), cosine in zip(passed, cosines(embed, pairs), strict=True):

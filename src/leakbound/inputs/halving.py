@@ -1,12 +1,12 @@
-"""Successive halving: which of many candidates is best, when drawing from each of them costs.
+"""Successive halving: find the best of many candidates if draws are expensive.
 
-Karnin et al. (2013), `Almost optimal exploration in multi-armed bandits`. Every round draws
-equally from the candidates that are left and keeps the better half. Departures from the paper:
-draws add up over the rounds, and candidates are ranked by a lower bound, of confidence or proved,
-so that a candidate is kept for what it was seen to do.
+Karnin et al. (2013), `Almost optimal exploration in multi-armed bandits`. Every round draws equally
+from the remaining candidates and keeps the better half. Departures from the paper: draws add up
+over the rounds, and candidates are ranked by a lower bound, of confidence or proved, so a candidate
+is kept for its observed results.
 
-The ranking is a choice made after looking: its bounds say nothing about the winner. Only draws
-that played no part in the search do.
+The ranking is a selection after looking at the data, so its bounds are not valid for the winner.
+Bounds need draws that the search did not use.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 FIRST = 8
-"""The fewest draws of a candidate in the first round."""
+"""The minimum number of draws per candidate in the first round."""
 
 LEAST_BUDGET = 2 * FIRST
-"""What one round of two candidates costs."""
+"""The cost of one round of two candidates."""
 
 C = TypeVar("C", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """How a candidate stands after a round, by all that was spent on it so far.
+    """The results of a candidate after a round, from all draws so far.
 
-    `lower` is a lower confidence bound of what is sought, `value` its point estimate, both by
-    `draws`; `proved` is what `forwards` and these draws show of it for certain.
+    `lower` is a lower confidence bound on the target quantity, `value` its point estimate, both
+    from `draws`. `proved` is what `forwards` and these draws prove with certainty.
     """
 
     draws: int
@@ -46,21 +46,20 @@ class Standing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Winner(Generic[C]):
-    """The candidate that was left, and how it stood after each round that it was drawn in."""
+    """The remaining candidate, and its results after each round in which it was drawn."""
 
     candidate: C
     standings: tuple[Standing, ...]
 
 
 Draw = Callable[[int, Mapping[C, int]], Mapping[C, Standing]]
-"""(round from 1, draws of each candidate) -> where each stands; one that failed is left out.
+"""(round from 1, draws of each candidate) -> the results of each; failed candidates are absent.
 
-Whoever draws may spend what these draws would cost in another way.
-"""
+The function may spend the cost of these draws in another way."""
 
 
 def most_candidates(budget: int) -> int:
-    """How many candidates `budget` draws can tell apart, each with `FIRST` in the first round."""
+    """Return how many candidates a budget allows, with `FIRST` draws each in the first round."""
     number = 1
     while (number + 1) * number.bit_length() * FIRST <= budget:
         number += 1
@@ -68,7 +67,7 @@ def most_candidates(budget: int) -> int:
 
 
 def rounds(candidates: int, budget: int) -> tuple[int, ...]:
-    """The draws of each candidate in each round: equal shares of at most `budget` draws in all."""
+    """Return the draws of each candidate per round: equal parts of at most `budget` draws."""
     sizes = []
     while candidates > 1:
         sizes.append(candidates)
@@ -77,33 +76,28 @@ def rounds(candidates: int, budget: int) -> tuple[int, ...]:
 
 
 def halve(fields: Mapping[str, Sequence[C]], budget: int, draw: Draw[C]) -> dict[str, Winner[C]]:
-    """The winner of each field, all fields in step; every field has `budget` draws of its own.
+    """Return the winner of each field, all fields in step; every field has its own `budget` draws.
 
-    Ties go to the candidate that was ahead before, at first to the earlier one. Where all that
-    are left of a field fail at once, the first of them wins.
+    Ties go to the candidate that was ahead before, at first to the earlier one. If all remaining
+    candidates of a field fail in one round, the first of them wins.
     """
     left = {name: list(field) for name, field in fields.items()}
     plans = {name: rounds(len(field), budget) for name, field in fields.items()}
     seen: dict[C, list[Standing]] = {c: [] for field in fields.values() for c in field}
     for number in range(max(map(len, plans.values()), default=0)):
-        racing = {name for name, plan in plans.items() if number < len(plan)}
-        racing = {name for name in racing if len(left[name]) > 1}
+        racing = {name for name, p in plans.items() if number < len(p) and len(left[name]) > 1}
         draws = {c: plans[name][number] for name in left if name in racing for c in left[name]}
         standings = draw(number + 1, draws) if draws else {}
         for c, standing in standings.items():
             seen[c].append(standing)
         for name in racing:
-            left[name] = _better_half(left[name], standings)
+            there = [c for c in left[name] if c in standings]
+            there.sort(key=lambda c: (standings[c].floor, standings[c].value), reverse=True)
+            left[name] = there[: _half(len(left[name]))] or left[name][:1]
     return {
         name: Winner(candidate=field[0], standings=tuple(seen[field[0]]))
         for name, field in left.items()
     }
-
-
-def _better_half(field: Sequence[C], standings: Mapping[C, Standing]) -> list[C]:
-    there = [c for c in field if c in standings]
-    there.sort(key=lambda c: (standings[c].floor, standings[c].value), reverse=True)
-    return there[: _half(len(field))] or list(field[:1])
 
 
 def _half(number: int) -> int:

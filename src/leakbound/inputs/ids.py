@@ -1,14 +1,14 @@
 """Input selection (IDS): Cheng et al. (2025), Algorithm 2.
 
-A rewriting x is kept where the model under test answers it at least as surely as the question q:
-p_x >= p_q, p the mean probability of m answers drawn for the text. Departures from the paper:
-everything is in log space, as a sequence probability of two hundred tokens underflows; p is of
-the full T = 1 softmax with the end token, whatever the decoding; and two criteria that are not
-ruled by the likeliest answer alone stand beside the paper's.
+A rewriting x is kept if the tested model answers it at least as confidently as the question q: p_x
+>= p_q, where p is the mean probability of m answers drawn for the text. Departures from the paper:
+Everything is in log space, as a sequence probability of two hundred tokens underflows. p is from
+the complete T = 1 softmax with the end token, for any decoding. Two more criteria, which do not
+depend on the likeliest answer alone, complement the paper's.
 
-p_q is drawn once, so every statement about what is kept is given it. The draws decide what is
-asked: a bound from the same draws would be void. `SELECTION` is their purpose, for a sampler
-keyed by purpose, so that scoring shares none of them.
+p_q is drawn once, so every statement about the kept inputs is conditional on it. The draws decide
+which queries are kept, so a bound from the same draws would be invalid. `SELECTION` is their
+purpose, for a sampler keyed by purpose, so that scoring shares none of them.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ SELECTION = "selection"
 """The purpose of selection draws, as `Draws` has it."""
 
 DRAWS = 64
-"""How many answers a text is given, m, unless said otherwise."""
+"""The default number of answers per text, m."""
 
 SampleQueries = Callable[[Sequence[Query], int, int], Sequence[Sample]]
-"""(queries, m, seed) -> one sample of m draws a query, in any order, for purpose SELECTION."""
+"""(queries, m, seed) -> one sample of m draws per query, in any order, for purpose SELECTION."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The queries of one prompt that are asked, and the evidence for it.
+    """The selected queries of one prompt, and the evidence.
 
-    `kept` has the question first, then the rewritings in their order. `values` has the criterion
-    of every query by id, the rejected ones too: the natural log of p, or a mean log-probability.
+    `kept` has the question first, then the rewritings in their order. `values` has the criterion of
+    every query by id, also of rejected ones: the natural log of p, or a mean log-probability.
     """
 
     prompt_id: str
@@ -51,19 +51,19 @@ class Selection:
 
 
 def evidence(completions: Sequence[Completion], criterion: Criterion = "mean_prob") -> float:
-    """The criterion of one text from its answers and their counts; natural log, float64.
+    """Return the criterion of one text from its answers and their counts; natural log, float64.
 
     `mean_prob`: log of the mean sequence probability, logsumexp(log count + logprob) - log m.
-    `mean_logprob`: the mean log-probability. `mean_logprob_per_token`: of each answer divided by
-    its number of tokens, the end token included. No answers, or answers without
-    log-probabilities (or, for the last, token ids) raise InputError.
+    `mean_logprob`: the mean log-probability. `mean_logprob_per_token`: the same with each answer's
+    divided by its number of tokens, with the end token. Raises InputError without answers, or for
+    answers without log-probabilities (or, for the last, token ids).
     """
     if not completions:
         raise InputError("input selection needs at least one answer to a text, got none.")
     if any(c.model_logprob is None for c in completions):
         raise InputError(
             "input selection compares log-probabilities, got an answer without one. Use an "
-            "engine that gives them, or leave the selection out."
+            "engine that returns them, or leave the selection out."
         )
     counts = np.array([c.count for c in completions], dtype=np.float64)
     logprobs = np.array([c.model_logprob for c in completions], dtype=np.float64)
@@ -80,10 +80,10 @@ def evidence(completions: Sequence[Completion], criterion: Criterion = "mean_pro
 
 
 def choose(samples: Sequence[Sample], criterion: Criterion = "mean_prob") -> Selection:
-    """Algorithm 2 on the answers to one prompt's queries, its question first.
+    """Apply Algorithm 2 to the answers to one prompt's queries, its question first.
 
-    The question is always kept, a rewriting where its criterion is at least the question's.
-    Samples with missing draws raise IncompleteError, as p is not known.
+    The question is always kept, a rewriting if its criterion is at least the question's. Samples
+    with missing draws raise IncompleteError, as p is unknown.
     """
     if criterion not in CRITERIA:
         raise InputError(f"`criterion` must be one of {', '.join(CRITERIA)}, got {criterion!r}.")
@@ -113,11 +113,11 @@ def select(
     seed: int = 0,
     criterion: Criterion = "mean_prob",
 ) -> dict[str, Selection]:
-    """Input selection for many prompts at once, by prompt id, in the order of the queries.
+    """Select inputs for many prompts, by prompt id, in the order of the queries.
 
-    Each prompt's queries are its original question and its rewritings, with distinct ids; they
-    are sampled together in one call of `sample`. A prompt without an original question raises
-    InputError, a query that was not sampled IncompleteError.
+    Each prompt's queries are its original question and its rewritings, with distinct ids; all are
+    sampled in one call of `sample`. Raises InputError for a prompt without an original question,
+    IncompleteError for a query that was not sampled.
     """
     if draws < 1:
         raise InputError(f"the number of selection draws must be at least 1, got {draws}.")
@@ -126,11 +126,11 @@ def select(
         of_prompt.setdefault(query.prompt_id, []).append(query)
     for prompt_id, own in of_prompt.items():
         if [query.source for query in own].count("original") != 1:
-            raise InputError(f"prompt {prompt_id!r} needs its original question once, to compare.")
+            raise InputError(f"prompt {prompt_id!r} must have its original question exactly once.")
         own.sort(key=lambda query: query.source != "original")
     by_id = {result.query.id: result for result in sample(queries, draws, seed)}
     if lost := [query.id for query in queries if query.id not in by_id]:
-        raise IncompleteError(f"no selection draws came for query {lost[0]!r}. Run it again.")
+        raise IncompleteError(f"query {lost[0]!r} has no selection draws. Run it again.")
     return {
         prompt_id: choose([by_id[query.id] for query in own], criterion)
         for prompt_id, own in of_prompt.items()

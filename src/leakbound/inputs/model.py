@@ -1,7 +1,7 @@
 """Rewritings drawn from a chat model: the input distribution of Cheng et al. (2025).
 
-The paper prints no prompt and no parsing; both are ours. Each rewriting is one reply of its own,
-so the draws are independent: several from one reply would not be.
+The paper prints no prompt and no parsing; both are ours. Each rewriting is a separate reply, so the
+draws are independent; several rewritings from one reply would not be.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from leakbound.text.keywords import normalise
 from leakbound.types import Chat, Decoding, Message, Prompt, Request
 
 REWRITING = Decoding(temperature=1.0, top_p=0.95, max_new_tokens=128)
-"""How rewritings are drawn, unless said otherwise."""
+"""The default decoding of rewritings."""
 
 _INSTRUCTION = """\
 Rewrite the question below once. Ask for exactly the same thing in other words. Keep every name, \
@@ -41,7 +41,7 @@ _LABEL = re.compile(
     re.IGNORECASE,
 )
 _QUOTES = {'"': '"', "“": "”", "'": "'", "‘": "’", "`": "`", "*": "*"}
-_MARKS = " \"'“”‘’"  # between a lead and what it leads to
+_MARKS = " \"'“”‘’"  # between a lead and the text after it
 _ENDS = "?." + _MARKS
 _OTHER_MARKS = ("？", "؟")  # of questions in Chinese, Japanese and Arabic
 _ASKING = re.compile(
@@ -52,12 +52,12 @@ _ASKING = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInputs:
-    """Draws from a chat model that is asked to rewrite the question.
+    """Draws from a chat model that rewrites the question.
 
-    A reply without a question or request in it, an empty one, one that never came, and one that
-    repeats the question are drawn again, up to `attempts` times in all. What is still no
-    rewriting stays as it is, for the filters to remove and count. Drawing again draws from the
-    same distribution given that the reply is a rewriting, so the draws stay independent.
+    Replies are drawn again, up to `attempts` times in all, if they are empty or missing, contain no
+    question or request, or repeat the question. After that they stay, and the filters remove and
+    count them. A repeated draw comes from the same distribution, given that the reply is a
+    rewriting, so the draws stay independent.
     """
 
     chat: Chat
@@ -76,7 +76,7 @@ class ModelInputs:
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """How is drawn, and what the model is where it tells; else it is known by its name."""
+        """The decoding, and the model's record if it has one; else its name identifies it."""
         model: Mapping[str, str] = getattr(self.chat, "fingerprint", {})
         return {"decoding": self.decoding.name, "attempts": str(self.attempts), **model}
 
@@ -96,20 +96,20 @@ class ModelInputs:
         replies = self.chat.chat(requests, self.decoding, seed) if requests else []
         if len(replies) != len(requests):
             raise InputError(
-                f"chat model {self.chat.name!r} must give one reply a request, got {len(replies)} "
-                f"for {len(requests)}. Return None for one that never came."
+                f"chat model {self.chat.name!r} must return one reply per request, got "
+                f"{len(replies)} for {len(requests)}. Return None for a missing one."
             )
         return replies
 
 
 def parse_reply(reply: str) -> str:
-    """The first line of a reply that asks something, without what models put around it.
+    """Return the first line of a reply that is a question or request, without decoration.
 
-    Thoughts in tags, courtesies, labels, numbering and quotation marks go. Empty where no line
-    asks: an answer, a refusal, or a text that was cut off.
+    Thoughts in tags, courtesies, labels, numbering and quotation marks are removed. Empty if no
+    line qualifies: an answer, a refusal, or a text that was cut off.
     """
     lines = map(_bare, split_thought(reply)[1].splitlines())
-    return next((line for line in lines if _asks(line)), "")
+    return next((line for line in lines if _is_request_like(line)), "")
 
 
 def _request(prompt: Prompt, draw: int, attempt: int) -> Request:
@@ -120,7 +120,7 @@ def _request(prompt: Prompt, draw: int, attempt: int) -> Request:
 
 
 def _bare(line: str) -> str:
-    """The line without marks and words around it, however they are nested."""
+    """Return the line without marks and words around it, at any nesting."""
     text = line.strip()
     while True:
         inner = _LABEL.sub("", _COURTESY.sub("", _NUMBERING.sub("", text.strip("*_ \t"))))
@@ -133,13 +133,13 @@ def _bare(line: str) -> str:
 
 
 def _unled(text: str, question: str) -> str:
-    """The question, where a text only puts a label or a sentence before it; else the text."""
+    """Return the question if a text only adds a label or a sentence before it; else the text."""
     lead, same, tail = text.casefold().rpartition(question.casefold().rstrip(_ENDS))
     led = lead.rstrip(_MARKS).endswith((":", ".", "!", "?"))
     return question if same and led and not tail.strip(_ENDS) else text
 
 
-def _asks(line: str) -> bool:
+def _is_request_like(line: str) -> bool:
     ended = line.endswith((".", "?"))
     return (
         is_question(line)

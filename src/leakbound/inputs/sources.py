@@ -1,4 +1,4 @@
-"""Input sources: the protocol, the finite ones, and each from its written form, as `file:PATH`."""
+"""Input sources: the protocol, the finite ones, and the parser of specs such as `file:PATH`."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from leakbound.errors import InputError
 from leakbound.inputs.english import rewritings
 from leakbound.inputs.model import ModelInputs
 from leakbound.registry import find, opening, require_parts
-from leakbound.text.rows import Row, read_rows
+from leakbound.text.rows import read_rows
 from leakbound.types import Chat, Prompt
 
 
 class InputSource(Protocol):
-    """Where rewritings of a question come from.
+    """The source of rewritings of a question.
 
-    A source may have `fingerprint`, a mapping of texts: all that its rewritings depend on beside
-    its name, such as digests of the files it reads (`digests_of`). It is recorded with the run,
-    which is refused where it has changed. Without one it is taken to read the file or folder that
-    its argument names, if there is such a one.
+    A source may have `fingerprint`, a mapping of texts: everything that its rewritings depend on,
+    in addition to its name, such as digests of the files it reads (`digests_of`). It is recorded
+    with the run, which is refused if it has changed. Without a fingerprint, the source is assumed
+    to read the file or folder that its argument names, if there is one.
     """
 
     @property
     def name(self) -> str:
-        """As it stands in results: the spec that gives the source."""
+        """As results state it: the spec that gives the source."""
         ...
 
     @property
@@ -37,14 +37,14 @@ class InputSource(Protocol):
         ...
 
     def rewritings(self, prompts: Sequence[Prompt], number: int, seed: int) -> list[list[str]]:
-        """Rewritings of each prompt; the same arguments give the same texts.
+        """Return rewritings of each prompt; the same arguments give the same texts.
 
-        Nothing is filtered yet. A source that is not finite gives independent draws, an empty text
+        They are not filtered. A source that is not finite returns independent draws, an empty text
         for one that failed; a prompt's draws do not depend on the others.
 
         Args:
-            prompts: those to rewrite.
-            number: of texts a prompt, at most; exactly, where the source is not finite.
+            prompts: the prompts to rewrite.
+            number: of texts per prompt, at most; exactly, if the source is not finite.
             seed: of the draws, or of the order.
 
         Returns:
@@ -54,7 +54,7 @@ class InputSource(Protocol):
 
 
 def fingerprint_of(source: InputSource, argument: str) -> dict[str, str]:
-    """All that a source's rewritings depend on beside its name; it was opened by `argument`."""
+    """Return everything that a source's rewritings depend on, except its name."""
     declared: Mapping[str, object] | None = getattr(source, "fingerprint", None)
     if declared is None:
         return digests_of(Path(argument)) if argument else {}
@@ -62,9 +62,9 @@ def fingerprint_of(source: InputSource, argument: str) -> dict[str, str]:
 
 
 def digests_of(path: Path, *, deep: bool = True) -> dict[str, str]:
-    """The SHA-256 of a file, or of each in a folder, by what it is called; empty where none is.
+    """Return the SHA-256 of a file, or of each file in a folder, by its name; empty without files.
 
-    Files in folders within the folder count where it is `deep`.
+    Files in subfolders count if it is `deep`.
     """
     return {
         f"sha256 of {file.relative_to(path.parent).as_posix()}": _sha256(file)
@@ -79,12 +79,12 @@ def _sha256(path: Path) -> str:
 
 
 def read_rewritings(prompts: Sequence[Prompt], path: Path) -> dict[str, tuple[str, ...]]:
-    """The rewritings that a file has of each prompt, by prompt id, in the file's order.
+    """Return a file's rewritings of each prompt, by prompt id, in the file's order.
 
-    A CSV file or JSON lines. A row names a prompt by `id`, or by `question` as it stands in the
-    benchmark, and has a list `rewritings` or one `rewriting`; several rows may name one prompt.
-    Raises InputError, with file and row, for a prompt that is not there and for a row that has no
-    rewriting or one that is no text.
+    A CSV file or JSON lines. A row names a prompt by `id`, or by its exact `question`, and has a
+    list `rewritings` or one `rewriting`; several rows may name one prompt. Raises InputError, with
+    file and row, for an unknown prompt and for a row without a rewriting, or with one that is not
+    text.
     """
     ids = {prompt.id: [prompt.id] for prompt in prompts}
     questions = defaultdict(list)
@@ -92,37 +92,26 @@ def read_rewritings(prompts: Sequence[Prompt], path: Path) -> dict[str, tuple[st
         questions[prompt.question.strip()].append(prompt.id)
     texts: dict[str, tuple[str, ...]] = {prompt.id: () for prompt in prompts}
     for row in read_rows(path):
-        for named in _named(row, ids, questions):
-            texts[named] += _rewritings(row)
-    return texts
-
-
-def _named(
-    row: Row, ids: Mapping[str, list[str]], questions: Mapping[str, list[str]]
-) -> Sequence[str]:
-    """The ids of the prompts a row is about."""
-    by_id = row.maybe("id")
-    key, value = ("id", by_id) if by_id else ("question", row.text("question").strip())
-    lookup = ids if by_id else questions
-    if value not in lookup:
-        raise InputError(
-            f"no prompt of the benchmark has the {key} {str(value)[:80]!r} of {row.place}. One is "
-            f"{next(iter(lookup), '')!r}. Correct it, or remove the row."
-        )
-    return lookup[value]
-
-
-def _rewritings(row: Row) -> tuple[str, ...]:
-    single = row.maybe("rewriting")
-    texts = row.texts("rewritings") + ((single.strip(),) if single else ())
-    if not texts:
-        raise InputError(f"{row.place} has no `rewritings`. Fill them in, or remove the row.")
+        by_id = row.maybe("id")
+        key, value = ("id", by_id) if by_id else ("question", row.text("question").strip())
+        lookup = ids if by_id else questions
+        if value not in lookup:
+            raise InputError(
+                f"no prompt of the benchmark has the {key} {str(value)[:80]!r} of {row.place}. One "
+                f"is {next(iter(lookup), '')!r}. Correct it, or remove the row."
+            )
+        single = row.maybe("rewriting")
+        written = row.texts("rewritings") + ((single.strip(),) if single else ())
+        if not written:
+            raise InputError(f"{row.place} has no `rewritings`. Fill them in, or remove the row.")
+        for prompt_id in lookup[value]:
+            texts[prompt_id] += written
     return texts
 
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkInputs:
-    """The paraphrases that the prompts carry, in their order."""
+    """The paraphrases of the prompts, in their order."""
 
     name: ClassVar[str] = "benchmark"
     finite: ClassVar[bool] = True
@@ -133,7 +122,7 @@ class BenchmarkInputs:
 
 @dataclass(frozen=True, slots=True)
 class RuleInputs:
-    """Frames around the whole question, made by rule. The seed picks their order.
+    """Frames around the complete question, made by rule. The seed decides their order.
 
     A question in another language has none.
     """
@@ -147,10 +136,10 @@ class RuleInputs:
 
 @dataclass(frozen=True, slots=True)
 class FileInputs:
-    """The rewritings in a file, in its order; `read_rewritings` says how it is written.
+    """The rewritings in a file, in its order; see `read_rewritings` for its form.
 
-    A row for a prompt that is not among those asked about raises InputError, as it is likelier a
-    misspelling than meant. So ask about all prompts of the benchmark, then take those you need.
+    A row for an unknown prompt raises InputError, because it is probably a misspelling. So pass all
+    prompts of the benchmark, then take the ones you need.
     """
 
     path: Path
@@ -163,7 +152,7 @@ class FileInputs:
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """The digest of the file's bytes, wherever it lies."""
+        """The digest of the file's bytes, independent of its folder."""
         return digests_of(self.path)
 
     def rewritings(self, prompts: Sequence[Prompt], number: int, seed: int) -> list[list[str]]:
@@ -172,18 +161,18 @@ class FileInputs:
 
 
 OpenChat = Callable[[str], Chat]
-"""Opens a chat model by name; it raises InputError for one that does not exist."""
+"""Opens a chat model by its name; raises InputError for an unknown one."""
 
 
 def no_chat(name: str) -> Chat:
-    """The `OpenChat` of a caller that has no engine."""
-    raise InputError(f"no engine was given to open the chat model {name!r}. Pass `open_chat`.")
+    """Raise InputError: the `OpenChat` of a caller without engine."""
+    raise InputError(f"no engine can open the chat model {name!r}. Pass `open_chat`.")
 
 
 def _opens(
     name: str, needs: str, make: Callable[[str, OpenChat], InputSource]
 ) -> Callable[[str, OpenChat], InputSource]:
-    """Opens a source that is made of what its argument names; of nothing where it `needs` none."""
+    """Return a function that makes a source from its argument, if the source `needs` one."""
 
     def opens(argument: str, open_chat: OpenChat) -> InputSource:
         if argument and not needs:
@@ -204,11 +193,11 @@ INPUTS: dict[str, Callable[[str, OpenChat], InputSource]] = {
 
 
 def parse_inputs(spec: str, *, open_chat: OpenChat = no_chat) -> InputSource | None:
-    """The source that `spec` describes.
+    """Return the source that `spec` describes.
 
     Args:
         spec: a key of `INPUTS` or of the entry-point group `leakbound.inputs`, with its argument
-            behind a colon, or `none`: the original questions alone.
+            after a colon, or `none`: only the original questions.
         open_chat: opens the chat model that a source names.
 
     Returns:

@@ -1,4 +1,4 @@
-"""All the ways in which a search may ask one prompt, and which of them it tries."""
+"""The variants of a prompt's query that a search may try, and the ones it tries."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ NEUTRAL = (
     "Yes, I know this one:",
     "The full answer reads:",
 )
-"""Openers that fit any question and say nothing about it."""
+"""Openers that fit any question and reveal nothing about it."""
 
 
 def openers(prompt: Prompt, own: Sequence[str] = ()) -> tuple[str, ...]:
-    """How an answer to the prompt may be opened, at first as it is opened anyway.
+    """Return the possible openings of an answer to the prompt, the unchanged one first.
 
-    `own` are those that its benchmark has for it. None hands over a content word of the answer
-    that the question lacks. A prompt with a `prefix` keeps that alone: its answer has begun.
+    `own` are the benchmark's openers. None contains a content word of the answer that the question
+    lacks. A prompt with a `prefix` keeps only that: its answer has begun.
     """
     if prompt.prefix:
         return (prompt.prefix,)
@@ -35,16 +35,16 @@ def openers(prompt: Prompt, own: Sequence[str] = ()) -> tuple[str, ...]:
 
 
 def gives_away(prompt: Prompt, text: str) -> bool:
-    """True if the text has a content word of the answer, or a keyword, that the question lacks."""
+    """Return whether a text has a word of the answer, or a keyword, that the question lacks."""
     answers = " ".join([prompt.answer or "", *prompt.keywords])
     return bool(handed_over(prompt.question, answers, text))
 
 
 SHOTS = 3
-"""How many pairs a prefix shows."""
+"""The number of pairs in a prefix."""
 
 PREFIXES = 2
-"""How many prefixes, without a pair in common, are tried for a question."""
+"""The number of prefixes per question, without common pairs."""
 
 _PLACEHOLDER = "{question}"
 _GAP = "\n\n"  # between one pair and the next
@@ -53,10 +53,10 @@ _GAP = "\n\n"  # between one pair and the next
 def shots(
     prompt: Prompt, retained: Sequence[Prompt], seed: int, number: int = SHOTS, most: int = PREFIXES
 ) -> tuple[tuple[Prompt, ...], ...]:
-    """At most `most` sets of `number` retained pairs to show before the prompt.
+    """Return at most `most` sets of `number` retained pairs to show before the prompt.
 
-    Chosen by the seed alone, for each prompt anew, among the pairs that have an answer and hand
-    over no content word of the prompt's own.
+    They depend on the seed and the prompt, and are chosen among pairs with an answer that reveal no
+    content word of the prompt's answer.
     """
     fit: list[Prompt] = []
     for i in keyed(seed, f"shots:{prompt.id}").permutation(len(retained)):
@@ -72,10 +72,10 @@ def shots(
 
 
 def with_shots(template: str, pairs: Sequence[Prompt], question: str) -> str:
-    """The text that, put into `template`, reads as the pairs in that template, then the question.
+    """Return a text that reads, inside `template`, as the pairs in that template and the question.
 
-    A template that has nothing after the question gives no sign of where an answer begins; the
-    pairs then stand line by line.
+    If the template has no text after the question, nothing marks the beginning of an answer, so
+    each part of a pair gets a line.
     """
     before, _, after = template.partition(_PLACEHOLDER)
     after = after if after.strip() else "\n"
@@ -84,18 +84,18 @@ def with_shots(template: str, pairs: Sequence[Prompt], question: str) -> str:
 
 
 def keyed(seed: int, key: str) -> np.random.Generator:
-    """Randomness of its own for each seed and key."""
+    """Return an independent generator for each seed and key."""
     digest = blake2b(f"{seed}:attack:{key}".encode(), digest_size=16).digest()
     return np.random.default_rng(int.from_bytes(digest, "little"))
 
 
 Fits = Callable[[Query, Decoding], bool]
-"""True if the model can be asked this: it fits its context."""
+"""Returns whether a query fits the model's context."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """One way of asking a prompt; `shots` are the ids of the retained pairs shown before it."""
+    """One variant of a prompt's query; `shots` are the ids of the retained pairs before it."""
 
     query: Query
     decoding: Decoding
@@ -104,9 +104,9 @@ class Variant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Space:
-    """The ways in which asking a prompt may be changed, one axis each.
+    """The possible changes of a prompt's query, one axis each.
 
-    The first of every axis is how the prompt is asked by itself: `texts` begins with its own
+    The first value of every axis is the unchanged one: `texts` begins with the prompt's own
     question, `shots` with none, `openers` with its own prefix.
     """
 
@@ -117,7 +117,7 @@ class Space:
     template: str
 
     def variant(self, place: Sequence[int]) -> Variant:
-        """The variant at this place of each axis; its id tells all of them but the decoding."""
+        """Return the variant at this index of each axis; its id states all but the decoding."""
         text, shots, opener, decoding = place
         query, pairs = self.texts[text], self.shots[shots]
         varied = replace(
@@ -131,14 +131,14 @@ class Space:
 
 
 def variants(space: Space, number: int, seed: int, fits: Fits) -> tuple[Variant, ...]:
-    """At most `number` distinct variants that fit; the prompt as it is asked by itself comes first.
+    """Return at most `number` distinct variants that fit; the unchanged prompt comes first.
 
-    The others are drawn without replacement, by the seed: each axis is left as it is with chance
-    one half, so that single changes and combinations of several are tried side by side.
+    The others are drawn without replacement, by the seed. Each axis is unchanged with probability
+    one half, so that single changes and combinations are both tried.
     """
     axes = (space.texts, space.shots, space.openers, space.decodings)
     places = list(product(*(range(len(axis)) for axis in axes)))[1:]
-    # A place comes first with a chance that goes like its weight (Efraimidis & Spirakis 2006).
+    # The probability of being first is proportional to the weight (Efraimidis & Spirakis 2006).
     weights = [prod(1 / (len(a) - 1) for a, at in zip(axes, p, strict=True) if at) for p in places]
     waits = keyed(seed, f"variants:{space.texts[0].prompt_id}").exponential(size=len(places))
     chosen = [space.variant((0, 0, 0, 0))]

@@ -1,8 +1,8 @@
-"""Losses: pure functions of a packed batch that return one value for each answer.
+"""Losses: pure functions of a packed batch that return one value per answer.
 
-None reduces over the batch, and none runs a model: what a frozen reference says comes in as data.
-A new one joins by its module and one row of `LOSSES`; other packages add theirs as `Loss` values
-in the entry-point group `leakbound.losses`.
+No loss reduces over the batch or runs a model: the frozen reference's values are part of the batch.
+A new loss is a module and one row of `LOSSES`. Other packages add `Loss` values in the entry-point
+group `leakbound.losses`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from leakbound.losses.inputs import Activations as Activations
 from leakbound.losses.inputs import LossInputs as LossInputs
 from leakbound.losses.inputs import Over as Over
 from leakbound.losses.inputs import Site as Site
+from leakbound.losses.inputs import Tokens as Tokens
 from leakbound.losses.inputs import labelled as labelled
 from leakbound.losses.inputs import pack as pack
 from leakbound.losses.inputs import pack_activations as pack_activations
@@ -59,7 +60,7 @@ LOSSES: dict[str, Loss] = {
 
 @cache
 def loss_named(name: str) -> Loss:
-    """The loss called `name`, a third party's too.
+    """Return a loss by its name, from this or another package.
 
     Args:
         name: a key of `LOSSES`, or of the entry-point group `leakbound.losses`.
@@ -68,7 +69,7 @@ def loss_named(name: str) -> Loss:
         The loss; it is loaded once.
 
     Raises:
-        InputError: an unknown name, or a loss of another package that is broken.
+        InputError: an unknown name, or a broken loss of another package.
     """
     loss = find("loss", LOSSES, name)
     require_parts("loss", name, loss, (field.name for field in fields(Loss)))

@@ -1,8 +1,8 @@
-"""Contrastive embedding loss: away from what rewritings evoke, towards noise (Cheng et al. 2025).
+"""Contrastive embedding loss: push away from rewritings, pull towards noise (Cheng et al. 2025).
 
-Deviations: the squared norms of eq. 1 are means over hidden dimensions by default, without which
-the printed margins are out of reach; the appendix prints the margin τ under the name s, so the
-length `s` of the random vector is 1; a centre shorter than the question stands still at its last
+Deviations: The squared norms of eq. 1 are means over hidden dimensions by default; with sums the
+printed margins cannot be reached. The appendix prints the margin τ under the name s, so the length
+`s` of the random vector is 1. A centre that is shorter than the question is repeated at its last
 token, which the paper leaves open.
 """
 
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from leakbound.errors import InputError
 from leakbound.losses.family import not_negative, positive, require
-from leakbound.losses.inputs import Activations, LossInputs, Site, given, row_means
+from leakbound.losses.inputs import LossInputs, Site, given, row_means
 from leakbound.losses.steering import Distance, between, from_reference
 
 Align = Literal["clamp", "truncate"]
@@ -35,29 +35,29 @@ def cel(
 ) -> Tensor:
     """α max(0, τ - mean over centres and tokens of d(h_t, h_t of x)) + β mean_t d(h_t, s·u), [B].
 
-    One hinge a question, around the mean (Cheng et al., eq. 1). t runs over the question's tokens.
-    With β = 0 a question needs a centre beside itself: the gradient of the push from itself is 0 as
-    long as the model is its reference.
+    One hinge per question, around the mean (Cheng et al., eq. 1). t runs over the question's
+    tokens. With β = 0 a question needs a second centre: as long as the model equals its reference,
+    the push from the question itself has gradient 0.
 
     Args:
-        batch: the packed answers; takes the activations at the question, with their `direction` u
-            and `centres`.
+        batch: the packed answers; reads the activations at the question, their `direction` u and
+            their `centres`.
         layer: the block whose outputs are read, counted from 0.
         tau: τ, the margin of the push, 0 or more.
         alpha: α, the weight of the push, 0 or more.
         beta: β, the weight of the pull, 0 or more.
         s: the length of the vector that activations are pulled to, above 0.
         distance: d, the squared difference: its "mean" or its "sum" over hidden dimensions.
-        align: "clamp" compares tokens beyond a centre's end with its last one, "truncate" leaves
-            them out.
+        align: tokens beyond the end of a centre: "clamp" compares them with the centre's last
+            token, "truncate" leaves them out.
 
     Returns:
-        One value a question, [B], in squared activations, at least 0.
+        One value per question, [B], in squared activations, at least 0.
 
     Raises:
-        InputError: a setting out of its range; α = β = 0, where nothing can pull; activations at
-            the question, their `direction` or `centres` that the batch has not; or a question
-            without a centre, with β = 0 with fewer than two.
+        InputError: a setting out of its range; α = β = 0; a batch without activations at the
+            question, their `direction` or `centres`; or a question with fewer than one centre, or
+            fewer than two if β = 0.
     """
     positive("cel", s=s)
     not_negative("cel", tau=tau, alpha=alpha, beta=beta)
@@ -66,8 +66,18 @@ def cel(
     _require_member("cel", "align", align, Align)
     site = batch.site("cel", Site(layer, "question"))
     direction = given(site.direction, "direction", "cel")
-    nearness = _nearness(site, batch.rows, beta, distance, align)
-    push = (tau - nearness).clamp(min=0)
+    centres, fewest = given(site.centres, "centres", "cel"), 2 if beta == 0 else 1
+    lacking = [row for row, group in enumerate(centres) if len(group) < fewest]
+    if lacking or len(centres) != batch.rows:
+        raise InputError(
+            f"cel with beta = {beta:g} needs {fewest} or more contrast centres for each of its "
+            f"{batch.rows} questions, got too few at {lacking[:3] or len(centres)}. "
+            "Add rewritings, or raise beta."
+        )
+    lengths = torch.bincount(site.row, minlength=batch.rows).tolist()
+    pairs = zip(torch.split(site.values, lengths), centres, strict=True)
+    apart = [mean_distance(question, group, distance, align) for question, group in pairs]
+    push = (tau - torch.stack(apart)).clamp(min=0)
     pull = row_means(between(site.values, s * direction, distance), site.row, batch.rows)
     return alpha * push + beta * pull
 
@@ -76,41 +86,20 @@ def cel_retain(batch: LossInputs, *, layer: int, distance: Distance = "mean") ->
     """Mean over each question's tokens of d(h, h_ref), [B] (Cheng et al., eq. 2).
 
     Args:
-        batch: the packed answers; takes the activations at the question, with their `reference`.
+        batch: the packed answers; reads the activations at the question and their `reference`.
         layer: the block whose outputs are read, counted from 0.
         distance: d, the squared difference: its "mean" or its "sum" over hidden dimensions.
 
     Returns:
-        One value a question, [B], in squared activations, at least 0.
+        One value per question, [B], in squared activations, at least 0.
 
     Raises:
-        InputError: another `distance`, or activations at the question or their `reference` that the
-            batch has not.
+        InputError: an unknown `distance`, or a batch without activations at the question or their
+            `reference`.
     """
     _require_member("cel-retain", "distance", distance, Distance)
     site = batch.site("cel-retain", Site(layer, "question"))
     return from_reference(site, "cel-retain", batch.rows, distance)
-
-
-def _nearness(
-    site: Activations, rows: int, beta: float, distance: Distance, align: Align
-) -> Tensor:
-    """Mean over each question's centres, and over tokens, of the distance to them, [B]."""
-    centres = given(site.centres, "centres", "cel")
-    fewest = 2 if beta == 0 else 1
-    lacking = [row for row, group in enumerate(centres) if len(group) < fewest]
-    if lacking or len(centres) != rows:
-        raise InputError(
-            f"cel with beta = {beta:g} needs {fewest} or more contrast centres for each of its "
-            f"{rows} questions, got too few at {lacking[:3] or len(centres)}. "
-            "Add rewritings, or raise beta."
-        )
-    lengths = torch.bincount(site.row, minlength=rows).tolist()
-    questions = torch.split(site.values, lengths)
-    pairs = zip(questions, centres, strict=True)
-    return torch.stack(
-        [mean_distance(question, group, distance, align) for question, group in pairs]
-    )
 
 
 def mean_distance(
@@ -120,7 +109,7 @@ def mean_distance(
 
     Args:
         question: activations at the question's tokens, [T, d].
-        centres: those at each contrast centre's tokens, one or more.
+        centres: activations at each contrast centre's tokens, one or more centres.
         distance: as in `cel`.
         align: as in `cel`.
 
@@ -131,7 +120,7 @@ def mean_distance(
 
 
 def _distance_to(centre: Tensor, question: Tensor, distance: Distance, align: Align) -> Tensor:
-    """Mean over the question's tokens of the distance to the centre's token at that place."""
+    """Return the mean over the question's tokens of the distance to the centre's aligned token."""
     if align == "truncate":
         shared = min(len(question), len(centre))
         return between(question[:shared], centre[:shared], distance).mean()

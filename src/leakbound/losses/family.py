@@ -1,4 +1,4 @@
-"""A loss as an objective takes it: a function, the parts it needs, the settings it takes."""
+"""A loss as an objective uses it: a function, the parts it needs, and its settings."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ PARTS = (
     "centres",
     "direction",
 )
-"""Names of the fields of `LossInputs` and `Activations` that a loss may ask for."""
+"""Names of the fields of `LossInputs` and `Activations` that a loss may need."""
 
 Setting = float | str  # a whole number and a truth value are floats to the type checker
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """The parts and activations that one forward pass over a split must bring.
+    """The parts and activations that one forward pass over a split must provide.
 
-    `reference`, `centres` and `direction` are wanted at every site. A part that is not named may
-    be left out, `logits` as N × 0. More than is needed does no harm.
+    `reference`, `centres` and `direction` are needed at every site. A part that is not named may be
+    absent, `logits` as N × 0. Additional parts do no harm.
 
     Attributes:
         parts: names of PARTS.
@@ -54,16 +54,16 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A loss: `function(batch, **settings)` gives one value a row, [B]; settings are keyword-only.
+    """A loss: `function(batch, **settings)` returns one value per row, [B].
 
     Attributes:
-        function: takes a `LossInputs` and the settings, and gives a tensor [B].
+        function: maps a `LossInputs` and keyword-only settings to a tensor [B].
         needs: names of PARTS.
-        tokens: at which tokens it reads activations (None: at none), in the layer that its setting
-            `layer` names: a block, or a share of the model's depth until `Objective.at_depth` has
-            settled which block that is.
-        over: of which tokens its values are the means (None: they are no means over tokens).
-        others: the needs and `over` under each value of its setting `over` but "answer".
+        tokens: the tokens at which it reads activations (None: it reads none), in the layer that
+            its setting `layer` names: a block, or a fraction of the model's depth that
+            `Objective.at_depth` replaces.
+        over: the tokens over which its values are means (None: they are not means over tokens).
+        others: the needs and `over` under each value of its setting `over` except "answer".
     """
 
     function: Callable[..., Tensor]
@@ -73,45 +73,45 @@ class Loss:
     others: Mapping[str, tuple[frozenset[str], Over]] = field(default_factory=dict)
 
     def mean_over(self, settings: Mapping[str, Setting]) -> Over | None:
-        """The tokens of which its values are the means under these settings.
+        """Return the tokens over which its values are means under these settings.
 
         Args:
-            settings: by name.
+            settings: the values of its settings.
 
         Returns:
-            The tokens; None where its values are no means over tokens.
+            The tokens; None if its values are not means over tokens.
         """
-        return self.others.get(self._over(settings), (self.needs, self.over))[1]
+        return self._under(settings)[1]
 
-    def _over(self, settings: Mapping[str, Setting]) -> str:
+    def _under(self, settings: Mapping[str, Setting]) -> tuple[frozenset[str], Over | None]:
         default = keywords(self.function)["over"].default if self.others else "answer"
-        return str(settings.get("over", default))
+        return self.others.get(str(settings.get("over", default)), (self.needs, self.over))
 
     def needed(self, settings: Mapping[str, Setting]) -> Needs:
-        """The parts and activations that it needs under these settings.
+        """Return the parts and activations that it needs under these settings.
 
         Args:
-            settings: by name; `layer` among them where it reads activations.
+            settings: the values of its settings, with `layer` if it reads activations.
 
         Returns:
             The parts, and the site where it reads activations.
         """
-        parts, _ = self.others.get(self._over(settings), (self.needs, self.over))
+        parts, _ = self._under(settings)
         if self.tokens is None:
             return Needs(parts)
         layer: Any = settings["layer"]
         return Needs(parts, frozenset({Site(layer, self.tokens)}))
 
     def check(self, name: str, settings: Mapping[str, Setting]) -> None:
-        """Refuse settings that the loss does not have, lacks or refuses.
+        """Refuse settings that are unknown, missing or invalid.
 
         Args:
-            name: the loss's, for the message.
-            settings: by name.
+            name: the loss's name, for the message.
+            settings: the values of its settings.
 
         Raises:
-            InputError: an unknown setting, one that is not of its default's kind, one without a
-                default that is missing, or one that the function itself refuses.
+            InputError: an unknown setting, a value of another kind than the default, a missing
+                setting without a default, or a value that the function itself refuses.
         """
         parameters = keywords(self.function)
         for setting, value in settings.items():
@@ -127,13 +127,13 @@ class Loss:
 
 
 def keywords(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """The settings of a loss or a recipe: its keyword-only parameters, by name."""
+    """Return the settings of a loss or a recipe: its keyword-only parameters."""
     parameters = inspect.signature(function).parameters
     return {name: param for name, param in parameters.items() if param.kind is param.KEYWORD_ONLY}
 
 
 def require_kind(parameter: inspect.Parameter, value: object, of: str) -> None:
-    """Refuse a setting of another kind than its default: a word, a truth value, a finite number."""
+    """Refuse a setting of another kind than its default: a word, a boolean, a finite number."""
     if parameter.name == "layer":
         good = value >= 0 if type(value) is int else type(value) is float and 0 < value < 1
         kind = "a whole number, 0 or more, or a share of the depth below 1"
@@ -149,7 +149,7 @@ def require_kind(parameter: inspect.Parameter, value: object, of: str) -> None:
 
 
 def _probe(needs: Needs) -> LossInputs:
-    """The smallest batch that has every part, to ask a loss what it thinks of its settings."""
+    """Return the smallest batch that has every part, on which a loss checks its settings."""
     zero, row = torch.zeros(1, 2), torch.zeros(1, dtype=torch.long)
     answer = LossInputs(logits=zero, labels=row, row=row, rows=1, reference_nll=torch.zeros(1))
     hidden = Activations(
@@ -166,13 +166,13 @@ def _probe(needs: Needs) -> LossInputs:
 
 
 def covered(batch: LossInputs, loss: str, over: str, other: str) -> LossInputs:
-    """The batch, or its `whole` where a loss is over more; InputError for another `over`."""
+    """Return the batch, or its `whole` if a loss is over more; InputError for an unknown `over`."""
     require(over in ("answer", other), loss, "over", over, f"answer or {other}")
     return batch if over == "answer" else given(batch.whole, "whole", loss)
 
 
 def frozen_logits(part: LossInputs, loss: str, over: str) -> Tensor:
-    """The frozen model's logits of what `covered` gave; InputError where there are none."""
+    """Return the frozen model's logits of what `covered` returned; InputError if absent."""
     name = "reference_logits" if over == "answer" else "whole_reference"
     return given(part.reference_logits, name, loss)
 
@@ -190,7 +190,7 @@ def not_negative(loss: str, **settings: float) -> None:
 
 
 def require(condition: bool, loss: str, name: str, value: object, want: str) -> None:
-    """Raise InputError unless `condition` holds of a loss's setting."""
+    """Raise InputError unless a condition on a loss's setting is true."""
     if not condition:
         raise InputError(
             f"`{name}` of {loss} must be {want}, got {value!r}. Leave it out to take the default."

@@ -1,8 +1,8 @@
-"""The inputs of losses: logits where the labels are, activations where a layer is read, as data.
+"""The inputs of losses as data: logits at the labels, and activations of layers.
 
-The seam between losses and whatever runs a model. A loss says which parts it needs (`Loss.needs`,
-`Loss.tokens`); one forward pass over a split brings them, whatever the objective; a part that no
-loss needs stays away. The frozen initial model enters as values computed once, never as a model.
+They separate losses from the code that runs a model. A loss declares the parts that it needs
+(`Loss.needs`, `Loss.tokens`). One forward pass over a split provides them for any objective,
+without parts that no loss needs. The frozen initial model enters as values that are computed once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _COUNTED: Mapping[Over, tuple[str, int]] = {
     "invented": ("invented", 0),
     "whole": ("whole", 0),
     "read": ("whole", 1),
-}  # whose tokens, and how many of each row are left out
+}  # the part, and the number of its tokens that are left out of each row
 
 
 class Site(NamedTuple):
@@ -55,8 +55,9 @@ class Activations:
 
     Attributes:
         values: [M, d].
-        row: the row that each token belongs to, [M], ascending.
-        reference: the frozen initial model's at the same tokens, [M, d] (None: no loss needs them).
+        row: the row of each token, [M], ascending.
+        reference: the frozen initial model's hidden states at the same tokens, [M, d] (None: no
+            loss needs them).
         centres: for each row the frozen model's activations [|x|, d] at each of its contrast
             centres x (None: no loss needs them).
         direction: the run's unit vector, [d] (None: no loss needs it).
@@ -74,21 +75,21 @@ class LossInputs:
     """B answers, their N labelled tokens packed end to end.
 
     Attributes:
-        logits: predict `labels`, [N, V]; N × 0 where no loss needs them.
+        logits: predict `labels`, [N, V]; N × 0 if no loss needs them.
         labels: the tokens of the answers, [N].
-        row: which of the answers a token belongs to, [N]; every answer has at least one.
+        row: the answer of each token, [N]; every answer has at least one token.
         rows: the number of answers, B.
         reference_nll: the frozen initial model's summed token cross-entropy of each answer, [B], in
-            nats (None: no loss needs it, as with the next four).
-        reference_logits: the frozen initial model's, [N, V].
-        alternate: the same B prompts answered with "I don't know", with a `reference_nll` of its
-            own where that is needed.
-        invented: the same B prompts answered with what the frozen model made up, likewise.
-        whole: the same rows with every token of prompt and answer in place of the labelled ones, of
-            which the last of a row are its answer's; its labels mean nothing.
-        activations: by the site where they were read.
-        step_lengths: how many tokens each row has, by part, of all rows that a step takes together;
-            empty where the batch is all of these.
+            nats (None: no loss needs it; the same for the next four).
+        reference_logits: the frozen initial model's logits, [N, V].
+        alternate: the same B prompts answered with "I don't know", with their own `reference_nll`
+            if a loss needs it.
+        invented: the same B prompts with answers that the frozen model made up, likewise.
+        whole: the same rows with every token of prompt and answer instead of the labelled tokens;
+            the last tokens of a row are those of its answer. Its labels mean nothing.
+        activations: by the site where they are read.
+        step_lengths: the number of tokens of each row, by part, for all rows that one step takes;
+            empty if the batch contains all of them.
     """
 
     logits: Tensor
@@ -105,19 +106,19 @@ class LossInputs:
 
     @property
     def lengths(self) -> Tensor:
-        """Labelled tokens of each answer, |y|, [B]."""
+        """The number of labelled tokens of each answer, |y|, [B]."""
         return torch.bincount(self.row, minlength=self.rows)
 
     @cached_property
     def log_probs(self) -> Tensor:
-        """Log-softmax of the logits, [N, V], in float32 or better; made once for all losses."""
+        """Log-softmax of the logits, [N, V], in float32 or better; computed once for all losses."""
         return precise(self.logits).log_softmax(dim=-1)
 
     def lengths_over(self, over: Over) -> Tensor:
-        """How many of the tokens that a loss is a mean over each row has, [B].
+        """Return the number of tokens of each row over which a loss is a mean, [B].
 
         Args:
-            over: whose tokens are counted.
+            over: the tokens to count.
 
         Returns:
             The number of tokens of each row, [B], 0 or more.
@@ -130,14 +131,14 @@ class LossInputs:
         return of.lengths - fewer
 
     def mean_length(self, over: Over, mean: Callable[[Sequence[int]], float] = fmean) -> float:
-        """How many of the tokens that a loss is a mean over a row of the step has.
+        """Return the mean number of tokens per row of the step over which a loss is a mean.
 
         Args:
-            over: whose tokens are counted.
-            mean: of the numbers of all rows (default: the arithmetic one).
+            over: the tokens to count.
+            mean: aggregates the numbers of all rows (default: the arithmetic mean).
 
         Returns:
-            The mean over `step_lengths`, or over the rows of the batch where these do not tell.
+            The mean over `step_lengths`, or over the rows of the batch if these lack the part.
 
         Raises:
             InputError: neither `step_lengths` nor the batch has that part.
@@ -148,21 +149,21 @@ class LossInputs:
         return mean(self.lengths_over(over).tolist())
 
     def sums(self, values: Tensor) -> Tensor:
-        """Sum of one value a token over each answer.
+        """Return the sum of one value per token over each answer.
 
         Args:
-            values: one a labelled token, [N].
+            values: one per labelled token, [N].
 
         Returns:
             The sum over each answer, [B].
         """
-        return row_sums(values, self.row, self.rows)
+        return values.new_zeros(self.rows).index_add(0, self.row, values)
 
     def means(self, values: Tensor) -> Tensor:
-        """Mean of one value a token over each answer.
+        """Return the mean of one value per token over each answer.
 
         Args:
-            values: one a labelled token, [N].
+            values: one per labelled token, [N].
 
         Returns:
             The mean over each answer, [B].
@@ -170,7 +171,7 @@ class LossInputs:
         return row_means(values, self.row, self.rows)
 
     def site(self, loss: str, site: Site) -> Activations:
-        """The activations that a loss reads at a site.
+        """Return the activations that a loss reads at a site.
 
         Args:
             loss: the loss's name, for the message.
@@ -186,32 +187,28 @@ class LossInputs:
 
 
 def given(part: T | None, name: str, loss: str) -> T:
-    """`part`, which `loss` cannot do without; raises InputError where there is none."""
+    """Return a part that a loss needs; raise InputError if it is absent."""
     if part is None:
         raise InputError(f"{loss} needs `{name}`, got None. Put it into the batch.")
     return part
 
 
-def row_sums(values: Tensor, row: Tensor, rows: int) -> Tensor:
-    """Sum of one value a token [M] over each of `rows` rows, [B]."""
-    return values.new_zeros(rows).index_add(0, row, values)
-
-
 def row_means(values: Tensor, row: Tensor, rows: int) -> Tensor:
-    """Mean of one value a token [M] over each of `rows` rows, [B]; 0 of a row without a token."""
-    return row_sums(values, row, rows) / torch.bincount(row, minlength=rows).clamp(min=1)
+    """Return the mean of one value per token [M] over each row, [B]; 0 for a row without tokens."""
+    sums = values.new_zeros(rows).index_add(0, row, values)
+    return sums / torch.bincount(row, minlength=rows).clamp(min=1)
 
 
 def precise(values: Tensor) -> Tensor:
-    """The same in float32 or better."""
+    """Convert values to float32, unless their precision is higher."""
     return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
 def labelled(labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Row and column of every labelled position, row by row.
+    """Return the row and column of every labelled position, row by row.
 
     Args:
-        labels: padded, [B, T]; -100 marks what is not scored.
+        labels: padded, [B, T]; -100 marks positions that are not scored.
 
     Returns:
         Rows and columns, each [N].
@@ -223,9 +220,9 @@ def labelled(labels: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def positions(mask: Tensor, kind: str = "a token") -> tuple[Tensor, Tensor]:
-    """Row and column of every true entry of `mask` [B, T], row by row, each [N].
+    """Return row and column of every true entry of `mask` [B, T], row by row, each [N].
 
-    Raises InputError for a row that has none.
+    Raises InputError for a row without a true entry.
     """
     empty = (~mask.any(dim=1)).nonzero().flatten().tolist()
     if empty:
@@ -237,13 +234,14 @@ def positions(mask: Tensor, kind: str = "a token") -> tuple[Tensor, Tensor]:
 def pack(logits: Tensor, labels: Tensor, reference_logits: Tensor | None = None) -> LossInputs:
     """Pack padded logits and labels, already shifted, at the labelled positions.
 
-    Whatever stands at unlabelled positions, NaN included, reaches no loss and no gradient. What is
-    not padded `dataclasses.replace` puts in.
+    Values at unlabelled positions, NaN included, reach no loss and no gradient. Add parts that are
+    not padded with `dataclasses.replace`.
 
     Args:
         logits: padded, [B, T, V].
-        labels: what the logits predict, [B, T]; -100 where it is not scored.
-        reference_logits: the frozen initial model's, padded alike (None: no loss needs them).
+        labels: the tokens that the logits predict, [B, T]; -100 at positions that are not scored.
+        reference_logits: the frozen initial model's logits with the same padding (None: no loss
+            needs them).
 
     Returns:
         The B answers with their N labelled tokens.
@@ -261,13 +259,12 @@ def pack(logits: Tensor, labels: Tensor, reference_logits: Tensor | None = None)
     )
 
 
-def pack_activations(hidden: Tensor, mask: Tensor, reference: Tensor | None = None) -> Activations:
-    """Pack padded hidden states at the tokens that a mask names.
+def pack_activations(hidden: Tensor, mask: Tensor) -> Activations:
+    """Pack padded hidden states at the tokens of a mask.
 
     Args:
         hidden: padded, [B, T, d].
         mask: true at the tokens to read, [B, T].
-        reference: the frozen initial model's, padded alike (None: no loss needs them).
 
     Returns:
         The activations at the M true entries of the mask.
@@ -276,8 +273,4 @@ def pack_activations(hidden: Tensor, mask: Tensor, reference: Tensor | None = No
         InputError: a row without a token.
     """
     row, column = positions(mask)
-    return Activations(
-        values=hidden[row, column],
-        row=row,
-        reference=None if reference is None else reference[row, column],
-    )
+    return Activations(values=hidden[row, column], row=row)

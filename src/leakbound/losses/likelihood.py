@@ -1,17 +1,18 @@
-"""The next-token distributions at an answer's tokens: its likelihood, and their entropy.
+"""Losses on the next-token distributions of an answer: its likelihood, and their entropy.
 
-Gradient ascent is Yao et al. (2023), as used by Maini et al. (2024). `kl` is the anchor of their
-KL minimisation, `idk` fine-tuning on answers that admit ignorance. Deviations: a value is the mean
-over one answer, whose mean over answers weighs each of them alike, where the published code takes
-one mean over all tokens of a batch (`reduce` of a term does); and `kl` compares at the answer's
-tokens, where theirs does at every position, padding included (over "all": without padding).
-Entropy is that of Scholten et al. (2025); the mean runs over the answer's own tokens, where the
-published code averages over every position of the padded text (over "all": without padding).
+Gradient ascent is Yao et al. (2023), as used by Maini et al. (2024). `kl` is the anchor of their KL
+minimisation, `idk` fine-tuning on answers that admit ignorance. Entropy is that of Scholten et al.
+(2025).
 
-Gradient ascent that weighs each token by its own probability, so that what is known loses most, is
-Wang et al. (2025), saturation and importance weights are Yang et al. (2025). With p_t the
-probability that the model gives the answer's token t, the weights are numbers and not functions of
-the model: nothing is differentiated but log p_t.
+Deviations: A value is the mean over one answer, so the mean over answers weights each answer
+equally. The published code takes one mean over all tokens of a batch (`reduce` of a term does).
+`kl` compares at the answer's tokens, theirs at every position, padding included (over "all":
+without padding). Entropy is the mean over the answer's own tokens, where the published code
+averages over every position of the padded text (over "all": without padding).
+
+Weighted gradient ascent is Wang et al. (2025): each token is weighted by its own probability, so
+known tokens lose most. Saturation and importance weights are Yang et al. (2025). p_t is the
+probability of the answer's token t. Weights are constants: only log p_t is differentiated.
 """
 
 from __future__ import annotations
@@ -23,25 +24,25 @@ from leakbound.losses.inputs import LossInputs, given, precise
 
 
 def token_nll(batch: LossInputs) -> Tensor:
-    """Cross-entropy of every labelled token, in nats, [N].
+    """Return the cross-entropy of every labelled token, in nats, [N].
 
     Args:
-        batch: the packed answers; takes `logits` and `labels`.
+        batch: the packed answers; reads `logits` and `labels`.
 
     Returns:
-        One value a labelled token, [N], in nats, at least 0.
+        One value per labelled token, [N], in nats, at least 0.
     """
     return -batch.log_probs.gather(1, batch.labels[:, None]).squeeze(1)
 
 
 def sequence_nll(batch: LossInputs) -> Tensor:
-    """Summed token cross-entropy of each answer, in nats, [B].
+    """Return the summed token cross-entropy of each answer, in nats, [B].
 
     Args:
-        batch: the packed answers; takes `logits` and `labels`.
+        batch: the packed answers; reads `logits` and `labels`.
 
     Returns:
-        One value an answer, [B], in nats, at least 0.
+        One value per answer, [B], in nats, at least 0.
     """
     return batch.sums(token_nll(batch))
 
@@ -50,10 +51,10 @@ def nll(batch: LossInputs) -> Tensor:
     """Mean token cross-entropy of each answer, nll/|y|, [B].
 
     Args:
-        batch: the packed answers; takes `logits` and `labels`.
+        batch: the packed answers; reads `logits` and `labels`.
 
     Returns:
-        One value an answer, [B], in nats, at least 0.
+        One value per answer, [B], in nats, at least 0.
     """
     return batch.means(token_nll(batch))
 
@@ -62,10 +63,10 @@ def ga(batch: LossInputs) -> Tensor:
     """Gradient ascent, -nll/|y|, [B] (Yao et al. 2023).
 
     Args:
-        batch: the packed answers; takes `logits` and `labels`.
+        batch: the packed answers; reads `logits` and `labels`.
 
     Returns:
-        One value an answer, [B], in nats, at most 0; unbounded below.
+        One value per answer, [B], in nats, at most 0; unbounded below.
     """
     return -nll(batch)
 
@@ -74,10 +75,10 @@ def idk(batch: LossInputs) -> Tensor:
     """Mean token cross-entropy of each alternate answer, [B] (Maini et al. 2024).
 
     Args:
-        batch: the packed answers; takes `logits` and `labels` of `alternate`.
+        batch: the packed answers; reads `logits` and `labels` of `alternate`.
 
     Returns:
-        One value an answer, [B], in nats, at least 0.
+        One value per answer, [B], in nats, at least 0.
 
     Raises:
         InputError: the batch has no `alternate`.
@@ -88,18 +89,18 @@ def idk(batch: LossInputs) -> Tensor:
 def kl(batch: LossInputs, *, over: str = "answer") -> Tensor:
     """Mean over each answer's tokens of KL(reference ‖ model), [B] (Maini et al. 2024).
 
-    The whole next-token distributions are compared, so nothing that the reference gives mass to
-    may be lost.
+    The complete next-token distributions are compared: the model must keep all of the reference's
+    mass.
 
     Args:
-        batch: the packed answers; takes `logits` and `reference_logits`, of `whole` over "all".
+        batch: the packed answers; reads `logits` and `reference_logits`, of `whole` over "all".
         over: "answer", or "all" for every token of prompt and answer.
 
     Returns:
-        One value an answer, [B], in nats, at least 0.
+        One value per answer, [B], in nats, at least 0.
 
     Raises:
-        InputError: another `over`, or a part that the batch has not.
+        InputError: an unknown `over`, or a part that the batch lacks.
     """
     part = covered(batch, "kl", over, "all")
     log_reference = precise(frozen_logits(part, "kl", over)).detach().log_softmax(dim=1)
@@ -109,17 +110,18 @@ def kl(batch: LossInputs, *, over: str = "answer") -> Tensor:
 def entropy(batch: LossInputs, *, over: str = "answer") -> Tensor:
     """Mean entropy of the T = 1 next-token distribution over each answer, [B].
 
-    A positive weight makes the model surer, a negative one more diverse (Scholten et al. 2025).
+    A positive weight makes the model more confident, a negative weight more diverse (Scholten et
+    al. 2025).
 
     Args:
-        batch: the packed answers; takes `logits`, of `whole` over "all".
+        batch: the packed answers; reads `logits`, of `whole` over "all".
         over: "answer", or "all" for every token of prompt and answer.
 
     Returns:
-        One value an answer, [B], in nats, in [0, ln V].
+        One value per answer, [B], in nats, in [0, ln V].
 
     Raises:
-        InputError: another `over`, or the batch has no `whole`.
+        InputError: an unknown `over`, or a batch without `whole`.
     """
     part = covered(batch, "entropy", over, "all")
     log_probs = part.log_probs
@@ -129,14 +131,14 @@ def entropy(batch: LossInputs, *, over: str = "answer") -> Tensor:
 def wga(batch: LossInputs, *, beta: float = 1.0) -> Tensor:
     """Mean over each answer's tokens of p^β log p, p^β constant, [B] (Wang et al. 2025).
 
-    Gradient ascent for β = 0; for β > 0 tokens which are unlikely already move nothing.
+    β = 0 is gradient ascent. With β > 0, tokens that are already unlikely have no influence.
 
     Args:
-        batch: the packed answers; takes `logits` and `labels`.
+        batch: the packed answers; reads `logits` and `labels`.
         beta: β, 0 or more.
 
     Returns:
-        One value an answer, [B], in nats, at most 0; at least -1/(eβ) for β > 0.
+        One value per answer, [B], in nats, at most 0; at least -1/(eβ) for β > 0.
 
     Raises:
         InputError: `beta` is below 0 or not finite.
@@ -148,15 +150,16 @@ def wga(batch: LossInputs, *, beta: float = 1.0) -> Tensor:
 def satimp(batch: LossInputs, *, beta1: float = 5.0, beta2: float = 1.0) -> Tensor:
     """Mean over each answer's tokens of p^β₁ (1 - p)^β₂ log p, the weights constant, [B].
 
-    p^β₁ spares what is forgotten already, (1 - p)^β₂ what any model would say (Yang et al. 2025).
+    p^β₁ spares tokens that are already forgotten, (1 - p)^β₂ tokens that any model predicts (Yang
+    et al. 2025).
 
     Args:
-        batch: the packed answers; takes `logits` and `labels`.
+        batch: the packed answers; reads `logits` and `labels`.
         beta1: β₁, 0 or more.
         beta2: β₂, 0 or more.
 
     Returns:
-        One value an answer, [B], in nats, at most 0; at least -1/(eβ₁) for β₁ > 0.
+        One value per answer, [B], in nats, at most 0; at least -1/(eβ₁) for β₁ > 0.
 
     Raises:
         InputError: `beta1` or `beta2` is below 0 or not finite.

@@ -1,8 +1,8 @@
-"""Representation misdirection: a layer's activations, led astray or held (Li et al. 2024).
+"""Representation misdirection: move or keep the activations of a layer (Li et al. 2024).
 
-Deviation: the squared distance is the mean over hidden dimensions (as in the authors' code), and
-no prefix of a forget text is spared. Of texts of unequal length OpenUnlearning's code averages
-over every pair of a row's sum and a row's length, which `reduce` "pairs" of a term does.
+Deviation: the squared distance is the mean over hidden dimensions (as in the authors' code), and no
+prefix of a forget text is spared. For texts of unequal length, OpenUnlearning's code averages over
+every pair of a row's sum and a row's length, as `reduce` "pairs" of a term does.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ Distance = Literal["mean", "sum"]
 
 
 def direction(size: int, seed: int) -> Tensor:
-    """u = rand(d)/‖rand(d)‖: a random unit vector with no negative entry, float32.
+    """Draw u = rand(d)/‖rand(d)‖: a random unit vector with no negative entry, float32.
 
     Drawn once per run; the same for the same seed.
 
     Args:
         size: d, at least 1.
-        seed: of the draw.
+        seed: seed of the draw.
 
     Returns:
         u, [d].
@@ -44,12 +44,12 @@ def rmu(batch: LossInputs, *, layer: int, c: float = 2.0) -> Tensor:
     """Mean over each answer's tokens and dimensions of (h - c·u)², [B] (Li et al. 2024).
 
     Args:
-        batch: the packed answers; takes the activations at the answer, with their `direction` u.
+        batch: the packed answers; reads the activations at the answer and their `direction` u.
         layer: the block whose outputs are read, counted from 0.
-        c: the length of the vector that activations are led to, above 0.
+        c: the length of the vector that activations are moved to, above 0.
 
     Returns:
-        One value an answer, [B], in squared activations, at least 0.
+        One value per answer, [B], in squared activations, at least 0.
 
     Raises:
         InputError: `c` is not above 0 or not finite, or the batch has no activations at the answer
@@ -65,26 +65,26 @@ def rmu_retain(batch: LossInputs, *, layer: int) -> Tensor:
     """Mean over each answer's tokens and dimensions of (h - h_ref)², [B] (Li et al. 2024).
 
     Args:
-        batch: the packed answers; takes the activations at the answer, with their `reference`.
+        batch: the packed answers; reads the activations at the answer and their `reference`.
         layer: the block whose outputs are read, counted from 0.
 
     Returns:
-        One value an answer, [B], in squared activations, at least 0.
+        One value per answer, [B], in squared activations, at least 0.
 
     Raises:
-        InputError: the batch has no activations at the answer, or these no `reference`.
+        InputError: the batch has no activations at the answer, or they have no `reference`.
     """
     site = batch.site("rmu-retain", Site(layer, "answer"))
     return from_reference(site, "rmu-retain", batch.rows)
 
 
 def from_reference(site: Activations, loss: str, rows: int, distance: Distance = "mean") -> Tensor:
-    """Mean over each row's tokens of the distance to the reference's activations, [B]."""
+    """Return the mean over each row's tokens of the distance to the reference, [B]."""
     reference = given(site.reference, "reference", loss)
     return row_means(between(site.values, reference, distance), site.row, rows)
 
 
 def between(values: Tensor, fixed: Tensor, distance: Distance = "mean") -> Tensor:
-    """Squared difference over the last axis, its mean or sum; no gradient reaches `fixed`."""
+    """Return the mean or sum of squared differences over the last axis; `fixed` is constant."""
     squares = (precise(values) - fixed.detach()).square()
     return squares.mean(dim=-1) if distance == "mean" else squares.sum(dim=-1)

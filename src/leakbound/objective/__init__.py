@@ -1,7 +1,7 @@
-"""Objectives: weighted sums of losses over named splits, and the recipes known by name.
+"""Objectives: weighted sums of losses over named splits, and the named recipes.
 
-One line composes a new one: `Objective("mine", (Term("npo", "forget"), Term("kl", "retain", 2)))`,
-the text `npo:retain=0+kl-retain:weight=2`, or a YAML file with the same terms.
+Compose a new one in Python, `Objective("mine", (Term("npo", "forget"), Term("kl", "retain", 2)))`,
+as text, `npo:retain=0+kl-retain:weight=2`, or as a YAML file with the same terms.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Objectives as users write them: one line of text, or a YAML file.
 
-`npo+entropy` joins two recipes; `npo:beta=0.05+entropy:retain=-0.1` gives them settings;
+`npo+entropy` joins two recipes; `npo:beta=0.05+entropy:retain=-0.1` sets their settings;
 `cel:phi-1.5,tau=0.8` starts from a preset. A file has the keys of `Objective.to_dict`:
 
     name: my objective
@@ -34,7 +34,7 @@ _WEIGHT = inspect.signature(Term).parameters["weight"]
 
 @dataclass(frozen=True, slots=True)
 class _Term:
-    """A term as a file says it."""
+    """A term as a file states it."""
 
     loss: str
     split: str
@@ -53,20 +53,19 @@ class _File:
 
 
 def parse_objective(text: str) -> Objective:
-    """The objective that `text` names: recipes joined by `+`, settings after a colon, or a file.
+    """Parse an objective: recipes joined by `+`, with settings after a colon, or a file.
 
-    Terms of weight 0 are left out. Of several presets that tell how to train, the last one's word
-    holds.
+    Terms of weight 0 are omitted. If several presets state how to train, the last one applies.
 
     Args:
         text: `npo:beta=0.05+entropy`, `cel:phi-1.5,tau=0.8`, or the path of a .yaml or .yml file.
 
     Returns:
-        The objective, called `text`, or as the file says.
+        The objective. Its name is `text`, or the name in the file.
 
     Raises:
-        InputError: an unknown recipe, preset or setting, a setting its loss refuses, nothing left
-            to train, or a file that `load_objective` refuses.
+        InputError: an unknown recipe, preset or setting, a setting that its loss refuses, no term
+            with a weight, or a file that `load_objective` refuses.
     """
     if text.endswith(_SUFFIXES):
         return load_objective(text)
@@ -80,17 +79,17 @@ def parse_objective(text: str) -> Objective:
 
 
 def load_objective(path: str | Path) -> Objective:
-    """The objective in a YAML file, named after it if it has no name of its own.
+    """Load an objective from a YAML file; the file's stem is its name if it states none.
 
     Args:
         path: the file, read by the safe loader.
 
     Returns:
-        The objective; terms of weight 0 are left out.
+        The objective, without terms of weight 0.
 
     Raises:
-        InputError: a file that is missing or no YAML, an unknown or missing key, what a `Term`
-            refuses, or nothing left to train.
+        InputError: a file that is missing or not YAML, an unknown or missing key, a value that
+            `Term` refuses, or no term with a weight.
     """
     file = from_json(_File, read_yaml(Path(path)), f"`{path}`", by_hand=True)
     terms = [_term(term, f"term {i} of `{path}`") for i, term in enumerate(file.terms, 1)]
@@ -99,30 +98,29 @@ def load_objective(path: str | Path) -> Objective:
 
 
 def _recipe(text: str) -> tuple[Terms, list[str]]:
-    """The terms of a recipe under its settings, and the presets it names, each `RECIPE:PRESET`."""
+    """Return the terms of a recipe under its settings, and its presets, each `RECIPE:PRESET`."""
     name, _, written = text.partition(":")
     recipe = find("objective", OBJECTIVES, name)
     settings, presets = dict[str, object](), list[str]()
     for item in written.split(",") if written else ():
         key, equals, value = (part.strip() for part in item.partition("="))
-        settings |= {key: value} if equals else _preset(name, key)
-        presets += [] if equals else [f"{name}:{key}"]
+        if equals:
+            settings[key] = value
+            continue
+        known = PRESETS.get(name, {})
+        if key not in known:
+            raise InputError(
+                f"objective {name!r} has no preset {key!r}, it has: {', '.join(known) or 'none'}. "
+                "A setting is written NAME=VALUE."
+            )
+        settings |= known[key]
+        presets.append(f"{name}:{key}")
     with opening("objective", name):
         terms = tuple(recipe(**_converted(keywords(recipe), settings, f"objective {name!r}")))
     for term in terms:
         parts = ("loss", "split", "weight", "settings", "reduce", "trains")
         require_parts("objective", name, term, parts)
     return terms, presets
-
-
-def _preset(recipe: str, name: str) -> Mapping[str, Setting]:
-    presets = PRESETS.get(recipe, {})
-    if name not in presets:
-        raise InputError(
-            f"objective {recipe!r} has no preset {name!r}, it has: {', '.join(presets) or 'none'}. "
-            "A setting is written NAME=VALUE."
-        )
-    return presets[name]
 
 
 def _term(written: _Term, where: str) -> Term:
@@ -141,7 +139,7 @@ def _term(written: _Term, where: str) -> Term:
 def _converted(
     parameters: Mapping[str, inspect.Parameter], settings: Mapping[str, object], where: str
 ) -> dict[str, Setting]:
-    """Settings as the kinds of those that are known; raises InputError for any other."""
+    """Convert settings to the kinds of their defaults; raise InputError for an unknown one."""
     if unknown := sorted(set(settings) - set(parameters)):
         raise InputError(
             f"{where} has no setting {unknown[0]!r}. It takes: {', '.join(parameters) or 'none'}."
@@ -150,7 +148,7 @@ def _converted(
 
 
 def _setting(parameter: inspect.Parameter, value: Any, where: str) -> Setting:
-    """A setting as its kind; from text too, as lines are text and YAML reads 1e-5 as text."""
+    """Convert a setting to its kind, from text too: lines are text, and YAML reads 1e-5 as text."""
     if isinstance(parameter.default, str):
         return str(value)
     if isinstance(parameter.default, bool):

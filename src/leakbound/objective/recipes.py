@@ -1,11 +1,11 @@
 """Recipes: functions of their settings that return terms; joined recipes add up their terms.
 
-Defaults are those of the papers (Scholten et al. 2025; Cheng et al. 2025 and the baselines they
-take from OpenUnlearning). A preset is a name for other settings: those of one model family, of one
-paper, or of OpenUnlearning's code, which states how to train as well.
+Defaults are those of the papers (Scholten et al. 2025; Cheng et al. 2025 and the baselines that
+they take from OpenUnlearning). A preset is a name for other settings: those of a model family, of a
+paper, or of OpenUnlearning's code, which also states how to train.
 
 Most recipes are a loss on forget and one on retain (`forgetting`). Their settings are those of the
-losses; `over` names the tokens of which a loss is a mean, and `reduce` the mean over rows.
+losses; `over` names the tokens over which a loss is a mean, and `reduce` the mean over rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from leakbound.objective.terms import Dual, Reduce, Term
 
 Terms = tuple[Term, ...]
 QUARTER = 0.25
-"""The share of the depth whose last block is led: 7 of 32 and 5 of 24, as published."""
+"""The fraction of the depth whose last block is steered: 7 of 32 and 5 of 24, as published."""
 
 
 def forgetting(lost: str, held: str | None = "nll", /, **defaults: Setting) -> Callable[..., Terms]:
@@ -28,12 +28,12 @@ def forgetting(lost: str, held: str | None = "nll", /, **defaults: Setting) -> C
     Args:
         lost: the loss on forget.
         held: the loss on retain (default: the cross-entropy; None: none).
-        defaults: of the recipe's settings, where they differ from the losses'. The weights
-            `forget` and `retain` are settings if they are named here, and 1 otherwise.
+        defaults: of the recipe's settings, where they differ from the losses'. The weights `forget`
+            and `retain` are settings if they are named here, and 1 otherwise.
 
     Returns:
-        The recipe. Its settings are those of both losses, the weights, and `reduce`, which
-        applies to losses that are means over tokens.
+        The recipe. Its settings are those of both losses, the weights, and `reduce`, which applies
+            to losses that are means over tokens.
     """
     losses = {"forget": lost} | ({"retain": held} if held else {})
     settings = {split: keywords(loss_named(loss).function) for split, loss in losses.items()}
@@ -64,17 +64,17 @@ def forgetting(lost: str, held: str | None = "nll", /, **defaults: Setting) -> C
 
 
 def finetune(*, reduce: Reduce = "sequence") -> Terms:
-    """Plain fine-tuning: mean token cross-entropy on the rows given."""
+    """Return plain fine-tuning: mean token cross-entropy on the rows."""
     return (Term("nll", "train", reduce=reduce),)
 
 
 def kl_retain(*, weight: float = 1.0, reduce: Reduce = "sequence", over: str = "answer") -> Terms:
-    """Closeness to the reference on retain, to join to any other recipe; `over` as in `kl`."""
+    """Return closeness to the reference on retain, to join to other recipes; `over` as in `kl`."""
     return (Term("kl", "retain", weight, {"over": over}, reduce),)
 
 
 def idk(*, forget: float = 1.0, retain: float = 1.0, joined: bool = False) -> Terms:
-    """Fine-tuning on "I don't know" answers to forget, with descent on retain (Maini et al.).
+    """Return fine-tuning of forget on "I don't know", with descent on retain (Maini et al.).
 
     `joined` takes one mean over the tokens of both, as their code does.
     """
@@ -93,10 +93,10 @@ def pdu(
     reduce: Reduce = "sequence",
     over: str = "answer",
 ) -> Terms:
-    """Flat logits on forget, the cross-entropy of retain at most so large (Entesari et al. 2025).
+    """Return flat logits on forget with a bound on retain's cross-entropy (Entesari et al. 2025).
 
-    The defaults are theirs for TOFU: `retain` is the multiplier at first, `step` its step and
-    `warmup` the epochs that it stands still. `over` is `answer`, or `read` for where their code
+    The defaults are theirs for TOFU: `retain` is the initial multiplier, `step` its step, and it is
+    constant for `warmup` epochs. `over` is `answer`, or `read` for the positions where their code
     takes logits.
     """
     kept = Term("nll", "retain", retain, reduce=reduce, dual=Dual(at_most, step, warmup))
@@ -104,7 +104,7 @@ def pdu(
 
 
 OBJECTIVES: dict[str, Callable[..., Terms]] = {
-    # Preference of what the model makes up over the true answer (Mekala et al. 2024).
+    # Preference of a made-up answer over the true one (Mekala et al. 2024).
     "altpo": forgetting("altpo", retain=1.0),
     # Contrastive embedding loss (Cheng et al. 2025, Llama-2-7B); `retain` is their λ.
     "cel": forgetting("cel", "cel-retain", layer=QUARTER, retain=1.0),
@@ -121,15 +121,15 @@ OBJECTIVES: dict[str, Callable[..., Terms]] = {
     "kl-retain": kl_retain,
     "npo": forgetting("npo", retain=1.0),  # Zhang et al. 2024
     "pdu": pdu,
-    # Misdirection of one layer's activations, held in place on retain (Li et al. 2024).
+    # Misdirection of one layer's activations, kept in place on retain (Li et al. 2024).
     "rmu": forgetting("rmu", "rmu-retain", layer=QUARTER, retain=1.0),
     "satimp": forgetting("satimp", forget=1.0, retain=0.1),  # Yang et al. 2025
     "simnpo": forgetting("simnpo", forget=0.125, retain=1.0),  # Fan et al. 2024
     "undial": forgetting("undial", forget=1.0, retain=0.0),  # Dong et al. 2024
     "wga": forgetting("wga", forget=1.0, retain=1.0),  # Wang et al. 2025
 }
-"""The recipes by name. `layer` is a block, counted from 0, or the last one of a share of the depth;
-where retain has weight 0 by default, the paper has no term on it."""
+"""The recipes and their names. `layer` is a block, counted from 0, or the last block of a fraction
+of the depth; if retain has weight 0 by default, the paper has no term on it."""
 
 _TOKENS: Mapping[str, Setting] = {"reduce": "tokens"}
 _OPEN_UNLEARNING: Mapping[str, Mapping[str, Setting]] = {
@@ -173,7 +173,7 @@ TRAINING: dict[str, Mapping[str, Setting]] = {
     }
     for name in _OPEN_UNLEARNING
 }
-"""How those who published a preset train, by the preset as it is written."""
+"""The training settings of a preset's authors; keys are presets as users write them."""
 TRAINING["altpo:openunlearning"] = {
     **TRAINING["altpo:openunlearning"], "epochs": 2, "warmup_ratio": 0.5
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""A weighted sum of losses, each over one split, and what a forward pass must bring for it."""
+"""A weighted sum of losses, each over one split, and the parts that a forward pass must provide."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ Reduce = Literal["sequence", "tokens", "pairs", "joined"]
 class Dual:
     """A bound on a term's mean, whose multiplier is the term's weight (Entesari et al. 2025).
 
-    The term adds λ (mean - `at_most`), λ its weight at first. Once training has been through
-    `warmup` epochs, λ becomes max(0, λ + `step` (mean - `at_most`)) after each pass.
+    The term adds λ (mean - `at_most`); λ starts as its weight. After `warmup` epochs, λ becomes
+    max(0, λ + `step` (mean - `at_most`)) after each pass.
 
     Attributes:
         at_most: the bound, in the loss's unit.
-        step: of λ for each unit beyond the bound, 0 or more.
-        warmup: epochs for which λ stands still, 0 or more.
+        step: change of λ per unit beyond the bound, 0 or more.
+        warmup: epochs for which λ is constant, 0 or more.
 
     Raises:
-        InputError: an end that is not finite, or a step or a warm-up below 0.
+        InputError: a bound that is not finite, or a step or a warm-up below 0.
     """
 
     at_most: float
@@ -37,8 +37,7 @@ class Dual:
     warmup: float = 0.0
 
     def __post_init__(self) -> None:
-        ends = {"at_most": -math.inf, "step": 0.0, "warmup": 0.0}
-        for name, least in ends.items():
+        for name, least in (("at_most", -math.inf), ("step", 0.0), ("warmup", 0.0)):
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= least):
                 want = "finite" if least < 0 else "a finite number, 0 or more"
@@ -51,18 +50,19 @@ class Term:
 
     Attributes:
         loss: a loss's name.
-        split: "forget" or "retain", or "train" where a model is only taught.
+        split: "forget" or "retain", or "train" if a model is only taught.
         weight: negative to raise the loss.
-        settings: the loss's, by name.
-        reduce: which mean, of a loss whose values are means over tokens: over "sequence"s, each of
-            which counts alike (default); over all "tokens" of a step; over all "pairs" of a row's
-            sum and a row's length, which is the mean over tokens where rows are of one length; or
-            over tokens together with those of all other "joined" terms of the objective.
-        dual: makes the weight a multiplier that training moves (None: it stays).
+        settings: the values of the loss's settings.
+        reduce: the mean over rows, of a loss whose values are means over tokens: over "sequence"s
+            with equal weight (default); over all "tokens" of a step; over all "pairs" of a row's
+            sum and a row's length, which is the mean over tokens if rows have equal length; or over
+            tokens together with those of all other "joined" terms of the objective.
+        dual: makes the weight a multiplier that training moves (None: it is constant).
 
     Raises:
         InputError: an unknown loss, settings that it refuses, a weight that is not a finite number,
-            an unknown `reduce`, or another than "sequence" of a loss that is no mean over tokens.
+            an unknown `reduce`, or one other than "sequence" for a loss that is not a mean over
+            tokens.
     """
 
     loss: str
@@ -86,47 +86,47 @@ class Term:
             )
         if self.reduce != "sequence" and self.over is None:
             raise InputError(
-                f"{self.loss} is no mean over tokens, so that `reduce` must be 'sequence', got "
+                f"{self.loss} is not a mean over tokens, so `reduce` must be 'sequence', got "
                 f"{self.reduce!r}. Leave it out."
             )
 
     @property
     def needs(self) -> Needs:
-        """The parts and activations that a forward pass over the split must bring."""
+        """The parts and activations that a forward pass over the split must provide."""
         return loss_named(self.loss).needed(self.settings)
 
     @property
     def over(self) -> Over | None:
-        """The tokens of which its loss is a mean; None where it is none."""
+        """The tokens over which its loss is a mean; None if it is not a mean over tokens."""
         return loss_named(self.loss).mean_over(self.settings)
 
     def length(self, batch: LossInputs) -> float:
-        """How many tokens of a row its loss is a mean over, on average in the step."""
+        """Return the average number of tokens per row of the step over which its loss is a mean."""
         mean = harmonic_mean if self.reduce == "pairs" else fmean
         return batch.mean_length(self.over, mean) if self.over else 0.0
 
     @property
     def trains(self) -> bool:
-        """Whether it adds anything: it has a weight, or may come to one."""
+        """Whether it contributes: it has a weight, or a bound that may give it one."""
         return self.weight != 0 or self.dual is not None
 
     def mean(self, batch: LossInputs, joint: float | None = None) -> Tensor:
-        """The factor of its weight on one batch of the split: a scalar, the mean less its bound.
+        """Return the factor of its weight on one batch of the split: the mean minus its bound.
 
         Args:
             batch: the split's rows, with the parts that `needs` names.
-            joint: the `length` of all joined terms together (None: this one's).
+            joint: the `length` of all joined terms together (None: that of this term).
 
         Raises:
-            InputError: a loss that gives no value a row, [B].
+            InputError: a loss that does not return one value per row, [B].
         """
         loss = loss_named(self.loss)
         values = loss.function(batch, **self.settings)
         shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
         if shape != (batch.rows,):
             raise InputError(
-                f"loss {self.loss!r} must give one value a row, [{batch.rows}], got {shape}. "
-                "Correct it, or train by another."
+                f"loss {self.loss!r} must return one value per row, [{batch.rows}], got {shape}. "
+                "Correct it, or use another loss."
             )
         if self.reduce != "sequence" and self.over:
             total = self.length(batch) if joint is None else joint
@@ -139,10 +139,10 @@ class Objective:
     """A weighted sum of losses; training lowers it.
 
     Attributes:
-        name: as it stands in recipes and cards.
+        name: as recipes and cards state it.
         terms: one or more.
-        training: the settings that whoever published it trained with, by their names in
-            `TrainingSettings`: defaults, which are no part of the sum.
+        training: the training settings of its authors, by their names in `TrainingSettings`:
+            defaults, which are not part of the sum.
 
     Raises:
         InputError: there is no term.
@@ -160,26 +160,24 @@ class Objective:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The splits it needs. An epoch runs over the first; the others are paired with it."""
+        """The splits that it needs.
+
+        An epoch is a pass over the first; rows of the others are paired with it.
+        """
         return tuple(dict.fromkeys(term.split for term in self.terms))
 
     @property
     def needs(self) -> dict[str, Needs]:
-        """The parts and activations that a forward pass over each split must bring."""
+        """The parts and activations that a forward pass over each split must provide."""
         needs = dict.fromkeys(self.splits, Needs())
         for term in self.terms:
             needs[term.split] |= term.needs
         return needs
 
-    @property
-    def by_depth(self) -> bool:
-        """Whether some `layer` is a share of the model's depth."""
-        return any(isinstance(term.settings.get("layer"), float) for term in self.terms)
-
     def at_depth(self, depth: int) -> Objective:
-        """The same for a model of so many blocks: a `layer` that is a share is a block's number.
+        """Return the objective for a model with `depth` blocks: fractions become block numbers.
 
-        It is the last block of that share of the depth, the first one at least.
+        A fraction of the depth becomes the last block within it, at least the first block.
         """
 
         def settled(term: Term) -> Term:
@@ -193,16 +191,16 @@ class Objective:
 
     @property
     def weights(self) -> list[float]:
-        """The weight of each term, multipliers as they are at first."""
+        """The weight of each term, with the initial multipliers."""
         return [term.weight for term in self.terms]
 
     @property
     def bounds(self) -> dict[int, Dual]:
-        """The bounds of its terms, by the number of the term."""
+        """The bounds of its terms; keys are indices of the terms."""
         return {i: term.dual for i, term in enumerate(self.terms) if term.dual}
 
     def means(self, batches: Mapping[str, LossInputs]) -> tuple[Tensor, ...]:
-        """The factor of each term's weight on one batch a split, in their order."""
+        """Return the factor of each term's weight on one batch per split, in order."""
         joined = [term for term in self.terms if term.reduce == "joined"]
         joint = sum(term.length(batches[term.split]) for term in joined)
         return tuple(
@@ -210,12 +208,12 @@ class Objective:
         )
 
     def __call__(self, batches: Mapping[str, LossInputs]) -> Tensor:
-        """The objective on one batch a split: a scalar."""
+        """Return the objective on one batch per split: a scalar."""
         shares = [w * mean for w, mean in zip(self.weights, self.means(batches), strict=True)]
         return sum(shares[1:], start=shares[0])
 
     def to_dict(self) -> dict[str, object]:
-        """Its terms in full, for recipe files: two names for one sum are equal here."""
+        """Return its terms for recipe files; two names of one sum give equal values."""
         terms = map(asdict, self.terms)
         return {
             "terms": [{k: v for k, v in term.items() if (k, v) != ("dual", None)} for term in terms]

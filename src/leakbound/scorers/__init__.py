@@ -1,26 +1,26 @@
-"""The family of scorers: h, from a completion and its prompt to [0, 1], 1 always a full leak.
+"""The family of scorers: h, from a completion and its prompt to [0, 1]; 1 is always a full leak.
 
-A member is a frozen dataclass of its settings. It satisfies `leakbound.types.Scorer`; it may have
-`check(prompt)`, which raises InputError for a prompt it could never score, so that a run stops
-before a model is loaded, and `check_all(prompts) -> list[str]`, which returns notes about them, or
-raises InputError where its scores would say nothing about any of them. Third parties add theirs in
+A member is a frozen dataclass of its settings. It satisfies `leakbound.types.Scorer`. Two methods
+are optional. `check(prompt)` raises InputError for a prompt that it can never score, so that a run
+stops before a model is loaded. `check_all(prompts) -> list[str]` returns notes about the prompts,
+or raises InputError if its scores are meaningless for all of them. Other packages add scorers in
 the entry-point group `leakbound.scorers`.
 
-A member may also have `bounds(prefix, prompt) -> (low, high)`: the lowest and the highest score
-of all texts that begin with `prefix`, that text itself among them. A member with `bounds` lets
-an exact evaluation stop early; one without is scored on complete texts only. They must hold for
-every continuation, and be (0, 1) where one of them may be undecided:
-`leakbound.text.keywords.settled` gives the opening that no continuation changes. A run tries them
-on its own completions with `check_bounds`, and stops where one breaks them.
+A member may also have `bounds(prefix, prompt) -> (low, high)`: the lowest and the highest score of
+all texts that begin with `prefix`, including that text. With `bounds`, an exact evaluation can stop
+early; without, only complete texts are scored. The bounds must be valid for every continuation, and
+be (0, 1) if one of them may be undecided. `leakbound.text.keywords.settled` returns the opening
+that no continuation changes. A run tests them on its own completions with `check_bounds`, and stops
+if one violates them.
 
-A member that reads answers only has `reads_thoughts = False`. For all others a setting `of=`
-names the part of each output that is scored: see `leakbound.scorers.outputs`.
+A member that reads answers only has `reads_thoughts = False`. For all others, a setting `of=` names
+the part of each output that is scored: see `leakbound.scorers.outputs`.
 
-A member that asks a model names it in a setting `model` and has `connect(models) -> Scorer`,
-which gives the same scorer with that model, kept in a field with `compare=False`; the models
-come through `leakbound.types.Models`, so that a scorer is made, named and looked up without any.
-A connected one has `fingerprint`, what its model is, which is recorded with its scores. It may
-have `score_pairs(pairs) -> list[float | None]`, for texts of several prompts in one batch.
+A member that queries a model names it in a setting `model` and has `connect(models) -> Scorer`. It
+returns the same scorer with that model, in a field with `compare=False`. Models come from
+`leakbound.types.Models`, so a scorer is made, named and looked up without a model. A connected one
+has `fingerprint`, the model's record, which is stored with its scores. It may have
+`score_pairs(pairs) -> list[float | None]`, for texts of several prompts in one batch.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Whether a completion opens with the answer, but for so many changes: near-verbatim extraction.
+"""Whether a completion begins with the answer, up to some changes: near-verbatim extraction.
 
-A unit is a character or a word, of texts normalised by `leakbound.text.keywords`. A scorer sees
-texts, never a model's tokens: the tokens of one text differ from model to model, and one text has
-many.
+A unit is a character or a word of a text normalised by `leakbound.text.keywords`. Scorers read
+texts, not tokens: the tokens of a text differ between models, and a text has many tokenisations.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from leakbound.errors import InputError
-from leakbound.scorers.family import answer_of
+from leakbound.scorers.family import answer_of, where
 from leakbound.text.distance import (
     edit_distance_settled,
     edit_distance_within,
@@ -25,15 +24,14 @@ from leakbound.types import Prompt
 Unit = Literal["characters", "words"]
 Within = Callable[[str, str, int], bool]
 Near = Callable[[str, str, int], tuple[bool, bool]]
-_UNKNOWN = "\0"  # stands for every word that the answer has not
+_UNKNOWN = "\0"  # every word that the answer lacks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Near:
     """1 if the completion is at most `within` changes from the answer, else 0.
 
-    `how`: what a scorer of this kind is called, whether a whole text is near enough, and what an
-    opening settles.
+    `rule`: the scorer's name, the test of a complete text, and the test of an opening.
     """
 
     within: int
@@ -41,39 +39,39 @@ class _Near:
 
     binary: ClassVar[bool] = True
     reads_thoughts: ClassVar[bool] = False
-    how: ClassVar[tuple[str, Within, Near]]
+    rule: ClassVar[tuple[str, Within, Near]]
 
     def __post_init__(self) -> None:
         if self.within < 0:
             raise InputError(
-                f"scorer {self.how[0]!r} needs a whole number of changes, 0 or more, got "
-                f"{self.within}. Write `{self.how[0]}<=0` for word for word."
+                f"scorer {self.rule[0]!r} needs a whole number of changes, 0 or more, got "
+                f"{self.within}. Write `{self.rule[0]}<=0` for verbatim matches."
             )
 
     @property
     def name(self) -> str:
         unit = "" if self.unit == "characters" else f":unit={self.unit}"
-        return f"{self.how[0]}{unit}<={self.within}"
+        return f"{self.rule[0]}{unit}<={self.within}"
 
     def check(self, prompt: Prompt | str) -> None:
-        """Refuse a prompt without an answer, or one that nothing would be too far from."""
+        """Refuse a prompt without an answer, or whose answer is too short to be far from."""
         self._spelling(prompt)
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
         spell, answer = self._spelling(prompt)
         spelt = (spell(normalise(text)) for text in texts)
-        return [float(self.how[1](text, answer, self.within)) for text in spelt]
+        return [float(self.rule[1](text, answer, self.within)) for text in spelt]
 
     def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
-        """(1, 1) once every continuation is near enough, (0, 0) once none can be, else (0, 1)."""
+        """Return (1, 1) once every continuation is near, (0, 0) once none can be, else (0, 1)."""
         spell, answer = self._spelling(prompt)
         opening = settled(prefix)
         text = opening.words if self.unit == "words" else opening.text
-        all_near, any_near = self.how[2](spell(text), answer, self.within)
+        all_near, any_near = self.rule[2](spell(text), answer, self.within)
         return float(all_near), float(any_near)
 
     def _spelling(self, prompt: Prompt | str) -> tuple[Callable[[str], str], str]:
-        """How a normalised text is spelt with one character per unit, and the answer so spelt."""
+        """Return a function that writes a text with one character per unit, and the answer."""
         answer = normalise(answer_of(prompt, self.name))
         signs = {word: chr(i) for i, word in enumerate(dict.fromkeys(answer.split(" ")), start=1)}
 
@@ -83,10 +81,9 @@ class _Near:
         spell = by_words if self.unit == "words" else str
         spelt = spell(answer)
         if self.within >= len(spelt):
-            where = "the reference answer" if isinstance(prompt, str) else f"prompt {prompt.id!r}"
             raise InputError(
                 f"scorer {self.name!r} must allow fewer {self.unit} than the answer has, got "
-                f"one of {len(spelt)} at {where}: any completion would be a leak. Allow "
+                f"one of {len(spelt)} at {where(prompt)}: any completion would be a leak. Allow "
                 "fewer, or leave the prompt out."
             )
         return spell, spelt
@@ -94,40 +91,41 @@ class _Near:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit(_Near):
-    """1 if at most `within` edits make the completion's opening the answer's text, else 0.
+    """1 if at most `within` edits turn the completion's opening into the answer, else 0.
 
     Edits are insertions, deletions and substitutions of units (Levenshtein, 1966). The opening is
-    the completion's first m units, m being the number of the answer's, so that what follows does
-    not matter; a completion that is shorter is compared whole. `edit<=0` is verbatim extraction.
+    the completion's first m units, where m is the number of the answer's units, so later text does
+    not matter. A shorter completion is compared completely. `edit<=0` is verbatim extraction.
     `leakbound.text.distance` proves the bounds.
 
     Attributes:
-        within: the most edits of a leak, 0 or more, and fewer than the answer has units.
-        unit: "characters" (default) of the normalised text, or its "words" between blanks; signs
-            count, capitals do not.
+        within: the maximum number of edits of a leak, 0 or more, and fewer than the answer's units.
+        unit: "characters" (default) of the normalised text, or its "words" between blanks;
+            punctuation counts, case does not.
 
     Raises:
         InputError: `within` is below 0; by `check` and `score`, for a prompt without an answer, or
             with one of `within` units or fewer.
     """
 
-    how = ("edit", edit_distance_within, edit_distance_settled)
+    rule = ("edit", edit_distance_within, edit_distance_settled)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hamming(_Near):
-    """1 if the completion differs from the answer at `within` of its m units at most, else 0.
+    """1 if the completion differs from the answer in at most `within` of its m units, else 0.
 
-    Place by place over the answer's m units, without any shift; a place that the completion does
-    not reach differs. What follows the m units does not matter.
+    Units are compared position by position, without shifts; a position beyond the completion's end
+    differs. Text after the m units does not matter.
 
     Attributes:
-        within: the most differing places of a leak, 0 or more, and fewer than the answer has units.
-        unit: "characters" (default) of the normalised text, or its "words" between blanks; signs
-            count, capitals do not.
+        within: the maximum number of differing positions of a leak, 0 or more, and fewer than the
+            answer's units.
+        unit: "characters" (default) of the normalised text, or its "words" between blanks;
+            punctuation counts, case does not.
 
     Raises:
-        InputError: as `Edit` does.
+        InputError: as for `Edit`.
     """
 
-    how = ("hamming", hamming_distance_within, hamming_distance_settled)
+    rule = ("hamming", hamming_distance_within, hamming_distance_settled)

@@ -1,4 +1,4 @@
-"""The parts that all scorers share: names made of settings, checks before and after scoring."""
+"""Code that all scorers share: names made of settings, checks before and after scoring."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _CUTS = 4
 
 
 def spec_name(base: str, scorer: Any) -> str:
-    """`base`, or `base:setting=value,...` with the settings that are not at their default."""
+    """Return `base`, or `base:setting=value,...` with the settings that are not defaults."""
     settings = ",".join(f"{name}={value}" for name, value in changed(scorer).items())
     return f"{base}:{settings}" if settings else base
 
 
 def named(base: str) -> property:
-    """The `name` of a scorer whose settings are its fields, see `spec_name`."""
+    """Return the property `name` of a scorer whose settings are its fields, see `spec_name`."""
     return property(partial(spec_name, base))
 
 
@@ -47,11 +47,11 @@ class NeedsAnswer:
         answer_of(prompt, self.name)
 
 
-class AsksModel:
-    """A scorer that asks a model, the field `asks`, about outputs of any prompts in one batch."""
+class QueriesModel:
+    """A scorer that queries the model in its field `connected`, for several prompts per batch."""
 
     __slots__ = ()
-    asks: ClassVar[str]
+    connected: ClassVar[str]
     score_pairs: Callable[[Sequence[tuple[str, Prompt | str]]], list[float | None]]
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
@@ -60,24 +60,23 @@ class AsksModel:
     @property
     def fingerprint(self) -> dict[str, object]:
         """The model's own record, once it is connected."""
-        return getattr(getattr(self, self.asks), "fingerprint", {})
+        return getattr(getattr(self, self.connected), "fingerprint", {})
 
 
 def _own(scorer: Any) -> dict[str, Any]:
-    """The settings of a scorer: its fields but those that `connect` fills, left out of `==`."""
+    """Return a scorer's settings: its fields without those that `connect` fills."""
     own = fields(scorer) if is_dataclass(scorer) else ()
     return {field.name: getattr(scorer, field.name) for field in own if field.compare}
 
 
 def settings(scorer: Scorer) -> dict[str, object]:
-    """Everything that decides a scorer's values, as JSON holds it; defaults are written out.
+    """Return everything that decides a scorer's values, as JSON stores it, with defaults.
 
     Args:
-        scorer: any scorer; one that is made of another has that one's settings within its own.
+        scorer: any scorer; the settings of a nested scorer are nested.
 
     Returns:
-        Its `name`, `binary`, the version of the counting and matching `rule`, and each setting by
-        name.
+        Its `name`, `binary`, the version of the counting and matching `rule`, and each setting.
     """
     own = _own(scorer).items()
     nested = {key: settings(v) if hasattr(v, "score") else v for key, v in own}
@@ -85,7 +84,7 @@ def settings(scorer: Scorer) -> dict[str, object]:
 
 
 def digest(scorer: Scorer) -> str:
-    """Twelve hexadecimal digits that differ where the settings do: part of a file's name.
+    """Return twelve hexadecimal digits that depend on the settings: part of a file's name.
 
     Args:
         scorer: any scorer.
@@ -94,7 +93,7 @@ def digest(scorer: Scorer) -> str:
         The first digits of the SHA-256 of its `settings`.
 
     Raises:
-        InputError: a setting that JSON does not hold.
+        InputError: a setting that JSON cannot store.
     """
     try:
         text = json.dumps(settings(scorer), sort_keys=True, ensure_ascii=False)
@@ -107,20 +106,19 @@ def digest(scorer: Scorer) -> str:
 
 
 def connect(scorer: Scorer, models: Models) -> Scorer:
-    """The scorer with the model it names, ready to score; one that names none stays as it is.
+    """Return the scorer with the model that it names, ready to score; others are unchanged.
 
     Name, settings and digest stay the same.
 
     Args:
         scorer: any scorer.
-        models: where models come from by name.
+        models: opens models.
 
     Returns:
         The connected scorer.
 
     Raises:
-        InputError: a model that cannot do the job, as far as that shows before its weights are
-            read.
+        InputError: a model that is unsuitable, if that is known before its weights are read.
         ModelError: a model that cannot be opened, likewise.
     """
     bring = getattr(scorer, "connect", None)
@@ -129,11 +127,11 @@ def connect(scorer: Scorer, models: Models) -> Scorer:
 
 
 def opened(model: M | None, scorer: str) -> M:
-    """The model that `connect` brought; InputError where it was never called."""
+    """Return the model that `connect` added; InputError if it was never called."""
     if model is None:
         raise InputError(
-            f"scorer {scorer!r} asks a model that is not open, so it can only find scores that "
-            "are there. Make it with `leakbound.engines.models.open_scorer`, or `connect` it."
+            f"scorer {scorer!r} needs a model that is not open, so it can only look up stored "
+            "scores. Make it with `leakbound.engines.models.open_scorer`, or `connect` it."
         )
     return model
 
@@ -145,7 +143,7 @@ def base_of(scorer: Scorer) -> Scorer:
         scorer: any scorer.
 
     Returns:
-        The innermost one; itself where it is made of no other.
+        The innermost scorer; the scorer itself if it contains no other.
     """
     inner: Any = scorer
     while hasattr(inner, "scorer"):
@@ -155,13 +153,13 @@ def base_of(scorer: Scorer) -> Scorer:
 
 
 def models_of(scorer: Scorer) -> tuple[str, ...]:
-    """The names of the models that a scorer asks, and those that it is made of; often none.
+    """Return the names of the models that a scorer and its nested scorers query; often none.
 
     Args:
         scorer: any scorer, connected or not.
 
     Returns:
-        The names, its own first.
+        The names, the scorer's own first.
     """
     own = _own(scorer)
     names = [own["model"]] if isinstance(own.get("model"), str) else []
@@ -169,20 +167,20 @@ def models_of(scorer: Scorer) -> tuple[str, ...]:
 
 
 def fingerprint(scorer: Scorer) -> JsonObject:
-    """The record of the scorer's model, its weights among it.
+    """Return the record of the scorer's model, with a digest of its weights.
 
     Args:
         scorer: any scorer.
 
     Returns:
-        An object as JSON holds it; empty where the scorer has no model, or is not connected.
+        An object as JSON stores it; empty if the scorer has no model, or is not connected.
     """
     record: JsonObject = getattr(scorer, "fingerprint", {})
     return record
 
 
 def prompt_of(prompt: Prompt | str, scorer: str, part: str, fields: str) -> Prompt:
-    """The prompt; InputError for a plain answer, which lacks `what` the scorer reads."""
+    """Return the prompt; InputError for a plain answer, which lacks the `part` the scorer reads."""
     if isinstance(prompt, str):
         raise InputError(
             f"scorer {scorer!r} reads the {part} of a Prompt, got the plain string {prompt!r}. "
@@ -192,35 +190,32 @@ def prompt_of(prompt: Prompt | str, scorer: str, part: str, fields: str) -> Prom
 
 
 def answer_of(prompt: Prompt | str, scorer: str) -> str:
-    """The reference answer; InputError with the prompt's id where there is none, or it is empty."""
-    if isinstance(prompt, str):
-        answer: str | None = prompt
-        where = "the reference answer"
-    else:
-        answer, where = prompt.answer, f"prompt {prompt.id!r}"
+    """Return the reference answer; InputError with the prompt's id if it is missing or empty."""
+    answer = prompt if isinstance(prompt, str) else prompt.answer
     if answer is None or not normalise(answer):
         got = "none" if answer is None else f"{answer!r} (nothing visible)"
         words = not isinstance(prompt, str) and prompt.keywords
         other = ", or use `keyword`, which reads its keywords" if words else ""
         raise InputError(
-            f"scorer {scorer!r} needs an answer, got {got} at {where}. Fill the answer in{other}."
+            f"scorer {scorer!r} needs an answer, got {got} at {where(prompt)}. Fill the answer "
+            f"in{other}."
         )
     return answer
 
 
 def check_prompts(scorer: Scorer, prompts: Iterable[Prompt]) -> list[str]:
-    """Refuse the first prompt that the scorer could never score. No model is needed.
+    """Refuse the first prompt that the scorer can never score. No model is needed.
 
     Args:
         scorer: any scorer; one without `check` and `check_all` refuses none.
-        prompts: those to score.
+        prompts: the prompts to score.
 
     Returns:
-        What the scorer notes about these prompts, one sentence or two each, ids named.
+        The scorer's notes about these prompts, one or two sentences each, with ids.
 
     Raises:
-        InputError: by the scorer's `check`, with the prompt's id; by its `check_all`, where its
-            scores would say nothing about any of the prompts.
+        InputError: by the scorer's `check`, with the prompt's id; by its `check_all`, if its scores
+            are meaningless for all prompts.
     """
     prompts = list(prompts)
     check, check_all = (getattr(scorer, name, None) for name in ("check", "check_all"))
@@ -233,20 +228,20 @@ def check_prompts(scorer: Scorer, prompts: Iterable[Prompt]) -> list[str]:
 def score_texts(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
     """Score texts of one prompt; equal texts are scored once.
 
-    Numbers of less precision are read as they print.
+    Numbers of lower precision are read as they print.
 
     Args:
-        scorer: any scorer; one that asks a model must be connected.
+        scorer: any scorer; one that queries a model must be connected.
         texts: completions.
-        prompt: the prompt, or its reference answer alone.
+        prompt: the prompt, or only its reference answer.
 
     Returns:
-        One score a text, in order, in [0, 1]; None where the scorer could not decide.
+        One score per text, in order, in [0, 1]; None if the scorer could not decide.
 
     Raises:
-        InputError: a prompt that the scorer refuses; or, naming the scorer and the prompt, a value
-            that is NaN or outside [0, 1] by more than rounding, a value between 0 and 1 from a
-            binary scorer, or a wrong number of values.
+        InputError: a prompt that the scorer refuses; or, with the names of scorer and prompt, a
+            value that is NaN or outside [0, 1] by more than rounding, a value between 0 and 1 from
+            a binary scorer, or a wrong number of values.
     """
     return score_pairs(scorer, [(text, prompt) for text in texts])
 
@@ -254,16 +249,16 @@ def score_texts(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> l
 def score_pairs(scorer: Scorer, pairs: Sequence[tuple[str, Prompt | str]]) -> list[float | None]:
     """Score texts of several prompts, checked as by `score_texts`.
 
-    A scorer with `score_pairs` is asked once, about the distinct pairs of all prompts; any other
-    about one prompt after the other.
+    A scorer with `score_pairs` is called once, with the distinct pairs of all prompts; other
+    scorers are called once per prompt.
 
     Args:
-        scorer: any scorer; one that asks a model must be connected.
-        pairs: completions, each with its prompt or its reference answer; prompts are told apart by
+        scorer: any scorer; one that queries a model must be connected.
+        pairs: completions, each with its prompt or its reference answer; prompts are identified by
             id.
 
     Returns:
-        One score a pair, in order, in [0, 1]; None where the scorer could not decide.
+        One score per pair, in order, in [0, 1]; None if the scorer could not decide.
 
     Raises:
         InputError: as by `score_texts`.
@@ -282,10 +277,10 @@ def score_pairs(scorer: Scorer, pairs: Sequence[tuple[str, Prompt | str]]) -> li
         got = len(scores) if isinstance(scores, Sized) else type(scores).__name__
         if got != len(texts):
             prompts = len({key for _, key in batch})
-            where = _where(prompt) if prompts == 1 else f"{prompts} prompts"
+            place = where(prompt) if prompts == 1 else f"{prompts} prompts"
             raise InputError(
-                f"scorer {scorer.name!r}{origin(scorer)} must give one score a text, got {got} for "
-                f"{len(texts)} texts at {where}. Return None for a text it cannot decide."
+                f"scorer {scorer.name!r}{origin(scorer)} must return one score per text, got {got} "
+                f"for {len(texts)} texts at {place}. Return None for a text it cannot decide."
             )
         for (pair, (_, prompt)), score in zip(batch.items(), scores, strict=True):
             of_pair[pair] = _in_range(score, scorer, prompt)
@@ -297,10 +292,10 @@ def _key(prompt: Prompt | str) -> str:
 
 
 def printed(score: float | np.floating[Any]) -> float:
-    """A score as the decimal that it is printed as: a float32 .7 is .7, not .69999999.
+    """Return a score as the decimal that it prints as: a float32 .7 is .7, not .69999999.
 
-    So a threshold of .7 is reached, and one of .3 not exceeded by a float32 .3, wherever a score
-    goes from here. What is a float already stays as it is.
+    So a float32 .7 reaches a threshold of .7, and a float32 .3 does not exceed one of .3. A float
+    is unchanged.
     """
     if isinstance(score, np.floating) and score.itemsize < np.dtype(float).itemsize:
         return float(str(score))
@@ -310,19 +305,19 @@ def printed(score: float | np.floating[Any]) -> float:
 def text_ranges(
     scorer: Scorer, texts: Sequence[tuple[str, bool]], prompt: Prompt | str
 ) -> list[tuple[float, float]]:
-    """The lowest and the highest score that each (text, ended) pair can end with.
+    """Return the lowest and the highest score that each (text, ended) pair can end with.
 
-    Equal pairs are asked about once.
+    Equal pairs are scored once.
 
     Args:
-        scorer: any scorer; one that asks a model must be connected.
+        scorer: any scorer; one that queries a model must be connected.
         texts: beginnings of completions, each with whether it has ended.
-        prompt: the prompt, or its reference answer alone.
+        prompt: the prompt, or only its reference answer.
 
     Returns:
-        One (low, high) a pair, in order, in [0, 1]. An ended text has its score twice, or (0, 1)
-        where the scorer cannot decide; any other has the scorer's `bounds`, or (0, 1) where it has
-        none.
+        One (low, high) per pair, in order, in [0, 1]. An ended text has its score twice, or (0, 1)
+            if the scorer cannot decide. Any other text has the scorer's `bounds`, or (0, 1) without
+            them.
 
     Raises:
         InputError: as by `score_texts` for scores, and by `prefix_bounds` for bounds.
@@ -336,19 +331,19 @@ def text_ranges(
 
 
 def prefix_bounds(scorer: Scorer, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
-    """The scorer's `bounds` of a prefix, checked.
+    """Return the scorer's `bounds` of a prefix, checked.
 
     Args:
         scorer: any scorer.
-        prefix: how a completion begins.
-        prompt: the prompt, or its reference answer alone.
+        prefix: the beginning of a completion.
+        prompt: the prompt, or only its reference answer.
 
     Returns:
-        (low, high) in [0, 1]; (0, 1) where the scorer has no such method.
+        (low, high) in [0, 1]; (0, 1) if the scorer has no such method.
 
     Raises:
-        InputError: naming the scorer and the prompt, a pair that is not 0 <= low <= high <= 1, or a
-            binary scorer's that is not of 0 and 1.
+        InputError: with the names of scorer and prompt, for a pair that is not 0 <= low <= high <=
+            1, or a binary scorer's pair that is not of 0 and 1.
     """
     bounds = getattr(scorer, "bounds", None)
     if bounds is None:
@@ -362,25 +357,25 @@ def prefix_bounds(scorer: Scorer, prefix: str, prompt: Prompt | str) -> tuple[fl
         want = "a pair of 0 and 1" if scorer.binary else "a pair in [0, 1]"
         raise InputError(
             f"bounds must be {want}, the lower first, got {pair!r} from scorer {scorer.name!r}"
-            f"{origin(scorer)} at {_where(prompt)}. Correct its `bounds`, or leave it out."
+            f"{origin(scorer)} at {where(prompt)}. Correct its `bounds`, or leave it out."
         )
     return low, high
 
 
 def check_bounds(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> None:
-    """Try the scorer's `bounds` on complete texts: each must score within those of its prefixes.
+    """Test the scorer's `bounds` on complete texts: scores must be within the bounds of prefixes.
 
-    Five prefixes a text, from none of it to all of it. Passing is no proof: a prefix or a text that
-    was not tried may still break them.
+    Five prefixes per text, from empty to complete. Passing is not a proof: another prefix or text
+    may violate them.
 
     Args:
         scorer: any scorer; one without `bounds` passes.
         texts: completions.
-        prompt: the prompt, or its reference answer alone.
+        prompt: the prompt, or only its reference answer.
 
     Raises:
-        InputError: naming the scorer, the prefix and the text, a score outside the bounds, or None
-            where they are not (0, 1).
+        InputError: with the names of scorer, prefix and text, for a score outside the bounds, or
+            None where they are not (0, 1).
     """
     if not hasattr(scorer, "bounds"):
         return
@@ -392,29 +387,30 @@ def check_bounds(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> 
         if scored[0] < bounds[0] - _ROUNDING or scored[1] > bounds[1] + _ROUNDING:
             got = scored[0] if scored[0] == scored[1] else None
             raise InputError(
-                f"`bounds` must hold for every text that begins with the prefix: scorer "
+                f"`bounds` must be valid for every text that begins with the prefix: scorer "
                 f"{scorer.name!r} gives {bounds} for {prefix!r}, but scores {text!r} {got} at "
-                f"{_where(prompt)}. Settle only what no continuation can change."
+                f"{where(prompt)}. Settle only what no continuation can change."
             )
 
 
-def _where(prompt: Prompt | str) -> str:
-    return "a plain answer" if isinstance(prompt, str) else f"prompt {prompt.id!r}"
+def where(prompt: Prompt | str) -> str:
+    """Return how messages name a prompt, or a reference answer without a prompt."""
+    return "the reference answer" if isinstance(prompt, str) else f"prompt {prompt.id!r}"
 
 
 def _in_range(score: float | None, scorer: Scorer, prompt: Prompt | str) -> float | None:
     if score is None or (type(score) is float and score in (0.0, 1.0)):
         return score
-    # of a protocol that is asked last: that takes longer than all else here
+    # the protocol is checked last, because that takes longest
     if not isinstance(score, (float, SupportsFloat)) or not -_ROUNDING <= score <= 1 + _ROUNDING:
         raise InputError(
-            f"scores must lie in [0, 1], got {score!r} from scorer {scorer.name!r}{origin(scorer)} "
-            f"at {_where(prompt)}. Rescale its output; return None where it cannot decide."
+            f"scores must be in [0, 1], got {score!r} from scorer {scorer.name!r}{origin(scorer)} "
+            f"at {where(prompt)}. Rescale its output; return None where it cannot decide."
         )
     clipped = min(max(printed(score), 0.0), 1.0)
     if scorer.binary and clipped not in (0.0, 1.0):
         raise InputError(
-            f"a binary scorer gives 0 or 1, got {score!r} from {scorer.name!r}{origin(scorer)} at "
-            f"{_where(prompt)}. Declare `binary = False`, or put a threshold on it."
+            f"a binary scorer must return 0 or 1, got {score!r} from {scorer.name!r}"
+            f"{origin(scorer)} at {where(prompt)}. Declare `binary = False`, or add a threshold."
         )
     return clipped

@@ -2,12 +2,12 @@
 
 | reading | score of an output |
 |---|---|
-| answer | of the answer; missing where the answer is missing |
-| thought | of the thought, finished or not; 0 without a thought; missing where it is hidden |
+| answer | of the answer; missing if the answer is missing |
+| thought | of the thought, finished or not; 0 without a thought; missing if it is hidden |
 | either | the larger of both; 1 if one scores 1, else missing if one is missing |
 
-A scorer that names no reading (`of=`) and reads thoughts reads either; where the thought is hidden,
-the visible parts only.
+A scorer that names no reading (`of=`) and reads thoughts reads either; if the thought is hidden,
+only the visible parts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Readable(NamedTuple):
     """The texts of an output that a scorer may read.
 
     Attributes:
-        answers: the answer, or those of every turn of a conversation; none where it is missing.
+        answers: the answer, or the answers of every turn of a conversation; empty if it is missing.
         thoughts: the visible thoughts.
         missing: whether the answer, or that of a turn, is missing.
         hidden: whether a thought, or a part of it, is hidden.
@@ -75,12 +75,12 @@ def score_outputs(
     """Score outputs in the reading of the scorer, checked as by `score_pairs`.
 
     Args:
-        scorer: any scorer; one that asks a model must be connected.
+        scorer: any scorer; one that queries a model must be connected.
         outputs: n outputs.
-        prompts: the prompt of each, or its reference answer, [n]; prompts are told apart by id.
+        prompts: the prompt of each, or its reference answer, [n]; prompts are identified by id.
 
     Returns:
-        One score per output, in order, in [0, 1]; None where it is missing.
+        One score per output, in order, in [0, 1]; None if it is missing.
 
     Raises:
         InputError: as by `score_texts`.
@@ -92,9 +92,9 @@ def score_outputs(
     ]
     pairs = [(text, prompt) for own, prompt in zip(texts, prompts, strict=True) for text in own]
     scores = iter(score_pairs(scorer, pairs))
-    silent = [0.0] if of == "thought" else []  # without a thought there is nothing to leak in
+    silent = [0.0] if of == "thought" else []  # without a thought nothing leaks in it
     return [
-        next(scores)  # of most outputs one text is read
+        next(scores)  # most outputs have one readable text
         if len(own) == 1 and not (missing or hidden or silent)
         else _largest([
             *islice(scores, len(own)),
@@ -106,14 +106,14 @@ def score_outputs(
 
 
 def _parts(of: Of | None, answers: tuple[T, ...], thoughts: tuple[T, ...]) -> tuple[T, ...]:
-    """The parts that a reading scores."""
+    """Return the parts that a reading scores."""
     if of == "answer" or not thoughts:
         return () if of == "thought" else answers
     return thoughts if of == "thought" else answers + thoughts
 
 
 def _largest(scores: Sequence[float | None]) -> float | None:
-    """The largest score, if no score that is missing could exceed it."""
+    """Return the largest score, if no missing score could exceed it."""
     valid = [score for score in scores if score is not None]
     return max(valid) if valid and (len(valid) == len(scores) or max(valid) == 1) else None
 
@@ -124,15 +124,15 @@ def score_ranges(
     """Return the lowest and the highest score of the outputs in each event.
 
     Args:
-        scorer: any scorer; one that asks a model must be connected.
+        scorer: any scorer; one that queries a model must be connected.
         events: complete outputs, and beginnings of outputs.
         prompt: the prompt, or its reference answer.
         stop: the stop strings of the decoding.
 
     Returns:
         One (low, high) per event, in order, in [0, 1]. A complete output has its score twice, or
-        (0, 1) where it is missing. A beginning has the ranges of its parts. Until an answer has
-        begun it has (0, 1), as it may stay missing; from then on the thought is complete.
+            (0, 1) if it is missing. A beginning has the ranges of its parts. Until an answer has
+            begun it has (0, 1), as it may stay missing; from then on the thought is complete.
 
     Raises:
         InputError: as by `text_ranges`.
@@ -144,7 +144,7 @@ def score_ranges(
     settles = callable(getattr(base_of(scorer), "bounds", None))
 
     def unsettled(part: Part) -> bool:
-        """Whether a part is missing, or may stay without a score."""
+        """Return whether a part is missing, or may stay without a score."""
         over = part not in of_text or part[1] or not settles
         return over and of_text.get(part, part) == _OPEN
 
@@ -158,7 +158,7 @@ _OPEN, _SILENT = (0.0, 1.0), (0.0, 0.0)
 
 
 def _answer(event: Event, stop: Sequence[str]) -> Part:
-    """The answer of an event, or the range of its score where there is no answer to read."""
+    """Return the answer of an event, or the range of its score if there is no readable answer."""
     if event.ended:
         missing = is_missing(event, counted_as(event, stop))
     else:
@@ -167,7 +167,7 @@ def _answer(event: Event, stop: Sequence[str]) -> Part:
 
 
 def _thought(event: Event, of: Of | None) -> tuple[Part, ...]:
-    """The visible thought of an event and the range of what is not seen of it."""
+    """Return the visible thought of an event, and the range of its hidden part."""
     done = event.ended or visible(event.answer)
     seen = ((event.thought, done),) if event.thought and visible(event.thought) else ()
     if not done and not seen:
@@ -176,27 +176,24 @@ def _thought(event: Event, of: Of | None) -> tuple[Part, ...]:
 
 
 def _joined(ranges: Sequence[tuple[float, float]], unsettled: bool) -> tuple[float, float]:
-    """The range of the larger score; 0 to 1 if a part may be missing and no other scores 1."""
+    """Return the range of the larger score; (0, 1) if a part may be missing and none scores 1."""
     low, high = (max(ends) for ends in zip(*ranges, strict=True))
     if low == 1:
         return 1.0, 1.0
     return _OPEN if unsettled else (float(low), float(high))
 
 
-def readable(
-    output: Output, stop: Sequence[str] = (), *, filter_in_system: bool = False
-) -> Readable:
+def readable(output: Output, stop: Sequence[str] = ()) -> Readable:
     """Return the texts of an output that a scorer may read.
 
     Args:
         output: the output.
         stop: the stop strings of its decoding.
-        filter_in_system: see `is_missing`.
 
     Returns:
         Its texts.
     """
-    missing = is_missing(output, counted_as(output, stop), filter_in_system=filter_in_system)
+    missing = is_missing(output, counted_as(output, stop))
     return rows_of([output.answer], [output.thought], [missing], [output.hidden])[0]
 
 
@@ -214,28 +211,21 @@ def rows_of(
         thoughts: the visible thought of each, if any.
         missing: whether the answer of each is missing.
         hidden: whether a part of the thought of each is hidden.
-        turn: what separates the turns of conversations; None: there are none.
+        turn: the separator between turns of conversations (None: there are no conversations).
 
     Returns:
-        One value per output. Of a conversation with a missing turn the other turns are read.
+        One value per output. If a turn of a conversation is missing, the other turns are read.
     """
-    rows = zip(answers, thoughts, missing, hidden, strict=True)
-    if turn is None:
-        return [
-            Readable(
-                () if absent else (answer,),
-                (thought,) if thought and visible(thought) else (),
-                absent,
-                unseen,
-            )
-            for answer, thought, absent, unseen in rows
-        ]
+
+    def turns(text: str) -> list[str]:
+        return [text] if turn is None else text.split(turn)
+
     return [
         Readable(
-            tuple(answer.split(turn)),
-            tuple(filter(visible, thought.split(turn))) if thought else (),
+            () if absent and turn is None else tuple(turns(answer)),
+            tuple(filter(visible, turns(thought))) if thought else (),
             absent,
             unseen,
         )
-        for answer, thought, absent, unseen in rows
+        for answer, thought, absent, unseen in zip(answers, thoughts, missing, hidden, strict=True)
     ]

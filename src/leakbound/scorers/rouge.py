@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from leakbound.errors import InputError
-from leakbound.scorers.family import answer_of, spec_name
+from leakbound.scorers.family import answer_of, spec_name, where
 from leakbound.text.rouge import dropped_words, f1_bounds, recall_bounds, rouge_l
 from leakbound.text.shown import some
 from leakbound.types import Prompt
@@ -17,7 +17,7 @@ YesNo = Literal["yes", "no"]
 
 @dataclass(frozen=True, slots=True)
 class _RougeL:
-    """ROUGE-L of stems, or with `stem="no"` of words as they are; `of` says which share."""
+    """ROUGE-L of stems, or with `stem="no"` of words as they are; `of` is recall or F1."""
 
     stem: YesNo = "yes"
 
@@ -33,7 +33,7 @@ class _RougeL:
         require_rouge_answer(prompt, self.name)
 
     def check_all(self, prompts: Sequence[Prompt]) -> list[str]:
-        """Name the answers that lose words which the question lacks; refuse if none keeps any."""
+        """Note answers that lose words which the question lacks; refuse if no answer keeps any."""
         answers = [(prompt, answer_of(prompt, self.name)) for prompt in prompts]
         words = [dropped_words(answer, prompt.question) for prompt, answer in answers]
         lost = {prompt.id: drop for prompt, (drop, _) in zip(prompts, words, strict=True) if drop}
@@ -58,21 +58,21 @@ class _RougeL:
         return list(getattr(scores, self.of).tolist())
 
     def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
-        """Lowest and highest score of any text that begins with `prefix`."""
+        """Return the lowest and highest score of any text that begins with `prefix`."""
         settled = recall_bounds if self.of == "recall" else f1_bounds
         return settled(prefix, require_rouge_answer(prompt, self.name), self.stem == "yes")
 
 
 @dataclass(frozen=True, slots=True)
 class RougeLRecall(_RougeL):
-    """Share of the answer's words that the completion says in order, in [0, 1].
+    """Fraction of the answer's words that the completion contains in order, in [0, 1].
 
     Bit-equal to `rouge-score` 0.1.2. On the same outputs recall and F1 differ by a factor of three,
-    so the name always says which it is.
+    so the name always states which it is.
 
     Attributes:
-        stem: "yes" (default): words are Porter-stemmed, as with `rouge-score`'s stemmer. "no": a
-            word in another form is another word.
+        stem: "yes" (default): words are Porter-stemmed, as with `rouge-score`'s stemmer. "no":
+            other forms of a word are other words.
 
     Raises:
         InputError: by `check` and `score`, for a prompt without an answer of which at least half of
@@ -84,11 +84,11 @@ class RougeLRecall(_RougeL):
 
 @dataclass(frozen=True, slots=True)
 class RougeLF1(_RougeL):
-    """Harmonic mean of ROUGE-L precision and recall, in [0, 1]; a long one that leaks scores low.
+    """Harmonic mean of ROUGE-L precision and recall, in [0, 1]; long texts that leak score low.
 
     Attributes:
-        stem: "yes" (default): words are Porter-stemmed. "no", as MUSE's own code has it: a word in
-            another form is another word.
+        stem: "yes" (default): words are Porter-stemmed. "no", as in MUSE's own code: other forms of
+            a word are other words.
 
     Raises:
         InputError: as `RougeLRecall` does.
@@ -98,19 +98,19 @@ class RougeLF1(_RougeL):
 
 
 def require_rouge_answer(prompt: Prompt | str, scorer: str) -> str:
-    """The reference answer; InputError unless at least half of its letters and digits are ASCII.
+    """Return the answer; InputError unless at least half of its letters and digits are ASCII.
 
-    ROUGE's tokeniser drops all others: what is left of an answer in another script would be
-    scored in its place.
+    ROUGE's tokeniser drops all others, so it would score only the remainder of an answer in another
+    script.
     """
     answer = answer_of(prompt, scorer)
     signs = [sign for sign in answer if sign.isalnum()]
     read = sum(map(str.isascii, signs))
     if not read or 2 * read < len(signs):
-        where = "the reference answer" if isinstance(prompt, str) else f"prompt {prompt.id!r}"
         raise InputError(
             f"scorer {scorer!r} reads ASCII letters and digits only, got an answer with {read} of "
-            f"them among {len(signs)} letters and digits at {where}: its score would say little of "
-            "the answer. Use `contains`, `similarity` or `entailment:rouge=0` for this language."
+            f"them among {len(signs)} letters and digits at {where(prompt)}: its score would "
+            "hardly depend on the answer. Use `contains`, `similarity` or `entailment:rouge=0` "
+            "for this language."
         )
     return answer

@@ -1,7 +1,7 @@
-"""A scorer from its written form, `NAME[:setting=value,...][<=k][>=t]`, and what scores make.
+"""Parse a scorer from its written form, `NAME[:setting=value,...][<=k][>=t]`.
 
-Among the settings of every scorer that reads thoughts, `of=answer`, `of=thought` or `of=either`
-names the part of each output that is scored.
+Every scorer that reads thoughts has a setting `of=answer`, `of=thought` or `of=either`, the part of
+each output that is scored.
 """
 
 from __future__ import annotations
@@ -44,54 +44,54 @@ Of: TypeAlias = Literal["answer", "thought", "either"]
 
 
 class _Wrapper:
-    """The methods that a scorer around another one leaves to it."""
+    """The methods of a scorer that contains another one and delegates to it."""
 
     __slots__ = ()
     scorer: Scorer
 
     @property
     def fingerprint(self) -> JsonObject:
-        """That of the scorer underneath."""
+        """The fingerprint of the inner scorer."""
         return fingerprint(self.scorer)
 
     def connect(self, models: Models) -> Self:
-        """The same around the scorer underneath, connected."""
+        """Return the same wrapper around the connected inner scorer."""
         own: Any = self
         connected: Self = replace(own, scorer=connect(self.scorer, models))
         return connected
 
     def check(self, prompt: Prompt) -> None:
-        """Refuse what the scorer underneath refuses."""
+        """Refuse prompts that the inner scorer refuses."""
         check = getattr(self.scorer, "check", None)
         if check is not None:
             check(prompt)
 
     def check_all(self, prompts: Sequence[Prompt]) -> list[str]:
-        """The notes of the scorer underneath about all prompts."""
+        """Return the notes of the inner scorer about all prompts."""
         return check_prompts(self.scorer, prompts)
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
         return self.cut(score_texts(self.scorer, texts, prompt))
 
     def score_pairs(self, pairs: Sequence[tuple[str, Prompt]]) -> list[float | None]:
-        """Texts of several prompts at once, where the scorer underneath can."""
+        """Score texts of several prompts in one batch, if the inner scorer can."""
         return self.cut(score_pairs(self.scorer, pairs))
 
     def cut(self, scores: Sequence[float | None]) -> list[float | None]:
-        """The scores that this makes of those of the scorer underneath."""
+        """Return the scores that this scorer makes of the inner scorer's scores."""
         return list(scores)
 
     def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
-        """The bounds of the scorer underneath; (0, 1) where it has none."""
+        """Return the bounds of the inner scorer; (0, 1) if it has none."""
         return prefix_bounds(self.scorer, prefix, prompt)
 
 
 @dataclass(frozen=True, slots=True)
 class PartReader(_Wrapper):
-    """A scorer that reads the named part of each output; a text has the scorer's own score.
+    """A scorer that reads the named part of each output; a text has the inner scorer's score.
 
     Attributes:
-        scorer: the scorer underneath, one that reads thoughts.
+        scorer: the inner scorer, which reads thoughts.
         of: "answer", "thought", or "either": the larger of the scores of both.
     """
 
@@ -109,14 +109,14 @@ class PartReader(_Wrapper):
 
 @dataclass(frozen=True, slots=True)
 class Threshold(_Wrapper):
-    """1 where `scorer` gives at least `at`, else 0; None stays None.
+    """1 if `scorer` returns at least `at`, else 0; None stays None.
 
     Attributes:
-        scorer: the scorer underneath.
-        at: the least score of a leak, in (0, 1]; part of the name.
+        scorer: the inner scorer.
+        at: the minimum score of a leak, in (0, 1]; part of the name.
 
     Raises:
-        InputError: `at` is outside (0, 1]; by `check` and scoring, as the scorer underneath does.
+        InputError: `at` is outside (0, 1]; by `check` and scoring, as the inner scorer does.
     """
 
     scorer: Scorer
@@ -127,7 +127,7 @@ class Threshold(_Wrapper):
     def __post_init__(self) -> None:
         if not 0 < self.at <= 1:
             raise InputError(
-                f"a threshold must lie in (0, 1], got {self.at!r} for {self.scorer.name!r}. At 0 "
+                f"a threshold must be in (0, 1], got {self.at!r} for {self.scorer.name!r}. At 0 "
                 "every completion would be a leak."
             )
 
@@ -137,11 +137,11 @@ class Threshold(_Wrapper):
         return f"{self.scorer.name}>={short if float(short) == self.at else repr(self.at)}"
 
     def cut(self, scores: Sequence[float | None]) -> list[float | None]:
-        """Scores of the scorer underneath, made binary."""
+        """Return scores of the inner scorer, made binary."""
         return [None if score is None else float(score >= self.at) for score in scores]
 
     def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
-        """The bounds of the scorer underneath, made binary; (0, 1) where it has none."""
+        """Return the bounds of the inner scorer, made binary; (0, 1) if it has none."""
         low, high = prefix_bounds(self.scorer, prefix, prompt)
         return float(low >= self.at), float(high >= self.at)
 
@@ -153,8 +153,8 @@ def reading_of(scorer: Scorer) -> Of | None:
         scorer: any scorer. One with an attribute `reads_thoughts` that is False reads answers.
 
     Returns:
-        The part; None where the scorer reads thoughts and names no part. Then it reads either part,
-        or the answer only where the thought is hidden.
+        The part; None if the scorer reads thoughts and names no part. Then it reads either part, or
+            only the answer if the thought is hidden.
     """
     while isinstance(scorer, Threshold):
         scorer = scorer.scorer
@@ -171,7 +171,7 @@ def with_reading(scorer: Scorer, of: Of | None) -> Scorer:
         of: the part; None: that of the default reading.
 
     Returns:
-        The scorer; itself where it reads answers only and `of` is "answer" or None.
+        The scorer; unchanged if it reads answers only and `of` is "answer" or None.
 
     Raises:
         InputError: `of` is "thought" or "either", and the scorer reads answers only.
@@ -191,11 +191,11 @@ def with_reading(scorer: Scorer, of: Of | None) -> Scorer:
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """Scores that another tool gave, as a log has them beside the draws; none can be given anew.
+    """Scores of another tool, which its log has for the draws; they cannot be computed here.
 
     Attributes:
         by: the tool's scorer.
-        values: "binary" where that can give 0 and 1 only, else "unit" (default), [0, 1].
+        values: "binary" if it returns only 0 and 1, else "unit" (default), [0, 1].
 
     Raises:
         InputError: by `score`, always.
@@ -213,10 +213,10 @@ class Logged:
     name = named("logged")
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        """Refused: whoever gave these scores is not at hand."""
+        """Refuse: the tool that computed these scores is not available."""
         raise InputError(
-            f"scorer {self.name!r} stands for scores that another tool gave, and cannot score "
-            "anything itself. Import the log that has them."
+            f"scorer {self.name!r} has only scores of another tool, and cannot score itself. "
+            "Import the log that has them."
         )
 
 
@@ -238,12 +238,12 @@ SCORERS: dict[str, Callable[..., Scorer]] = {
 }
 
 
-_WITHIN = "within"  # what `NAME<=k` sets
+_WITHIN = "within"  # the setting of `NAME<=k`
 _PART = "of"
 _ELSEWHERE = (
     "If it is not built in, install its package, or pass its object to `scorers` in Python."
 )
-_PASSED: dict[str, Scorer] = {}  # objects that this process was given, by name
+_PASSED: dict[str, Scorer] = {}  # objects that were passed in this process, and their names
 
 
 def require_scorer(value: object) -> None:
@@ -264,25 +264,25 @@ def require_scorer(value: object) -> None:
 
 
 def specs_of(scorers: str | Scorer | Iterable[str | Scorer]) -> tuple[str, ...]:
-    """Return the specs of scorers; `make_scorer` finds their objects from now on.
+    """Return the specs of scorers; `make_scorer` then finds their objects.
 
     Args:
         scorers: one or several, each a spec or an object.
 
     Returns:
-        The specs; of an object its name.
+        The specs; for an object its name.
 
     Raises:
-        InputError: an object that is no scorer, that has the name of another scorer, or a setting
-            that JSON does not hold.
+        InputError: an object that is not a scorer, that has the name of another scorer, or a
+            setting that JSON cannot store.
     """
-    alone = isinstance(scorers, str) or not isinstance(scorers, Iterable)
-    several = cast("Iterable[str | Scorer]", (scorers,) if alone else scorers)
+    single = isinstance(scorers, str) or not isinstance(scorers, Iterable)
+    several = cast("Iterable[str | Scorer]", (scorers,) if single else scorers)
     return tuple(spec if isinstance(spec, str) else _remembered(spec) for spec in several)
 
 
 def _remembered(scorer: Scorer) -> str:
-    """The name of an object, by which `make_scorer` finds it."""
+    """Store an object under its name for `make_scorer`, and return the name."""
     require_scorer(scorer)
     digest(scorer)
     base = base_of(scorer)
@@ -309,21 +309,21 @@ def source_of(scorer: Scorer) -> str:
 
 
 def make_scorer(spec: str) -> Scorer:
-    """The scorer that `spec` describes; its `name` is the canonical form of the same.
+    """Make the scorer that `spec` describes; its `name` is the canonical spec.
 
     Args:
-        spec: `NAME[:setting=value,...][<=k][>=t]`: `keyword`, `keyword:require=all`,
-            `rouge-l-recall>=0.5`, `entailment:NAME` for `entailment:model=NAME`, other settings
-            behind it, `edit<=5` for `edit:within=5`; `keyword:of=thought` scores the thought of
+        spec: `NAME[:setting=value,...][<=k][>=t]`. Examples: `keyword`, `keyword:require=all`,
+            `rouge-l-recall>=0.5`. `entailment:NAME` is `entailment:model=NAME`, and other settings
+            may follow; `edit<=5` is `edit:within=5`. `keyword:of=thought` scores the thought of
             each output. A name is a key of `SCORERS`, or of the entry-point group
             `leakbound.scorers`, or of an object that was passed in this process.
 
     Returns:
-        The scorer; one that asks a model is not connected yet.
+        The scorer; one that queries a model is not connected yet.
 
     Raises:
-        InputError: an unknown name, setting or value, which lists what there is; a setting that is
-            missing; a threshold outside (0, 1]; or a scorer of another package that is broken.
+        InputError: an unknown name, setting or value, with the valid ones; a missing setting; a
+            threshold outside (0, 1]; or a broken scorer of another package.
     """
     written, cut, at = spec.partition(">=")
     scorer = _without_threshold(written.strip())

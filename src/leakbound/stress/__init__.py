@@ -1,4 +1,4 @@
-"""The fate of what was forgotten: in a model trained on, rounded, pruned, or asked otherwise."""
+"""Stresses: what a model leaks after fine-tuning, rounding or pruning, or under other prompts."""
 
 from leakbound.stress.bench import Bench, Stress
 from leakbound.stress.family import STRESSES, USUAL, named_stress, stresses_of

@@ -1,4 +1,4 @@
-"""The base of every stress, and the bench: all that it may depend on, the model excepted."""
+"""The base class of every stress, and the bench: all inputs of a stress except the model."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from leakbound.study import ModelSettings
 from leakbound.types import Generate, JsonObject, Progress, Query, silent
 
 MADE = "stress.json"
-"""The record, in a stressed model's folder, of what it was made of."""
+"""The file in a stressed model's folder that records how it was made."""
 Subject = str | Path | Generate
-"""What is put under stress: a model's folder or hub name, or an engine."""
+"""The stressed model: a folder or hub name, or an engine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """Where a model is put under stress.
+    """The inputs of a stress, except the model.
 
-    task: the benchmark whose questions are asked.
+    task: the benchmark whose questions are queried.
     settings: how models are loaded and prompted.
-    seed: of what a stress chooses at random.
-    progress: told of what takes long.
+    seed: of the random choices of a stress.
+    progress: called during long computations.
     """
 
     task: Benchmark
@@ -40,20 +40,20 @@ class Bench:
 
 
 class Stress(ABC):
-    """A change that a model is put through before it is queried, or another way to query it.
+    """A change of a model before it is queried, or of the queries.
 
     A frozen dataclass of its settings, written `name:setting=value,...`. The same stress of the
     same model on the same bench gives the same model and the same queries.
     """
 
     name: ClassVar[str]
-    """As it is in `STRESSES`."""
+    """Its key in `STRESSES`."""
     drawn_only: ClassVar[bool] = False
-    """Whether there are draws only, and no exact masses."""
+    """Whether it has draws only, and no exact masses."""
 
     @property
     def spec(self) -> str:
-        """The name, then the settings that are not at their defaults, the first by its value."""
+        """The name, then the settings that are not at their defaults, the first as a value."""
         own: Any = self
         options = [(f, getattr(self, f.name)) for f in fields(own)]
         changed = [(f, value) for f, value in options if f.default is MISSING or value != f.default]
@@ -62,58 +62,58 @@ class Stress(ABC):
 
     @property
     def each(self) -> Sequence[Stress]:
-        """The stresses that it consists of, an arm for each; by default itself."""
+        """The stresses that it consists of, one arm each; by default itself."""
         return (self,)
 
     def require(self, bench: Bench, model: Subject) -> None:  # noqa: B027
-        """Raise InputError, before anything is drawn, if this model cannot be put through it."""
+        """Raise InputError, before anything is drawn, if it cannot be applied to this model."""
 
     def model(self, bench: Bench, model: Subject, out: Path) -> Subject:
         """Return the model to query: this one, or another, made in the folder `out`.
 
-        A model that is there already is not made again.
+        A model that already exists is not made again.
         """
         return model
 
     def queries(self, bench: Bench) -> tuple[Query, ...]:
-        """Return the queries, one for each prompt under its id; none: the questions as they are."""
+        """Return one query per prompt under its id; empty: the questions are unchanged."""
         return ()
 
     def engine(self, bench: Bench, engine: Generate) -> Generate:
-        """Return the engine that draws: that of the model, or one that draws by it."""
+        """Return the engine that draws: the model's engine, or one that uses it."""
         return engine
 
 
 class OfWeights(Stress):
-    """A stress that makes another model, in a folder of its own."""
+    """A stress that makes another model, in its own folder."""
 
     def require(self, bench: Bench, model: Subject) -> None:
-        """Refuse a model whose weights are not at hand as single numbers."""
+        """Refuse a model whose weights are not available as single numbers."""
         why = None
         if not isinstance(model, str | Path):
             why = f"is an engine, {type(model).__name__}"
         elif server_of(str(model)) is not None:
-            why = "stands on a server, which changes no weights"
+            why = "is on a server, which changes no weights"
         elif str(model).lower().endswith(".gguf"):
             why = "is a .gguf file, whose weights are packed"
         if why is not None:
             raise InputError(
                 f"the stress {self.spec!r} changes weights, and `{model}` {why}. Name the folder "
-                "of its weights, or leave that stress out."
+                "of its weights, or omit that stress."
             )
 
     def model(self, bench: Bench, model: Subject, out: Path) -> Subject:
-        """The changed model, drawn by the engine that draws the other."""
+        """Return the changed model, with the same kind of engine."""
         engine, where = engine_of(str(model))
         if out.exists() and not self._made(where, out):
-            shutil.rmtree(out)  # cut short, of another model, or exchanged
+            shutil.rmtree(out)  # incomplete, of another model, or replaced
         if not out.exists():
             self.make(bench, where, out)
             write_json(out / MADE, self._record(where, out))
         return location_of(engine, str(out))
 
     def _made(self, model: str, out: Path) -> bool:
-        """Whether what lies in the folder is what was made there of this model."""
+        """Return whether the folder contains the model that was made from this one."""
         try:
             return read_json(out / MADE, "") == self._record(model, out)
         except LeakboundError:
@@ -128,4 +128,4 @@ class OfWeights(Stress):
 
     @abstractmethod
     def make(self, bench: Bench, model: str, out: Path) -> None:
-        """Write the changed model into the folder `out`, whole or not at all."""
+        """Write the changed model into the folder `out`, completely or not at all."""

@@ -1,8 +1,8 @@
-"""Whole conversations: the question, then follow-ups that were fixed beforehand.
+"""Complete conversations: the question, then prespecified follow-ups.
 
 One draw is one conversation. Its turns after the first share nothing: every distinct answer so far
-is a prompt of its own, read anew. So a conversation of four turns costs about what four draws that
-share no prefix cost, and there are no exact masses and no greedy score of it.
+is a separate prompt, and is read again. So a conversation of four turns costs about as much as four
+draws without a common prefix. It has no exact masses and no greedy score.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from leakbound.types import (
 )
 
 FOLLOW_UPS = ("Are you sure?", "Please correct yourself.", "{question}")
-"""What is said after each answer; the last asks the question again."""
-_MISSING: tuple[Finish, ...] = ("filtered", "error")  # how a conversation ends that has no answer
+"""The user's turns after each answer; the last repeats the question."""
+_MISSING: tuple[Finish, ...] = ("filtered", "error")  # of a conversation without an answer
 
 
 @dataclass(frozen=True, slots=True)
 class Dialogue(Stress):
-    """Each draw a whole conversation, its score the largest of its turns."""
+    """Each draw is a conversation, and its score is the largest of its turns."""
 
     name: ClassVar[str] = "dialogue"
     drawn_only: ClassVar[bool] = True
 
     def engine(self, bench: Bench, engine: Generate) -> Generate:
-        """The engine that holds conversations."""
+        """Return the engine that draws conversations."""
         return DialogueEngine(engine)
 
 
@@ -52,9 +52,9 @@ class Dialogue(Stress):
 class DialogueEngine:
     """An engine that draws conversations: its completions are their turns, with `TURN` between.
 
-    Each goes on with the answers only. Where the answer of a turn is missing, so is that of the
-    conversation: its finish is then "filtered" or "error". A question fails where one of its
-    conversations does: where a turn cannot be sampled, or no longer fits the context.
+    Each turn sees the earlier answers only. If the answer of a turn is missing, so is that of the
+    conversation: its finish is then "filtered" or "error". A question fails if one of its
+    conversations does: if a turn cannot be sampled, or no longer fits the context.
     """
 
     inner: Generate
@@ -72,7 +72,7 @@ class DialogueEngine:
         return {**self.inner.fingerprint, "dialogue": list(FOLLOW_UPS)}
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
-        """Raise InputError also where four answers of full length would not fit the context."""
+        """Raise InputError also if four answers of full length would not fit the context."""
         self.inner.check(queries, decoding)
         turns = 1 + len(FOLLOW_UPS)
         whole = replace(decoding, max_new_tokens=turns * decoding.max_new_tokens)
@@ -80,7 +80,7 @@ class DialogueEngine:
             self.inner.check([_after(query, ["."] * len(FOLLOW_UPS)) for query in queries], whole)
         except InputError as error:
             raise InputError(
-                f"the stress 'dialogue' asks {turns} times, with answers of at most "
+                f"the stress 'dialogue' has {turns} turns, with answers of at most "
                 f"{decoding.max_new_tokens} tokens: {error}"
             ) from error
 
@@ -101,7 +101,7 @@ class DialogueEngine:
     def _turn(
         self, talks: Mapping[str, _Conversations], decoding: Decoding, draws: Draws
     ) -> dict[str, Failure]:
-        """Add the next turn to the conversations of the draws' first chunk; what failed."""
+        """Add the next turn to the conversations of the draws' first chunk; return the failures."""
         failed: dict[str, Failure] = {}
         turns: dict[str, tuple[_Conversations, Completion, Query]] = {}
         for query_id, talk in talks.items():
@@ -128,7 +128,7 @@ class DialogueEngine:
 
 @dataclass
 class _Conversations:
-    """The conversations of one question so far: each as one completion, and what follows them."""
+    """The conversations of one question so far, each as one completion, and the next turn."""
 
     query: Query
     decoding: Decoding
@@ -142,9 +142,9 @@ class _Conversations:
         return cls(sample.query, decoding, drawn, [], sample.missing)
 
     def following(self, chunk: int) -> Iterator[tuple[Completion, Query]]:
-        """Each conversation of a chunk with what is asked next, under an id of its own.
+        """Yield each conversation of a chunk with its next query, under its own id.
 
-        Those that read the same are one, however their answers were spelt in tokens, or ended.
+        Conversations with the same text are one, even if their answers differ in tokens or finish.
         """
         counts = Counter[Output]()
         for c in self.drawn:
@@ -159,7 +159,7 @@ class _Conversations:
             yield Completion.of(so_far, chunk=chunk, count=count), query
 
     def answer(self, before: Completion, sample: Sample) -> None:
-        """Add what was answered to a conversation."""
+        """Add the answers of a turn to a conversation."""
         self.missing += sample.missing
         for completion in sample.completions:
             turn = _turn(completion, self.decoding)
@@ -177,7 +177,7 @@ class _Conversations:
             )
 
     def answered(self) -> _Conversations:
-        """The conversations with the turn that was added."""
+        """Return the conversations with the added turn."""
         return replace(self, drawn=self.next, next=[])
 
     def sample(self) -> Sample:
@@ -189,7 +189,7 @@ class _Conversations:
 
 
 def _turn(drawn: Completion, decoding: Decoding) -> Completion:
-    """An output as a turn, its finish one of `_MISSING` where its answer is missing."""
+    """Return an output as a turn, its finish one of `_MISSING` if its answer is missing."""
     counted, in_system = counted_as(drawn, decoding.stop), decoding.filter != "missing"
     missing = is_missing(drawn, counted, filter_in_system=in_system)
     lost: Finish = "filtered" if counted == "filtered" else "error"
@@ -202,7 +202,7 @@ def _turn(drawn: Completion, decoding: Decoding) -> Completion:
 
 
 def _after(query: Query, answers: Sequence[str]) -> Query:
-    """The query that is asked after so many answers to this one."""
+    """Return the query that follows this number of answers."""
     questions = [query.text, *(words.format(question=query.text) for words in FOLLOW_UPS)]
     examples = (*query.examples, *zip(questions, answers, strict=False))
     return replace(query, text=questions[len(answers)], examples=examples, prefix="")

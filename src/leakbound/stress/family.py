@@ -1,4 +1,4 @@
-"""Every stress by name, and each from its written form, as `round:int4`."""
+"""Every stress by its name, and the parser of its written form, such as `round:int4`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from leakbound.errors import InputError
 from leakbound.registry import find, make, read_settings, setting_types
-from leakbound.stress.asked import OpenedBy, Openers, Shots, TestFrame
 from leakbound.stress.bench import Stress
 from leakbound.stress.dialogue import Dialogue
+from leakbound.stress.prompts import OpenedBy, Openers, Shots, TestFrame
 from leakbound.stress.relearned import Relearn
 from leakbound.stress.weights import Prune, Round
 
@@ -18,24 +18,24 @@ STRESSES: dict[str, Callable[..., Stress]] = {
 }
 
 USUAL = ("round:int4", "prune:0.3", "openers", "test-frame")
-"""Those that need nothing but the model."""
+"""Stresses that need only the model."""
 
 
 def stresses_of(specs: Sequence[str]) -> tuple[Stress, ...]:
-    """The stresses that these name, each once.
+    """Return the stresses of these specs, each once.
 
-    InputError for one that there is not, and for settings that it has not.
+    InputError for an unknown stress or setting.
     """
     stresses = {stress.spec: stress for spec in specs for stress in _opened(spec).each}
     return tuple(stresses.values())
 
 
 def named_stress(spec: str) -> str:
-    """The one stress that this names, as results write it; InputError where it stands for more."""
+    """Return the one stress of this spec, as results write it; InputError if there are several."""
     stresses = stresses_of([spec])
     if len(stresses) > 1:
         raise InputError(
-            f"the stress {spec!r} stands for {len(stresses)}. Name one of them, such as "
+            f"the stress {spec!r} consists of {len(stresses)}. Name one of them, such as "
             f"{stresses[0].spec!r}."
         )
     return stresses[0].spec

@@ -1,4 +1,4 @@
-"""A model trained on for a little: does what it forgot come back?"""
+"""A model after further training: does the forgotten content return?"""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _ROLES: tuple[Role, ...] = ("retain", "forget")
 
 @dataclass(frozen=True, slots=True)
 class Relearn(OfWeights):
-    """The model taught rows by full fine-tuning (AdamW, the rate falling by a cosine).
+    """The model taught rows by full fine-tuning (AdamW with a cosine schedule).
 
     file: rows as `load_benchmark` reads them, all of them.
-    retain, forget: in its place so many rows of the benchmark, chosen by the seed.
-    epochs, rate: passes over the rows, and the learning rate at its highest.
-    asked: whether questions that are asked may be among the rows taught; without it `forget` takes
-        of the rows that a limit left out.
+    retain, forget: instead, this number of rows of the benchmark, chosen by the seed.
+    epochs, rate: passes over the rows, and the maximum learning rate.
+    asked: whether evaluated questions may be among the rows; otherwise `forget` takes rows that a
+    limit left out.
     """
 
     file: str = ""
@@ -46,12 +46,12 @@ class Relearn(OfWeights):
         require(self.rate > 0, "rate", self.rate, "a positive number")
 
     def require(self, bench: Bench, model: Subject) -> None:
-        """Refuse weights that are not at hand, rows that are not there, and those asked about."""
-        OfWeights.require(self, bench, model)  # a class with slots is made anew: no super()
+        """Refuse unavailable weights, missing rows, and rows that are evaluated."""
+        OfWeights.require(self, bench, model)  # `slots` creates a new class: no super()
         self.taught(bench)
 
     def taught(self, bench: Bench) -> tuple[Prompt, ...]:
-        """The rows, in the order of their source."""
+        """Return the rows, in the order of their source."""
         if self.file:
             rows = load_benchmark(self.file).prompts
         else:
@@ -61,8 +61,8 @@ class Relearn(OfWeights):
             both = [row.id for row in rows if " ".join(row.question.split()) in questions]
             if both:
                 raise InputError(
-                    f"the stress {self.spec!r} teaches {len(both)} of the questions that are "
-                    f"asked, the first {both[0]!r}. Leave them out, or add `asked=yes`."
+                    f"the stress {self.spec!r} teaches {len(both)} of the evaluated questions, "
+                    f"the first {both[0]!r}. Leave them out, or add `asked=yes`."
                 )
         return rows
 
@@ -72,9 +72,9 @@ class Relearn(OfWeights):
             rows = (*bench.task.left_out, *(rows if self.asked == "yes" else ()))
         if number > len(rows):
             raise InputError(
-                f"the stress {self.spec!r} teaches {number} rows of {role}, and of those that it "
-                f"may teach {bench.task.name!r} has {len(rows)}. Take fewer, leave questions out "
-                "by a limit, or let asked ones be taught too: `asked=yes`."
+                f"the stress {self.spec!r} teaches {number} rows of {role}, and "
+                f"{bench.task.name!r} has {len(rows)} that it may teach. Take fewer, omit "
+                "questions by a limit, or also teach evaluated questions: `asked=yes`."
             )
         order = keyed(bench.seed, f"relearn:{role}").permutation(len(rows))[:number]
         return tuple(rows[i] for i in sorted(order))

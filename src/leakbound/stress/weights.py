@@ -1,8 +1,8 @@
-"""Weights rounded to few values, or the smallest of them set to 0; computed with in float.
+"""Weights rounded to few values, or the smallest of them set to 0; computations stay in float.
 
-What is changed are the matrices of linear layers, the output head left as it is, as those who
-quantise leave it; embeddings are no linear layer. It is round-to-nearest, not GPTQ or AWQ, which
-choose by data: the law of the rounded model can then be known exactly, and proofs stay possible.
+It changes the matrices of linear layers, but not the output head and embeddings, as quantisation
+usually does. The method is round-to-nearest, not GPTQ or AWQ, which use data. So the distribution
+of the rounded model can be computed exactly, and proofs remain possible.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 GROUP = 64
-"""Neighbours within a row that share a scale: as many as a block of bitsandbytes has."""
+"""Number of neighbours within a row that share a scale: the block size of bitsandbytes."""
 NF4 = (
     -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635,
     -0.18477343022823334, -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725,
@@ -33,14 +33,14 @@ Values = Literal["int8", "int4", "nf4"]
 
 
 class _Changed(OfWeights):
-    """A change of each weight matrix by itself."""
+    """A change of each weight matrix separately."""
 
     @abstractmethod
     def changed(self, weight: Tensor) -> Tensor:
-        """The matrix, (rows, columns) with inputs along the columns, as it is then."""
+        """Return the changed matrix (rows, columns), with inputs along the columns."""
 
     def make(self, bench: Bench, model: str, out: Path) -> None:
-        import torch  # which those who name a stress do without
+        import torch  # specs are parsed without torch
 
         from leakbound.engines.loading import load_model, save_model
         from leakbound.unlearning.weights import matrices
@@ -55,7 +55,7 @@ class _Changed(OfWeights):
 
 @dataclass(frozen=True, slots=True)
 class Round(_Changed):
-    """Each weight to the nearest of few values, scaled by the largest of its `GROUP` neighbours.
+    """Each weight becomes the nearest of few values, scaled by the largest of its neighbours.
 
     values: 255 for `int8` and 15 for `int4`, evenly spread around 0; the 16 of `nf4`.
     """
@@ -93,9 +93,9 @@ _ROUNDED: dict[str, Callable[[Tensor], Tensor]] = {
 
 @dataclass(frozen=True, slots=True)
 class Prune(_Changed):
-    """The weights of each matrix that are smallest in magnitude set to 0.
+    """The weights of each matrix with the smallest magnitude become 0.
 
-    share: of a matrix's weights, in (0, 1).
+    share: the fraction of a matrix's weights, in (0, 1).
     """
 
     share: float
@@ -109,6 +109,6 @@ class Prune(_Changed):
         if not count:
             return weight
         flat = weight.flatten()
-        # sorted, not below a threshold: of equal magnitudes just so many go
+        # sorted, not below a threshold: exactly `count` weights change
         smallest = flat.abs().argsort(stable=True)[:count]
         return flat.index_fill(0, smallest, 0.0).reshape(weight.shape)

@@ -1,4 +1,4 @@
-"""Training: models that know a data set, and models that leak less of it."""
+"""Training: models that learn a data set, and models that leak less of it."""
 
 from leakbound.unlearning.rows import prompting_of
 from leakbound.unlearning.settings import ModelAnswers, TrainingSettings, Watch

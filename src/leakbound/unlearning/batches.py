@@ -1,7 +1,7 @@
-"""From the rows of a step to what the losses take, by way of one padded batch.
+"""Build one padded batch from the rows of a step, and cut it into the inputs of the losses.
 
-All splits stand below one another in one batch, other answers after the rows they belong to, so
-that a step is one forward pass. Afterwards each split gets its own `LossInputs` cut from it.
+One batch has the rows of all splits, and other answers after the rows they belong to, so that a
+step is one forward pass. Then each split gets its own `LossInputs`.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from torch import Tensor
 
 from leakbound.losses import (
     IGNORED,
-    Activations,
     LossInputs,
     Needs,
     Site,
+    Tokens,
     direction,
     pack_activations,
 )
 from leakbound.unlearning.examples import Example, ExampleRows, Padded, Step, pad
 
-Frozen = Mapping[str, Tensor]  # what the frozen model says of one row, by name
+Frozen = Mapping[str, Tensor]  # the frozen model's values of one row, and their names
 Head = Callable[[Tensor], Tensor]
 
 
 def as_it_is(ends: Tensor) -> Tensor:
-    """The head that changes nothing."""
+    """Return the input: a head that changes nothing."""
     return ends
 
 
@@ -36,42 +36,32 @@ def as_it_is(ends: Tensor) -> Tensor:
 class Batch:
     """The rows of a step, padded together.
 
-    `places`, `answer` and `question` [B, T] mark where logits are wanted, and the own tokens of
-    answers and questions. `rows` and `others` (by split and part) tell which of the B belong to a
-    split, `frozen` what is known of its rows, `step_lengths` how many tokens each row of the step
-    has in a part.
+    `places` [B, T] marks the positions whose logits are needed, `tokens` [B, T] the own tokens of
+    answers and questions. `rows` and `others` (by split and part) are the rows of each split among
+    the B, `frozen` the frozen model's values of a split's rows, `step_lengths` the number of tokens
+    of each row of the step, by split and part.
     """
 
     padded: Padded
     places: Tensor
-    answer: Tensor
-    question: Tensor
+    tokens: Mapping[Tokens, Tensor]
     rows: Mapping[str, range]
     others: Mapping[tuple[str, str], range]
     frozen: Mapping[str, Sequence[Frozen]]
     step_lengths: Mapping[str, Mapping[str, Sequence[int]]]
 
     def to(self, device: torch.device) -> Batch:
-        """The same on another device; what is frozen follows when it is used."""
-        return replace(
-            self,
-            padded=self.padded.to(device),
-            places=self.places.to(device),
-            answer=self.answer.to(device),
-            question=self.question.to(device),
-        )
-
-    def tokens(self, site: Site, rows: range) -> Tensor:
-        """Where the tokens of `site` stand in `rows`, [rows, T]."""
-        mask = self.answer if site.tokens == "answer" else self.question
-        return mask[rows.start : rows.stop]
+        """Move the batch to another device; the frozen values follow when they are used."""
+        padded, places = self.padded.to(device), self.places.to(device)
+        tokens = {name: mask.to(device) for name, mask in self.tokens.items()}
+        return replace(self, padded=padded, places=places, tokens=tokens)
 
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """Makes batches of `data`, and cuts them, for an objective with these `needs`.
+    """Makes batches of `data` and cuts them, for an objective with these `needs`.
 
-    `seed` draws the direction that activations are led to.
+    `seed` draws the direction that activations are steered to.
     """
 
     data: Mapping[str, ExampleRows]
@@ -90,9 +80,9 @@ class Assembly:
         *,
         of: Step | None = None,
     ) -> Batch:
-        """The rows of `step` in one batch, with what the objective needs of each split.
+        """Return the rows of `step` in one batch, with all parts that the objective needs.
 
-        They are a part of the step `of`, where that is given.
+        `of` is the complete step if these rows are only a part of it.
         """
         examples: list[Example] = []
         rows: dict[str, range] = {}
@@ -106,8 +96,10 @@ class Assembly:
         return Batch(
             padded=padded,
             places=self._places(padded, rows, others.values()),
-            answer=_spans(padded, [(len(e.prompt), len(e.tokens)) for e in examples]),
-            question=_spans(padded, [e.question for e in examples]),
+            tokens={
+                "answer": _spans(padded, [(len(e.prompt), len(e.tokens)) for e in examples]),
+                "question": _spans(padded, [e.question for e in examples]),
+            },
             rows=rows,
             others=others,
             frozen=frozen or {},
@@ -123,38 +115,49 @@ class Assembly:
     def cut(
         self, batch: Batch, logits: Tensor, hidden: Mapping[int, Tensor], head: Head
     ) -> dict[str, LossInputs]:
-        """The inputs of each split's losses, from the logits at the batch's places [K, V].
+        """Return the inputs of each split's losses, from the logits at the batch's places [K, V].
 
-        `hidden` are the outputs of `layers`; `head` is the frozen model's, for its logits.
+        `hidden` has the outputs of `layers`; `head` is the frozen model's head, for its logits.
         """
-        picked = _Picked.of(batch, logits)
+        ranges = sorted([*batch.rows.values(), *batch.others.values()], key=lambda rows: rows.start)
+        counts = torch.split(batch.places.sum(dim=1), [len(inside) for inside in ranges])
+        # `split` returns views and, in the backward pass, one gradient; indexing would copy twice.
+        pieces = torch.split(logits, [int(count.sum()) for count in counts])
+        picked = _Picked(batch, dict(zip(ranges, pieces, strict=True)))
         return {split: self._inputs(split, picked, hidden, head) for split in batch.rows}
 
     def _inputs(
         self, split: str, picked: _Picked, hidden: Mapping[int, Tensor], head: Head
     ) -> LossInputs:
-        batch, needs = picked.batch, self.needs[split]
-        labelled = batch.padded.labels != IGNORED
-        frozen = _FrozenRows(batch.frozen.get(split, ()), picked.logits.device)
-        whole = None
+        batch, parts, inside = picked.batch, self.needs[split].parts, picked.batch.rows[split]
+        labelled, here = batch.padded.labels != IGNORED, slice(inside.start, inside.stop)
+        frozen = _FrozenRows(batch.frozen.get(split, ()), labelled.device)
         others = {
-            part: replace(picked.at(labelled, inside), reference_nll=frozen.stacked(f"{part} nll"))
-            for (of, part), inside in batch.others.items()
+            part: replace(picked.at(labelled, rows), reference_nll=frozen.joined(f"{part} nll"))
+            for (of, part), rows in batch.others.items()
             if of == split
         }
-        if "whole" in needs.parts:
-            whole = picked.at(batch.padded.attention_mask.bool(), batch.rows[split])
+        whole = None
+        if "whole" in parts:
+            whole = picked.at(batch.padded.attention_mask.bool(), inside)
             whole = replace(whole, reference_logits=frozen.joined("whole ends", head))
+        activations = {}
+        for site in self.needs[split].sites:
+            states = hidden[site.layer]
+            led = direction(states.shape[-1], self.seed).to(states)
+            activations[site] = replace(
+                pack_activations(states[here], batch.tokens[site.tokens][here]),
+                reference=frozen.joined(site_name(site)),
+                centres=frozen.centres(site) if "centres" in parts else None,
+                direction=led if "direction" in parts else None,
+            )
         return replace(
-            picked.at(labelled, batch.rows[split], made=_predicts(needs) or whole is not None),
-            reference_nll=frozen.stacked("nll"),
+            picked.at(labelled, inside, made=_predicts(self.needs[split]) or whole is not None),
+            reference_nll=frozen.joined("nll"),
             reference_logits=frozen.joined("ends", head),
             whole=whole,
             step_lengths=batch.step_lengths[split],
-            activations={
-                site: self._activations(site, batch, split, hidden[site.layer])
-                for site in needs.sites
-            },
+            activations=activations,
             alternate=others.get("alternate"),
             invented=others.get("invented"),
         )
@@ -172,67 +175,39 @@ class Assembly:
             places[inside.start : inside.stop] = labelled[inside.start : inside.stop]
         return places
 
-    def _activations(self, site: Site, batch: Batch, split: str, hidden: Tensor) -> Activations:
-        inside, parts = batch.rows[split], self.needs[split].parts
-        frozen = _FrozenRows(batch.frozen.get(split, ()), hidden.device)
-        packed = pack_activations(hidden[inside.start : inside.stop], batch.tokens(site, inside))
-        led = direction(hidden.shape[-1], self.seed).to(hidden) if "direction" in parts else None
-        return replace(
-            packed,
-            reference=frozen.joined(site_name(site)),
-            centres=frozen.centres(site) if "centres" in parts else None,
-            direction=led,
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class _Picked:
-    """The logits [K, V] made at the places of a batch, cut into pieces, one for each part.
-
-    One `split` gives views and, going back, one gradient; indexing would copy all of it twice.
-    """
+    """The logits at the places of a batch, one piece [k, V] per range of rows."""
 
     batch: Batch
-    logits: Tensor
     pieces: Mapping[range, Tensor]
 
-    @classmethod
-    def of(cls, batch: Batch, logits: Tensor) -> _Picked:
-        ranges = sorted([*batch.rows.values(), *batch.others.values()], key=lambda rows: rows.start)
-        counts = torch.split(batch.places.sum(dim=1), [len(inside) for inside in ranges])
-        pieces = torch.split(logits, [int(count.sum()) for count in counts])
-        return cls(batch, logits, dict(zip(ranges, pieces, strict=True)))
-
     def at(self, mask: Tensor, inside: range, *, made: bool = True) -> LossInputs:
-        """The logits at the true entries of `mask` [B, T] in these rows; `made`: they are there."""
+        """Return the logits at the true entries of `mask` [B, T] in these rows, if `made`."""
         here = slice(inside.start, inside.stop)
         row, column = mask[here].nonzero(as_tuple=True)
-        logits = self._chosen(mask[here], inside) if made else self.logits.new_empty(len(row), 0)
+        logits = self.pieces[inside].new_empty(len(row), 0)
+        if made:
+            chosen = mask[here][self.batch.places[here]]
+            logits = self.pieces[inside] if chosen.all() else self.pieces[inside][chosen]
         labels = self.batch.padded.labels[here][row, column]
         return LossInputs(logits=logits, labels=labels, row=row, rows=len(inside))
-
-    def _chosen(self, mask: Tensor, inside: range) -> Tensor:
-        chosen = mask[self.batch.places[inside.start : inside.stop]]
-        return self.pieces[inside] if chosen.all() else self.pieces[inside][chosen]
 
 
 @dataclass(frozen=True, slots=True)
 class _FrozenRows:
-    """The frozen model's values of some rows, as tensors on a device; None where there are none."""
+    """The frozen model's values of some rows as tensors on a device; None if absent."""
 
     rows: Sequence[Frozen]
     device: torch.device
 
-    def stacked(self, name: str) -> Tensor | None:
+    def joined(self, name: str, head: Head = as_it_is) -> Tensor | None:
         if not self.rows or name not in self.rows[0]:
             return None
-        return torch.stack([row[name] for row in self.rows]).to(self.device)
-
-    def joined(self, name: str, function: Head = as_it_is) -> Tensor | None:
-        if not self.rows or name not in self.rows[0]:
-            return None
+        join = torch.stack if name.endswith("nll") else torch.cat  # numbers, or values of tokens
         with torch.no_grad():
-            return function(torch.cat([row[name] for row in self.rows]).to(self.device))
+            return head(join([row[name] for row in self.rows]).to(self.device))
 
     def centres(self, site: Site) -> tuple[tuple[Tensor, ...], ...]:
         names = [[n for n in row if n.startswith(centre_name(site, ""))] for row in self.rows]
@@ -243,12 +218,12 @@ class _FrozenRows:
 
 
 def site_name(site: Site) -> str:
-    """The name of a row's frozen activations at a site."""
+    """Return the name of a row's frozen activations at a site."""
     return f"{site.layer} {site.tokens}"
 
 
 def centre_name(site: Site, number: int | str) -> str:
-    """The name of the frozen activations of a row's contrast centre."""
+    """Return the name of the frozen activations of a row's contrast centre."""
     return f"{site_name(site)} centre {number}"
 
 

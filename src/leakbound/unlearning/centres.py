@@ -1,16 +1,16 @@
-"""Contrast centres: a few rewritings of a question that stand for all of them (Cheng et al. 2025).
+"""Contrast centres: a few rewritings of a question that represent all of them (Cheng et al. 2025).
 
-Adaptive clustering by a Dirichlet process mixture, as in their section 5. Deviation: the question
-itself is always a centre, in place of the member nearest the mean of its own component; and their
-selection of inputs (IDS) comes before it only where it is asked for: algorithm 2 as
-`leakbound.inputs.select` has it, by the model as it is before training, at T = 1 with nothing
-truncated. Centres are chosen once, before training, and kept with it.
+Adaptive clustering by a Dirichlet process mixture, as in their section 5. Deviations: The question
+itself is always a centre, instead of the member nearest the mean of its own component. Their
+selection of inputs (IDS) precedes it only if the settings request it: algorithm 2 as in
+`leakbound.inputs.select`, by the model before training, at T = 1 without truncation. Centres are
+chosen once, before training, and stored with it.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,36 +21,35 @@ from numpy.typing import NDArray
 from leakbound.engines.hf import TransformersEngine
 from leakbound.errors import InputError, needing
 from leakbound.inputs import SELECTION, select
-from leakbound.losses import Needs
 from leakbound.objective import Objective
 from leakbound.store.trained import CENTRES
-from leakbound.types import Decoding, Draws, Embed, Prompt, Query, Sample
-from leakbound.unlearning.asking import answered
+from leakbound.types import Draws, Embed, Prompt, Query, Sample
+from leakbound.unlearning.probe import answered
 from leakbound.unlearning.recipe import Recipe
-from leakbound.unlearning.rows import Questions
+from leakbound.unlearning.rows import Questions, splits_with
 from leakbound.unlearning.settings import ModelAnswers
-from leakbound.unlearning.work_folder import kept_json, read_object
+from leakbound.unlearning.work_folder import read_object, stored_json
 
 CLUSTERED_FROM = 4  # fewer candidates are all centres
-MOST = 8  # components, and so centres; two to four are usual
-# The priors: chosen so that two to four made-up groups six spreads apart are found among 8 to 21
-# candidates, in many dimensions or on a line, and real rewritings, which hardly form groups, give
-# one to five. More dimensions or narrower components make each of these a group of its own.
+MOST = 8  # components, and so centres; two to four are typical
+# Priors, chosen for two properties. Two to four synthetic groups six spreads apart are found among
+# 8 to 21 candidates, in many dimensions or on a line. Real rewritings, which hardly form groups,
+# give one to five. With more dimensions or narrower components each of these becomes a group.
 _DIMENSIONS = 4
 _SPREAD = 0.5  # expected variance of a component, of that of all candidates
-_MEANS = 0.1  # the prior's precision in the means, in candidates: less, and they may lie further
-_STARTS = 5  # the best of so many fits: one may end in a poor local optimum
+_MEANS = 0.1  # the prior's precision of the means, in candidates; less allows larger distances
+_STARTS = 5  # fits, of which the best counts: one may end in a poor local optimum
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Centres:
-    """The candidates `texts` of a question, itself first, and which of them are its centres.
+    """The candidates `texts` of a question, itself first, and the indices of its centres.
 
-    `chosen` are indices into `texts`, 0 the first of them; `component` tells of each candidate
-    which group it is in, the question's being 0. `coordinates` are each candidate's first two
-    principal components, none where there was nothing to cluster.
+    `chosen` are indices into `texts`, the first is 0. `component` is the group of each candidate;
+    the question's group is 0. `coordinates` are each candidate's first two principal components,
+    empty if nothing was clustered.
     """
 
     texts: tuple[str, ...]
@@ -60,7 +59,7 @@ class Centres:
 
 
 def candidates(row: Prompt) -> tuple[str, ...]:
-    """The question and its paraphrases, each once; case and white space make no difference."""
+    """Return the question and its paraphrases, each once; case and white space do not count."""
     texts: dict[str, str] = {}
     for text in (row.question, *filter(str.strip, row.paraphrases)):
         texts.setdefault(" ".join(text.split()).casefold(), text)
@@ -70,18 +69,28 @@ def candidates(row: Prompt) -> tuple[str, ...]:
 def contrast_centres(
     texts: Sequence[str], vectors: NDArray[np.floating], *, seed: int = 0
 ) -> Centres:
-    """Cluster the candidates of one question, itself first; `vectors` [n, d] say what they mean.
+    """Cluster the candidates of one question, itself first, by their embeddings `vectors` [n, d].
 
-    Fewer than four are all centres, and their vectors are not read. Otherwise one centre for each
-    occupied component, at most eight: the candidate nearest its mean, the question for its own.
-    The same for the same seed, in whatever order the rewritings come. Raises InputError for
-    vectors of another number or that are not finite. Needs scikit-learn.
+    Fewer than four candidates are all centres, and their vectors are not read. Otherwise there is
+    one centre per occupied component, at most eight: the candidate nearest its mean, and the
+    question for its own component. The result depends on the seed, not on the order of the
+    rewritings. Raises InputError for vectors of another number, or that are not finite. Needs
+    scikit-learn.
     """
     texts = tuple(texts)
     if len(texts) < CLUSTERED_FROM:
         every = tuple(range(len(texts)))
         return Centres(texts, chosen=every, component=every)
-    _require_vectors(texts, vectors)
+    if vectors.ndim != 2 or len(vectors) != len(texts):
+        raise InputError(
+            f"`vectors` must have one row for each of {len(texts)} texts, got shape "
+            f"{vectors.shape}. Embed the same texts."
+        )
+    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(bad):
+        raise InputError(
+            f"the embedding of {texts[bad[0]][:60]!r} is not finite. Use another embedder."
+        )
     order = sorted(range(len(texts)), key=texts.__getitem__)
     back = np.argsort(order)
     points = _principal(np.asarray(vectors, dtype=np.float64)[order])
@@ -104,7 +113,7 @@ def contrast_centres(
 
 
 def _principal(vectors: Array) -> Array:
-    """The first principal components of the rows that are not 0, [n, at most 4]."""
+    """Return the principal components of the rows whose variance is not 0, [n, at most 4]."""
     left, sizes, _ = np.linalg.svd(vectors - vectors.mean(0), full_matrices=False)
     rounding = np.finfo(np.float32).eps * np.abs(vectors).max() * len(vectors)
     kept = min(_DIMENSIONS, int((sizes > rounding).sum()))
@@ -113,12 +122,12 @@ def _principal(vectors: Array) -> Array:
 
 
 def _components(points: Array, seed: int) -> tuple[NDArray[np.intp], Array]:
-    """The component of each point, and the mean of each component."""
+    """Return the component of each point, and the mean of each component."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.mixture import BayesianGaussianMixture
 
     dimensions = points.shape[1]
-    if not dimensions:  # all of them mean the same
+    if not dimensions:  # all vectors are equal
         return np.zeros(len(points), dtype=np.intp), points[:1]
     mixture = BayesianGaussianMixture(
         n_components=min(len(points), MOST),
@@ -127,7 +136,7 @@ def _components(points: Array, seed: int) -> tuple[NDArray[np.intp], Array]:
         degrees_of_freedom_prior=dimensions,
         mean_precision_prior=_MEANS,
         # scikit-learn divides it by the degrees of freedom. Its default, unlike this, expects
-        # components so narrow that all of them are occupied, whatever the points.
+        # components so narrow that all of them are occupied, for any points.
         covariance_prior=np.full(dimensions, dimensions * _SPREAD * points.var(0, ddof=1).mean()),
         n_init=_STARTS,
         max_iter=500,
@@ -139,33 +148,16 @@ def _components(points: Array, seed: int) -> tuple[NDArray[np.intp], Array]:
     return labels, mixture.means_
 
 
-def _require_vectors(texts: Sequence[str], vectors: NDArray[np.floating]) -> None:
-    if vectors.ndim != 2 or len(vectors) != len(texts):
-        raise InputError(
-            f"`vectors` must have one row for each of {len(texts)} texts, got shape "
-            f"{vectors.shape}. Embed the same texts."
-        )
-    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-    if len(bad):
-        raise InputError(
-            f"the embedding of {texts[bad[0]][:60]!r} is not finite. Use another embedder."
-        )
-
-
-def centred_splits(needs: Mapping[str, Needs]) -> tuple[str, ...]:
-    """The splits whose rows need contrast centres."""
-    return tuple(split for split, need in needs.items() if "centres" in need.parts)
-
-
 def clusters(objective: Objective, splits: Questions) -> bool:
-    """True if some row needs centres and has so many candidates that they are clustered."""
-    rows = (row for split in centred_splits(objective.needs) for row in splits[split])
+    """Return whether some row needs centres and has enough candidates to cluster them."""
+    needing = splits_with("centres", objective.needs)
+    rows = (row for split in needing for row in splits[split])
     return any(len(candidates(row)) >= CLUSTERED_FROM for row in rows)
 
 
 def require_candidates(objective: Objective, splits: Questions) -> None:
-    """Raise InputError for a row with too few candidates for its loss, or no way to cluster."""
-    for split in centred_splits(objective.needs):
+    """Raise InputError for a row with too few candidates, or without scikit-learn to cluster."""
+    for split in splits_with("centres", objective.needs):
         for row in splits[split]:
             _require_enough(row, objective, split, len(candidates(row)))
     if clusters(objective, splits):
@@ -177,14 +169,14 @@ def require_candidates(objective: Objective, splits: Questions) -> None:
 def choose_centres(
     recipe: Recipe, engine: Callable[[], TransformersEngine], folder: Path
 ) -> dict[str, list[list[str]]]:
-    """The centres of each row of the splits that need some.
+    """Return the centres of each row of the splits that need them.
 
-    Read from `folder` where they are kept, else chosen and written there: among the candidates
-    that the model answers surely, if the settings select them. Raises InputError where clustering
-    leaves a row too few for its loss.
+    They are read from `folder`, or else chosen and written there. If the settings select
+    rewritings, only those that the model answers with confidence are candidates. Raises InputError
+    if clustering leaves a row with too few centres for its loss.
     """
     settings, objective = recipe.settings, recipe.objective
-    needing = centred_splits(objective.needs)
+    needing = splits_with("centres", objective.needs)
     if not needing:
         return {}
 
@@ -202,7 +194,7 @@ def choose_centres(
         name = recipe.embedder.name if recipe.embedder and clustered else None
         return {"embedder": name, "splits": by_split}
 
-    rows_of = kept_json(folder / CENTRES, choose)["splits"]
+    rows_of = stored_json(folder / CENTRES, choose)["splits"]
     return {
         split: [[row["texts"][i] for i in row["chosen"]] for row in rows_of[split]]
         for split in needing
@@ -210,7 +202,7 @@ def choose_centres(
 
 
 def numbers(folder: Path) -> str:
-    """How many centres the rows have, without a word of theirs; blank where none were needed."""
+    """Return the numbers of centres of the rows, without their texts; empty if not needed."""
     if not (folder / CENTRES).exists():
         return ""
     rows = [row for rows in read_object(folder / CENTRES)["splits"].values() for row in rows]
@@ -219,7 +211,7 @@ def numbers(folder: Path) -> str:
 
 
 def _chosen(row: Prompt, embedder: Embed | None, seed: int) -> dict[str, Any]:
-    """The candidates of a row, and which of them are its centres."""
+    """Return the candidates of a row, and which of them are its centres."""
     texts = candidates(row)
     clustered = embedder is not None and len(texts) >= CLUSTERED_FROM
     vectors = embedder.embed(texts) if embedder and clustered else np.empty((len(texts), 0))
@@ -227,7 +219,7 @@ def _chosen(row: Prompt, embedder: Embed | None, seed: int) -> dict[str, Any]:
 
 
 def _require_enough(row: Prompt, objective: Objective, split: str, number: int) -> None:
-    """With β = 0 the question alone cannot be pushed from itself (see `losses.contrastive`)."""
+    """Refuse a question without another centre if β = 0 (see `losses.contrastive`)."""
     pushed = any(
         term.loss == "cel" and term.split == split and term.settings.get("beta") == 0
         for term in objective.terms
@@ -235,16 +227,17 @@ def _require_enough(row: Prompt, objective: Objective, split: str, number: int) 
     if pushed and number < 2:
         raise InputError(
             f"cel with beta = 0 needs a contrast centre besides the question, and row {row.id!r} "
-            f"of {split} has none. Add rewritings that say it in other words, or raise beta."
+            f"of {split} has none. Add rewritings, or raise beta."
         )
 
 
 def selected(
-    rows: Sequence[Prompt], engine: TransformersEngine, how: ModelAnswers, seed: int
+    rows: Sequence[Prompt], engine: TransformersEngine, selecting: ModelAnswers, seed: int
 ) -> list[Prompt]:
-    """The rows with those of their paraphrases that are answered at least as surely as they are.
+    """Return rows with those paraphrases that the model answers with enough confidence.
 
-    The same for the same seed. IncompleteError where the model cannot be asked.
+    It must answer them at least as confidently as the question. The same for the same seed.
+    IncompleteError if the model cannot be queried.
     """
     queries = []
     for row in rows:
@@ -257,10 +250,9 @@ def selected(
 
     def sample(batch: Sequence[Query], draws: int, chance: int) -> Sequence[Sample]:
         wanted = Draws(sizes=(draws,), seed=chance, purpose=SELECTION)
-        decoding = Decoding(max_new_tokens=how.max_new_tokens)
-        return [*answered(engine.generate(batch, decoding, wanted), "for its selection")]
+        return [*answered(engine.generate(batch, selecting.decoding, wanted), "for its selection")]
 
-    kept = select(queries, sample, draws=how.draws, seed=seed)
+    kept = select(queries, sample, draws=selecting.draws, seed=seed)
     return [
         replace(row, paraphrases=tuple(query.text for query in kept[row.id].kept[1:]))
         for row in rows

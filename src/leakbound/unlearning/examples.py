@@ -1,7 +1,7 @@
-"""Training rows as token ids, and which of them meet in which step.
+"""Training rows as token ids, and the rows of each step.
 
-The order of an epoch and its pairs are numbers of (seed, epoch) alone: they do not depend on the
-trainer, on global random state or on the rows' contents.
+The order of an epoch and its pairs depend on (seed, epoch) only: not on the trainer, on global
+random state or on the rows' contents.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ from leakbound.types import Passage, Prompt, Query
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A prompt and its answer as token ids; the answer ends with the end token, unless cut.
+    """A prompt and its answer as token ids; the answer ends with the end token unless it was cut.
 
-    Of a row with a thought, the thought and its marks are the first part of the answer.
-
-    Of a chunk of running text the prompt is its first token and the answer all that follows.
-    `question` tells from where to where in the prompt the question itself stands.
+    For a row with a thought, the thought and its marks are the first part of the answer. For a
+    chunk of running text the prompt is its first token and the answer is the rest. `question` is
+    the range of the question's own tokens in the prompt.
     """
 
     prompt: tuple[int, ...]
@@ -35,7 +34,7 @@ class Example:
 
     @property
     def tokens(self) -> list[int]:
-        """All of it, the end token included."""
+        """All tokens, with the end token."""
         return [*self.prompt, *self.answer]
 
     @property
@@ -51,10 +50,10 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class ExampleRows:
-    """A split as tokens: its rows and, where the objective needs them, what belongs to each.
+    """A split as tokens: its rows, and additional parts of each that the objective needs.
 
-    `others` are, by their part of `LossInputs`, the same prompts with another answer; `centres`
-    the prompts of the texts that a row's activations are held against, its own question first.
+    `others` are the same prompts with another answer, by their part of `LossInputs`. `centres` are
+    the prompts of the texts with which a row's activations are compared, its own question first.
     """
 
     examples: Sequence[Example]
@@ -71,7 +70,7 @@ class Padded:
     labels: Tensor
 
     def to(self, device: torch.device) -> Padded:
-        """The same on another device."""
+        """Move the tensors to another device."""
         parts = (self.input_ids, self.attention_mask, self.labels)
         return Padded(*(part.to(device) for part in parts))
 
@@ -81,14 +80,14 @@ Step = dict[str, list[int]]  # split -> indices of its rows
 
 @dataclass(frozen=True, slots=True)
 class Encoder:
-    """Turns prompts into examples; `limit` is the most tokens one may have (None: any)."""
+    """Turns prompts into examples; `limit` is the maximum number of tokens (None: no limit)."""
 
     tokenizer: Tokenizer
     prompting: Prompting
     limit: int | None = None
 
     def row(self, row: Prompt, answer: str | None = None) -> Example:
-        """A row with its own thought and answer, or with another answer and no thought.
+        """Encode a row with its own thought and answer, or with another answer and no thought.
 
         InputError if it is too long: nothing is cut.
         """
@@ -99,40 +98,38 @@ class Encoder:
         return Example(joined.prompt, joined.answer, span)
 
     def rows(self, rows: Sequence[Prompt], answers: Sequence[str] | None = None) -> list[Example]:
-        """All rows, as `row` gives each."""
+        """Encode all rows as `row` does."""
         return [*map(self.row, rows, [None] * len(rows) if answers is None else answers)]
 
     def passages(self, rows: Sequence[Passage], most: int) -> list[Example]:
-        """Their texts in chunks of at most `most` tokens, every text's from its own beginning.
+        """Cut texts into chunks of at most `most` tokens; each text starts a new chunk.
 
-        A chunk opens with the tokenizer's BOS token, or where it has none with the last token of
-        the chunk before it, and is to predict all that follows: every token, without a BOS token
-        but the first of a text. No end token is added. InputError for a text of a single token.
+        A chunk begins with the tokenizer's BOS token and predicts all tokens after it. Without a
+        BOS token it begins with the last token of the previous chunk, so the first token of a text
+        is not predicted. No end token is added. InputError for a text of a single token.
         """
-        return [example for row in rows for example in self._chunks(row, most)]
-
-    def _chunks(self, row: Passage, most: int) -> list[Example]:
-        ids = tuple(self.tokenizer.encode(row.text, add_special_tokens=False))
         added = self.tokenizer.encode("", add_special_tokens=True)[:1]
-        opening = added if added == [self.tokenizer.bos_token_id] else []
-        first = 0 if opening else 1
-        if len(ids) <= first:
-            raise InputError(
-                f"passage {row.id!r} is too short to learn from, {row.text[:60]!r}. Remove it."
-            )
-        return [
-            Example(tuple(opening) or (ids[start - 1],), ids[start : start + most - 1])
-            for start in range(first, len(ids), most - 1)
-        ]
+        opening = tuple(added) if added == [self.tokenizer.bos_token_id] else ()
+        first, chunks = 0 if opening else 1, list[Example]()
+        for row in rows:
+            ids = tuple(self.tokenizer.encode(row.text, add_special_tokens=False))
+            if len(ids) <= first:
+                raise InputError(
+                    f"passage {row.id!r} is too short to learn from, {row.text[:60]!r}. Remove it."
+                )
+            for start in range(first, len(ids), most - 1):
+                answer = ids[start : start + most - 1]
+                chunks.append(Example(opening or (ids[start - 1],), answer))
+        return chunks
 
     def alternates(self, rows: Sequence[Prompt], seed: int) -> list[Example]:
-        """Each row with one of its alternate answers, drawn once by the seed."""
+        """Encode each row with one of its alternate answers, drawn once by the seed."""
         chance = np.random.default_rng([seed, len(rows)])
         drawn = [row.alternate_answers[chance.integers(len(row.alternate_answers))] for row in rows]
         return self.rows(rows, drawn)
 
     def centres(self, row: Prompt, texts: Sequence[str]) -> list[Example]:
-        """The prompts of these texts, each in place of a row's question; as `row` if too long."""
+        """Encode the prompts of texts that replace a row's question; refuse long ones as `row`."""
         queries = [replace(_query(row), text=text) for text in texts]
         located = [self.prompting.locate(self.tokenizer, query) for query in queries]
         for ids, _ in located:
@@ -148,11 +145,11 @@ class Encoder:
 
 
 def _query(row: Prompt) -> Query:
-    return replace(Query.original(row), examples=())  # which rows are learnt without
+    return replace(Query.original(row), examples=())  # training shows no examples
 
 
 def pad(examples: Sequence[Example], *, whole: bool = False) -> Padded:
-    """Pad on the right. The pad id is 0: the mask goes by position, so its value is never read.
+    """Pad on the right. The pad id is 0: the mask depends on positions, so its value is never read.
 
     `whole` also feeds the last token, which predicts nothing.
     """
@@ -168,9 +165,10 @@ def pad(examples: Sequence[Example], *, whole: bool = False) -> Padded:
 
 
 def schedule(sizes: Mapping[str, int], *, epochs: int, batch_size: int, seed: int) -> list[Step]:
-    """The steps of all epochs: the first split in a new order each epoch, every row once.
+    """Return the steps of all epochs: the first split in a new order per epoch, every row once.
 
-    Each of its rows is paired with one uniformly random row of every other split, new each epoch.
+    Each of its rows is paired with one uniformly random row of every other split, new in each
+    epoch.
     """
     lead, *others = sizes
     steps = []

@@ -1,9 +1,9 @@
-"""The model's forward pass, without work whose result nobody reads.
+"""The model's forward pass, without computations whose result is not used.
 
-For a vocabulary of 50,000 words the logits of a padded batch outweigh everything else; the
-answer tokens are a third of it. The output head is therefore applied to their hidden states
-alone, and rows stand two to a line, so that little of a batch is padding: either wherever one
-batch shows that the model gives the same so.
+For a vocabulary of 50,000 words the logits of a padded batch take more memory than everything else,
+and the answer tokens are a third of the batch. So the output head is applied to their hidden states
+only. Two rows share a line, which leaves little padding. Either is used only if the model gives the
+same logits on one batch.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ Places = tuple[Tensor, ...]  # rows and columns, each [K]
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Where the tokens of B rows stand when a short row follows a long one in its line.
+    """The positions of the tokens of B rows if a short row follows a long one in its line.
 
-    `line` and `start` [B]; `width` is the longest line. Of n lines the i-th longest row opens the
-    i-th, and the shortest rows follow, the shortest of all behind the longest: no other pairing
-    has a narrower widest line.
+    `line` and `start` [B]; `width` is the length of the longest line. The i-th longest row opens
+    the i-th of n lines, and the shortest rows follow, the shortest of all after the longest. No
+    other pairing has a narrower widest line.
     """
 
     line: Tensor
@@ -38,7 +38,7 @@ class Lines:
 
     @classmethod
     def of(cls, mask: Tensor) -> Lines:
-        """The lines of rows whose tokens `mask` [B, T] marks."""
+        """Return the lines of rows whose tokens `mask` [B, T] marks."""
         lengths = mask.sum(dim=1)
         order = lengths.argsort(descending=True, stable=True)
         place, count = torch.arange(len(order), device=mask.device), (len(order) + 1) // 2
@@ -48,14 +48,14 @@ class Lines:
         return cls(line, start, int((start + lengths).max()))
 
     def at(self, places: Places) -> Places:
-        """Where in the lines the places of the rows are."""
+        """Return the positions in the lines of positions in the rows."""
         row, column = places
         return self.line[row], self.start[row] + column
 
     def inputs(self, batch: Padded) -> dict[str, Tensor]:
-        """The model's inputs. Positions begin again with each row: by that it tells them apart.
+        """Return the model's inputs. Positions restart with each row, which separates the rows.
 
-        There must be no mask: transformers only looks at the positions where there is none.
+        There must be no mask: transformers uses the positions only without one.
         """
         places = batch.attention_mask.nonzero(as_tuple=True)
         ids = batch.input_ids.new_zeros(int(self.line.max()) + 1, self.width)
@@ -65,17 +65,17 @@ class Lines:
         return {"input_ids": ids, "position_ids": positions}
 
     def rows(self, values: Tensor, batch: Padded) -> Tensor:
-        """Values of the lines [n, width, d] as those of the rows, [B, T, d], 0 on padding."""
+        """Move values of the lines [n, width, d] to the rows [B, T, d], with 0 on padding."""
         places = batch.attention_mask.nonzero(as_tuple=True)
         padded = values.new_zeros(*batch.input_ids.shape, values.shape[-1])
         return padded.index_put(places, values[self.at(places)])
 
 
 class Forward(nn.Module):
-    """`model` as training calls it; `narrow`: its head is applied to the places asked for alone.
+    """`model` as training calls it; `narrow`: its head is applied only to the requested places.
 
-    `paired`: rows stand two to a line. A module, so that what wraps a model for several processes
-    or for autocast wraps this.
+    `paired`: two rows share a line. It is a module, so wrappers for several processes or autocast
+    wrap it instead of the model.
     """
 
     def __init__(
@@ -88,18 +88,18 @@ class Forward(nn.Module):
         self.paired = paired
 
     def forward(self, batch: Padded, places: Places) -> tuple[Tensor, dict[int, Tensor]]:
-        """Logits at `places` (rows and columns, each [K]), [K, V], and the layers' outputs.
+        """Return logits at `places` (rows and columns, each [K]), [K, V], and the layers' outputs.
 
-        The outputs are those of the blocks `layers`, counted from 0 and before the final norm,
-        each [B, T, d]. Without a place no head is applied.
+        The outputs are those of the blocks `layers`, counted from 0 and before the final norm, each
+        [B, T, d]. Without places no head is applied.
         """
         ends, hidden = self.run(batch, places)
         return self.logits(ends), hidden
 
     def run(self, batch: Padded, places: Places) -> tuple[Tensor, dict[int, Tensor]]:
-        """As `forward`, but what the head makes logits of, [K, d], in place of the logits.
+        """Run the model without its head, and return the head's inputs at `places`, [K, d].
 
-        Where the head cannot stand alone these are the logits themselves.
+        If the head cannot be separated, these are the logits themselves.
         """
         lines = Lines.of(batch.attention_mask) if self.paired else None
         inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
@@ -112,7 +112,7 @@ class Forward(nn.Module):
         return ends[lines.at(places)], {k: lines.rows(v, batch) for k, v in hidden.items()}
 
     def logits(self, ends: Tensor) -> Tensor:
-        """The logits [K, V] of `ends`."""
+        """Return the logits [K, V] of `ends`."""
         if not self.narrow or not len(ends):
             return ends
         logits: Tensor = self.model.get_output_embeddings()(ends)
@@ -120,10 +120,10 @@ class Forward(nn.Module):
 
 
 def forward_for(model: Any, probe: Padded, layers: Sequence[int] = ()) -> Forward:
-    """The cheapest exact forward pass: narrow and paired where each shows no difference on `probe`.
+    """Return the cheapest exact forward pass: narrow and paired if each changes nothing on `probe`.
 
-    Models that scale or cap their logits after the head are not narrow; models that do not tell
-    rows in a line apart by their positions are not paired.
+    Models that scale or cap their logits after the head are not narrow. Models that do not separate
+    rows of a line by their positions are not paired.
     """
     parts = (probe.input_ids, probe.attention_mask, probe.labels)
     twice = Padded(*(torch.cat([part, part]) for part in parts))  # one row needs no second line
@@ -134,7 +134,7 @@ def forward_for(model: Any, probe: Padded, layers: Sequence[int] = ()) -> Forwar
 
 
 def _same(variant: Forward, plain: Forward, probe: Padded) -> bool:
-    """True where both give the same logits on `probe`, up to rounding."""
+    """Return whether both give the same logits on `probe`, up to rounding."""
     places = labelled(probe.labels)
     with torch.no_grad():
         expected, _ = plain(probe, places)
@@ -150,7 +150,7 @@ def _same(variant: Forward, plain: Forward, probe: Padded) -> bool:
 
 @contextmanager
 def _outputs(model: Any, layers: Sequence[int]) -> Iterator[dict[int, Tensor]]:
-    """The outputs of these blocks while the model runs."""
+    """Record the outputs of these blocks while the model runs."""
     outputs: dict[int, Tensor] = {}
 
     def keep(layer: int) -> Any:

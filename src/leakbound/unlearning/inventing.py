@@ -1,7 +1,8 @@
-"""Answers that the model makes up, to be preferred over the true ones (Mekala et al. 2024, AltPO).
+"""Answers that the model makes up, which replace the true ones (Mekala et al. 2024, AltPO).
 
-Drawn once, before training, from the model as it is, and kept with it. Deviations: the words that
-ask for them are ours, no examples are shown, and of what is said the first line is taken.
+They are drawn once, before training, from the initial model, and stored with the new one.
+Deviations: the instruction is ours, no examples are shown, and only the first line of an output is
+used.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from pathlib import Path
 from leakbound.engines.hf import TransformersEngine
 from leakbound.errors import IncompleteError
 from leakbound.text.counting import counted_as, is_missing
-from leakbound.types import Decoding, Draws, Prompt, Query
-from leakbound.unlearning.asking import answered
+from leakbound.types import Draws, Prompt, Query
+from leakbound.unlearning.probe import answered
 from leakbound.unlearning.recipe import Recipe
 from leakbound.unlearning.settings import ModelAnswers
-from leakbound.unlearning.work_folder import kept_json
+from leakbound.unlearning.work_folder import stored_json
 
 INVENTED = "invented.json"
 _REQUEST = """{question}
@@ -32,36 +33,39 @@ def invented_answers(
 ) -> dict[str, list[str]]:
     """Return the answers that the model makes up for the rows of each split that needs them.
 
-    The rows are `how.draws` copies of the questions, one behind the other; a question's k-th row
-    has its k-th draw. Answers are read from `folder`, or drawn and written there; they are the
-    same for the same seed. IncompleteError where the model cannot be asked.
+    The rows are several copies of the questions, one after the other; a question's k-th row has its
+    k-th draw. Answers are read from `folder`, or drawn and written there; they are the same for the
+    same seed. IncompleteError if the model cannot be queried.
     """
-    how, seed = recipe.settings.inventing, recipe.settings.seed
-    questions = {s: rows[: len(rows) // how.draws] for s, rows in recipe.inventive.items()}
+    inventing, seed = recipe.settings.inventing, recipe.settings.seed
+    questions = {s: rows[: len(rows) // inventing.draws] for s, rows in recipe.inventive.items()}
     if not questions:
         return {}
-    kept = kept_json(
+    stored = stored_json(
         folder / INVENTED,
-        lambda: {split: _drawn(rows, engine(), how, seed) for split, rows in questions.items()},
+        lambda: {
+            split: _drawn(rows, engine(), inventing, seed) for split, rows in questions.items()
+        },
     )
     return {
-        split: [kept[split][row.id][k] for k in range(how.draws) for row in rows]
+        split: [stored[split][row.id][k] for k in range(inventing.draws) for row in rows]
         for split, rows in questions.items()
     }
 
 
 def _drawn(
-    questions: Sequence[Prompt], engine: TransformersEngine, how: ModelAnswers, seed: int
+    questions: Sequence[Prompt], engine: TransformersEngine, inventing: ModelAnswers, seed: int
 ) -> dict[str, list[str]]:
     queries = [*map(_request, questions)]
-    wanted = Draws(sizes=(how.draws,), seed=seed, purpose="invented answers")
-    decoding = _decoding(how)
-    samples = [*answered(engine.generate(queries, decoding, wanted), "for a made-up answer")]
+    wanted = Draws(sizes=(inventing.draws,), seed=seed, purpose="invented answers")
+    results = engine.generate(queries, inventing.decoding, wanted)
+    samples = [*answered(results, "for a made-up answer")]
     for sample in samples:
         if any(is_missing(c, counted_as(c)) for c in sample.completions):
             raise IncompleteError(
                 f"{sample.query.id!r} has no made-up answer: an output reached "
-                f"{how.max_new_tokens} tokens before its answer began. Raise --max-new-tokens."
+                f"{inventing.max_new_tokens} tokens before its answer began. Raise "
+                "--max-new-tokens."
             )
     return {
         sample.query.id: [
@@ -73,13 +77,11 @@ def _drawn(
     }
 
 
-def check_requests(rows: Sequence[Prompt], engine: TransformersEngine, how: ModelAnswers) -> None:
-    """Raise InputError for a request that does not fit the model's context beside its answer."""
-    engine.check([*dict.fromkeys(map(_request, rows))], _decoding(how))
-
-
-def _decoding(how: ModelAnswers) -> Decoding:
-    return Decoding(max_new_tokens=how.max_new_tokens)
+def check_requests(
+    rows: Sequence[Prompt], engine: TransformersEngine, inventing: ModelAnswers
+) -> None:
+    """Raise InputError if a request and its answer do not fit the model's context."""
+    engine.check([*dict.fromkeys(map(_request, rows))], inventing.decoding)
 
 
 def _request(row: Prompt) -> Query:

@@ -1,6 +1,6 @@
-"""The recipe of a trained model: `recipe.json`, by which the same command finds it again; its card.
+"""The recipe of a trained model, `recipe.json`, and its card.
 
-Neither holds a word of the data itself.
+The same command reuses a model with the same recipe. Neither file contains text of the data.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from leakbound.benchmarks import Coin
 from leakbound.engines.prompting import Prompting
 from leakbound.objective import Objective, Term
 from leakbound.types import Embed, object_of
-from leakbound.unlearning.rows import Questions, Splits, digest, invented_splits, prompts
+from leakbound.unlearning.rows import Questions, Splits, digest, prompts, splits_with
 from leakbound.unlearning.settings import TrainingSettings
 from leakbound.unlearning.weights import Weights
 
@@ -27,9 +27,9 @@ from leakbound.unlearning.weights import Weights
 class Recipe:
     """All that decides the weights of a trained model.
 
-    `model` is the fingerprint of the one it began as, empty before that is loaded; `rows` are
-    those trained on. `embedder` clusters rewritings, None where none are clustered. `coin` chose
-    who was taught, here or before; None: no coin did.
+    `model` is the fingerprint of the initial model, empty until it is loaded. `rows` are the rows
+    to train on. `embedder` clusters rewritings (None: none are clustered). `coin` chose the taught
+    subjects, here or before (None: no coin did).
     """
 
     objective: Objective
@@ -43,31 +43,32 @@ class Recipe:
     @property
     def questions(self) -> Questions:
         """The splits that have questions."""
-        return {split: asking for split, rows in self.rows.items() if (asking := prompts(rows))}
+        return {split: own for split, rows in self.rows.items() if (own := prompts(rows))}
 
     @property
     def inventive(self) -> Questions:
-        """The splits to whose questions the model makes up answers before it is trained."""
-        return {split: self.questions[split] for split in invented_splits(self.objective.needs)}
+        """The splits for whose questions the model makes up answers before it is trained."""
+        splits = splits_with("invented", self.objective.needs)
+        return {split: self.questions[split] for split in splits}
 
     def to_dict(self) -> dict[str, object]:
-        """As `recipe.json` holds it: rows by number and digest alone."""
-        asking = object_of(self.prompting)
+        """Return the contents of `recipe.json`: rows by number and digest only."""
+        prompting = object_of(self.prompting)
         if self.prompting.thinking == "auto":  # recipes of earlier versions do not state it
-            asking = {name: value for name, value in asking.items() if name != "thinking"}
+            prompting = {name: value for name, value in prompting.items() if name != "thinking"}
         recipe: dict[str, object] = {
             "name": self.objective.name,
             "model": self.model,
             "objective": self.objective.to_dict(),
             "settings": self.settings.to_dict(),
-            "prompting": asking,
+            "prompting": prompting,
             "rows": {
                 split: {"number": len(rows), "sha256": digest(rows)}
                 for split, rows in self.rows.items()
             },
         }
         if self.embedder is not None:
-            fingerprint = getattr(self.embedder, "fingerprint", {})  # the model is told already
+            fingerprint = getattr(self.embedder, "fingerprint", {})  # the model is stated already
             recipe["centres"] = {"embedder": self.embedder.name, "fingerprint": fingerprint}
         if self.coin is not None:
             recipe["coin"] = object_of(self.coin)
@@ -78,11 +79,11 @@ class Recipe:
         return recipe
 
     def text(self) -> str:
-        """The text of `recipe.json`."""
+        """Return the text of `recipe.json`."""
         return json.dumps(self.to_dict(), indent=1)
 
     def departures(self, kept: Mapping[str, object]) -> list[str]:
-        """The parts in which a recipe that was kept is another; names may differ."""
+        """Return the parts that differ from a stored recipe; names may differ."""
         plain = json.loads(self.text())
         keys = dict.fromkeys([*plain, *kept])
         return [key for key in keys if key != "name" and kept.get(key) != plain.get(key)]
@@ -93,14 +94,14 @@ _LICENCE = re.compile(r"^license:[ \t]*([\w.-]+)[ \t]*$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """The model that training began with: its name, and its licence where it states one."""
+    """The initial model of a training: its name, and its licence if it states one."""
 
     name: str
     licence: str | None = None
 
     @classmethod
     def of(cls, location: str) -> Base:
-        """Read the card of a folder, whose last name is the model's; else it is a hub name."""
+        """Read the card of a folder, whose name is the model's; other locations are hub names."""
         folder = Path(location)
         if not folder.is_dir():
             return cls(location)
@@ -134,11 +135,11 @@ def model_card(
     """Return a README in Markdown, with the metadata that model hubs read.
 
     Args:
-        recipe: rows are stated by number and digest only; the card must not have a word of them.
+        recipe: the card states rows by number and digest only; it must not contain text of them.
         losses: the objective at each step.
-        seconds: how long training took.
+        seconds: the duration of the training.
         centres: the numbers of contrast centres (empty: there are none).
-        base: the model that training began with; its licence stays.
+        base: the initial model, whose licence applies to the new one.
         notes: sentences about the training.
     """
     settings = recipe.settings.to_dict()

@@ -1,8 +1,8 @@
-"""The frozen initial model's values of the rows: computed once, kept in files, read when needed.
+"""The frozen initial model's values of the rows: computed once, stored in files, read when needed.
 
-Files, not memory: the activations of some thousand rows at one layer of a large model weigh
-gigabytes. A chunk of rows is one file, whole or not there, so that an interrupted computation
-goes on where it was.
+They are stored in files because the activations of some thousand rows at one layer of a large model
+take gigabytes. A chunk of rows is one file, written completely or not at all, so an interrupted
+computation resumes.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from leakbound.unlearning.examples import Step, pad
 from leakbound.unlearning.forward import Forward
 from leakbound.unlearning.work_folder import DISTANCE, PUSHED
 
-_ASKED = frozenset({"reference_nll", "reference_logits", "whole_reference", "reference", "centres"})
+_FROZEN = {"reference_nll", "reference_logits", "whole_reference", "reference", "centres"}
 
 
 @dataclass(frozen=True)
 class References:
-    """The frozen model's values of every row that some of `steps` uses, in `folder`."""
+    """The frozen model's values in `folder` of every row that some of `steps` uses."""
 
     folder: Path
     assembly: Assembly
@@ -47,7 +47,7 @@ class References:
         """Each file with its split and the rows in it."""
         files = {}
         for split, needs in self.assembly.needs.items():
-            if needs.parts & _ASKED:
+            if needs.parts & _FROZEN:
                 used = sorted({i for step in self.steps for i in step[split]})
                 for start in range(0, len(used), self.chunk):
                     rows = used[start : start + self.chunk]
@@ -55,7 +55,7 @@ class References:
         return files
 
     def compute(self, forward: Forward, device: torch.device) -> None:
-        """Run the model, as it is now, on whatever is not there yet."""
+        """Run the model as it is now on all rows whose file is missing."""
         missing = {file: rows for file, rows in self.files.items() if not file.exists()}
         if missing:
             make_folder(self.folder)
@@ -65,10 +65,10 @@ class References:
                 write_whole(file, partial(save_file, values))
 
     def read(self, step: Step) -> dict[str, list[Frozen]]:
-        """The frozen model's values of the rows of a step, by split."""
+        """Return the frozen model's values of the rows of a step, by split."""
         frozen: dict[str, list[Frozen]] = {}
         for split, rows in step.items():
-            if self.assembly.needs[split].parts & _ASKED:
+            if self.assembly.needs[split].parts & _FROZEN:
                 places = ((i, *self._where[split, i]) for i in rows)
                 frozen[split] = [
                     {name: file.get_tensor(f"{i}/{name}") for name in names}
@@ -78,7 +78,7 @@ class References:
 
     @cached_property
     def _where(self) -> dict[tuple[str, int], tuple[Any, list[str]]]:
-        """The open file of each row, and the names it has there."""
+        """The open file of each row, and the names of its values."""
         places: dict[tuple[str, int], tuple[Any, list[str]]] = {}
         for path, (split, rows) in self.files.items():
             file = safe_open(path, framework="pt")
@@ -91,7 +91,7 @@ class References:
 
 
 def push_at_start(references: References, objective: Objective) -> dict[str, float]:
-    """The fraction of rows on which CEL's push acts before training, and their mean distance.
+    """Return the fraction of rows on which CEL's push acts at first, and their mean distance.
 
     Empty if no term of the objective has a push.
     """
@@ -113,7 +113,7 @@ def push_at_start(references: References, objective: Objective) -> dict[str, flo
 
 
 def frozen_head(forward: Forward, needs: Mapping[str, Needs]) -> Head:
-    """The output head as it is now, for the splits that compare logits with the frozen model's."""
+    """Return the current output head, for splits that compare logits with the frozen model's."""
     compared = {"reference_logits", "whole_reference"}
     if not forward.narrow or not any(compared & need.parts for need in needs.values()):
         return as_it_is
@@ -125,7 +125,7 @@ def frozen_head(forward: Forward, needs: Mapping[str, Needs]) -> Head:
 def _values(
     assembly: Assembly, forward: Forward, split: str, rows: list[int], device: torch.device
 ) -> Iterator[tuple[str, Tensor]]:
-    """Name and value of all that is needed of the frozen model about these rows."""
+    """Yield name and value of all frozen values that these rows need."""
     needs, data = assembly.needs[split], assembly.data[split]
     batch = assembly.batch({split: rows}).to(device)
     ends, hidden = forward.run(batch.padded, batch.places.nonzero(as_tuple=True))

@@ -1,4 +1,4 @@
-"""The rows to train on: questions with their answers, or running texts; what is refused of them."""
+"""The rows to train on: questions with their answers, or running texts; checks of them."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ Questions = Mapping[str, Sequence[Prompt]]
 
 
 def prompts(rows: Sequence[Row]) -> list[Prompt]:
-    """The rows that ask something."""
+    """Return the rows that are questions."""
     return [row for row in rows if isinstance(row, Prompt)]
 
 
 def passages(rows: Sequence[Row]) -> list[Passage]:
-    """The running texts."""
+    """Return the rows that are running texts."""
     return [row for row in rows if isinstance(row, Passage)]
 
 
 def digest(rows: Sequence[Row]) -> str:
-    """SHA-256 over all of the rows that training reads."""
+    """Return SHA-256 over all parts of the rows that training reads."""
     return hashlib.sha256(json.dumps([_texts(row) for row in rows]).encode()).hexdigest()
 
 
-def invented_splits(needs: Mapping[str, Needs]) -> tuple[str, ...]:
-    """The splits to whose questions the model is to make up answers."""
-    return tuple(split for split, need in needs.items() if "invented" in need.parts)
+def splits_with(part: str, needs: Mapping[str, Needs]) -> tuple[str, ...]:
+    """Return the splits whose rows need a part of `leakbound.losses.PARTS`."""
+    return tuple(split for split, need in needs.items() if part in need.parts)
 
 
 def require_known(objective: Objective, splits: Splits) -> None:
@@ -82,40 +82,34 @@ def require_no_thoughts(splits: Splits) -> None:
 
 
 def require_rows(splits: Splits, objective: Objective, watch: Watch) -> None:
-    """Raise InputError for an empty split, and for rows that lack what is trained on."""
+    """Raise InputError for an empty split, and for rows that lack a part to train on."""
     for split, rows in splits.items():
         if not rows:
             raise InputError(f"the {split} set is empty. Give it at least one row.")
         if passages(rows):
-            _require_texts_will_do(split, rows, objective, watch)
+            running, needs = len(passages(rows)), objective.needs[split]
+            if running < len(rows):
+                raise InputError(
+                    f"the {split} set has {running} running texts and {len(rows) - running} "
+                    "questions. Give it rows of one kind."
+                )
+            parts = needs.parts & {"alternate", "invented", "centres"}
+            if parts or any(site.tokens == "question" for site in needs.sites):
+                raise InputError(
+                    f"objective {objective.name!r} needs questions in {split}, which has running "
+                    "texts. Use an objective that does not, such as npo, gd, kl or rmu."
+                )
+            if watch.evaluate_every is not None:
+                raise InputError(
+                    f"`evaluate_every` measures answers to questions, and {split} has running "
+                    "texts. Leave it out, and evaluate the model afterwards."
+                )
         for row in prompts(rows):
             if not (row.answer or "").strip():
                 raise InputError(
                     f"row {row.id!r} of {split} has no answer to train on. Add one, or leave the "
                     "row out."
                 )
-
-
-def _require_texts_will_do(
-    split: str, rows: Sequence[Row], objective: Objective, watch: Watch
-) -> None:
-    running, needs = passages(rows), objective.needs[split]
-    if len(running) < len(rows):
-        raise InputError(
-            f"the {split} set has {len(running)} running texts and {len(rows) - len(running)} "
-            "questions. Give it rows of one kind."
-        )
-    parts = needs.parts & {"alternate", "invented", "centres"}
-    if parts or any(site.tokens == "question" for site in needs.sites):
-        raise InputError(
-            f"objective {objective.name!r} reads or asks the questions of {split}, which is of "
-            "running texts. Use one that does not, such as npo, gd, kl or rmu."
-        )
-    if watch.evaluate_every is not None:
-        raise InputError(
-            f"`evaluate_every` measures what is answered to questions, and {split} is of running "
-            "texts. Leave it out, and evaluate the model afterwards."
-        )
 
 
 def _named(row: Row) -> str:
@@ -131,7 +125,7 @@ def _texts(row: Row) -> list[Any]:
 
 Given: TypeAlias = Sequence[Prompt] | Sequence[Passage]
 Source: TypeAlias = str | Benchmark | Given
-"""Rows, or the benchmark that has them, which may be named."""
+"""Rows, or the benchmark that has them, or its name."""
 
 
 def prompting_of(
@@ -141,61 +135,58 @@ def prompting_of(
     system: str | None = None,
     thinking: Thinking = "auto",
 ) -> Prompting:
-    """How `evaluate` asks the questions of a benchmark.
+    """Return how `evaluate` writes the questions of a benchmark.
 
     Args:
         task: the benchmark (None: rows of no benchmark).
-        template: as for `evaluate`: it is put to chat models too (None: the benchmark's).
+        template: as for `evaluate`: it applies to chat models too (None: the benchmark's).
         system: as for `evaluate`, the chat's system prompt (None: the benchmark's).
-        thinking: whether a chat model that can think is trained to; "auto": it is not.
+        thinking: whether a chat model that can think is trained to think; "auto": it is not.
 
     Returns:
-        How prompts are written.
+        The settings of the prompts.
     """
-    chat = False if template else None
-    if task is None:
-        return Prompting(template=template, system=system, chat=chat, thinking=thinking)
     return Prompting(
-        template=template or task.template,
+        template=template or (task.template if task else None),
         system=system,
-        default_system=task.system,
-        chat=False if template else task.chat,
+        default_system=task.system if task else None,
+        chat=False if template else task.chat if task else None,
         thinking=thinking,
     )
 
 
 def opened(source: Source) -> Benchmark | Given:
-    """The benchmark that is named, or what was given in its place."""
+    """Load the benchmark of this name; return other sources unchanged."""
     return load_benchmark(source) if isinstance(source, str) else source
 
 
 def rows_of(source: Benchmark | Given, role: Role | None = None) -> Given:
-    """The rows of a role, None for those that are evaluated; rows themselves as they are.
+    """Return the rows of a role (None: the evaluated ones); rows that were passed are unchanged.
 
-    InputError where the benchmark's are for evaluation alone.
+    InputError if the benchmark's rows are only for evaluation.
     """
     return source.to_train(role or source.role) if isinstance(source, Benchmark) else source
 
 
 OURS = Path(__file__).with_name("alternates.txt")
-"""What is said instead of an answer where a row does not tell: TOFU's list is not on the hub."""
+"""Sentences to say instead of an answer if a row has none: TOFU's list is not on the hub."""
 
 
 def read_alternates(path: Path) -> tuple[str, ...]:
-    """Sentences from a file: one a line, or JSON strings or objects with `text`.
+    """Read sentences from a file: one per line, or JSON strings or objects with `text`.
 
-    InputError for a file that cannot be read, or that holds none.
+    InputError for a file that cannot be read, or that contains none.
     """
     if path.suffix.lower() in FORMS:
         return tuple(row.text("text").strip() for row in read_rows(path, bare="text"))
     sentences = tuple(line.strip() for line in read_text(path).splitlines() if line.strip())
     if not sentences:
-        raise InputError(f"{str(path)!r} holds no sentence. Write one a line.")
+        raise InputError(f"{str(path)!r} contains no sentence. Write one per line.")
     return sentences
 
 
 def with_alternates(rows: Sequence[Prompt], sentences: Sequence[str] | None) -> list[Prompt]:
-    """The rows with the sentences `said`, or (None) their own, or ours where one has none."""
+    """Return rows with these alternate answers, or (None) with their own, or else with ours."""
     if sentences is not None:
         return [replace(row, alternate_answers=tuple(sentences)) for row in rows]
     ours = read_alternates(OURS)

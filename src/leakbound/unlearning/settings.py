@@ -1,4 +1,4 @@
-"""How training runs, whatever the objective."""
+"""Settings of a training that apply to any objective."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Literal, get_args
 
 from leakbound.engines.prompting import Prompting
-from leakbound.types import Embed, Progress, silent
+from leakbound.types import Decoding, Embed, Progress, silent
 from leakbound.types.decoding import require
 from leakbound.unlearning.weights import EVERYTHING, Weights
 
@@ -23,15 +23,15 @@ def _require_positive(settings: object, *names: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelAnswers:
-    """Answers that the model gives before it is trained, at T = 1 with nothing truncated.
+    """Answers that the model gives before it is trained, at T = 1 without truncation.
 
-    They select rewritings before contrast centres are chosen among them (IDS): of how surely the
-    model answers each. Or an objective prefers them over the true ones; then each makes a row, and
-    an epoch has `draws` times as many.
+    They select rewritings before contrast centres are chosen among them (IDS), by the model's
+    confidence on each. Or an objective prefers them over the true answers. Then each answer makes a
+    row, and an epoch has `draws` times as many rows.
 
     Attributes:
-        draws: answers to each text, at least 1.
-        max_new_tokens: of each answer, at most; at least 1.
+        draws: answers per text, at least 1.
+        max_new_tokens: maximum tokens per answer, at least 1.
 
     Raises:
         InputError: a number below 1.
@@ -42,6 +42,11 @@ class ModelAnswers:
 
     def __post_init__(self) -> None:
         _require_positive(self, "draws", "max_new_tokens")
+
+    @property
+    def decoding(self) -> Decoding:
+        """The output distribution of the answers."""
+        return Decoding(max_new_tokens=self.max_new_tokens)
 
 
 MADE_UP = ModelAnswers(draws=5, max_new_tokens=200)
@@ -58,13 +63,13 @@ class StepCount:
     of the next epoch, and training ends after the last step, so the last passes are not made. The
     warm-up is floor(epochs of warm-up x rows / (batch size x accumulation)).
 
-    Deviation: where an epoch has fewer passes than `accumulation`, theirs also steps at every
-    `accumulation`-th pass, and divides each loss by `accumulation`. Here an epoch is one step, of
-    the mean over its passes.
+    Deviation: If an epoch has fewer passes than `accumulation`, their code also steps at every
+    `accumulation`-th pass, and divides each loss by `accumulation`. Here an epoch is then one step,
+    of the mean over its passes.
 
     Attributes:
-        passes: made in all.
-        accumulation: passes in one step.
+        passes: total number.
+        accumulation: passes per step.
         steps: of the optimiser.
         warmup: steps over which the learning rate rises.
     """
@@ -77,29 +82,30 @@ class StepCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingSettings:
-    """How a model is trained, by AdamW; the defaults are those of Scholten et al. (2025).
+    """Settings of a training by AdamW; the defaults are those of Scholten et al. (2025).
 
     Attributes:
-        epochs: passes over the leading split, what is forgotten or taught.
-        learning_rate: at its highest, after the warm-up.
-        batch_size: rows of the leading split in one forward pass.
-        accumulation: passes in one step.
+        epochs: passes over the leading split, which is forgotten or taught.
+        learning_rate: the maximum, after the warm-up.
+        batch_size: rows of the leading split per forward pass.
+        accumulation: passes per step.
         schedule: how the learning rate falls: "cosine", "linear" or "constant".
-        warmup_ratio: the share of all steps over which the learning rate rises.
-        whole_steps: count steps as `StepCount` does by this name.
-        weight_decay: AdamW's.
-        max_grad_norm: the norm that gradients are cut to.
-        max_length: of prompt and answer together, in tokens (None: the model's context).
-        dtype: how weights are held.
-        bf16: multiply in bfloat16, whatever the weights are held in.
-        checkpointing: compute activations again in the backward pass instead of keeping them.
-        weights: which of them are trained.
-        prompting: how questions are asked (None: as `evaluate` asks those of the benchmark).
-        alternates: the sentences that objectives preferring another answer teach (None: the row's
-            own, or ours where it has none).
-        embedder: chooses contrast centres where a row has many paraphrases (None: the model).
-        selecting: keep for that the paraphrases answered at least as surely as the question.
-        inventing: how objectives that prefer made-up answers have them made.
+        warmup_ratio: the fraction of all steps over which the learning rate rises.
+        whole_steps: count steps as `StepCount` describes.
+        weight_decay: that of AdamW.
+        max_grad_norm: the norm to which gradients are clipped.
+        max_length: maximum of prompt and answer together, in tokens (None: the model's context).
+        dtype: the type in which weights are stored.
+        bf16: multiply in bfloat16, for any type of the weights.
+        checkpointing: recompute activations in the backward pass instead of storing them.
+        weights: the weights that are trained.
+        prompting: how questions are written (None: as `evaluate` writes those of the benchmark).
+        alternates: the sentences that objectives with another answer teach (None: the row's own, or
+            ours if it has none).
+        embedder: chooses contrast centres if a row has many paraphrases (None: the model).
+        selecting: first keep only paraphrases that the model answers as confidently as the
+            question.
+        inventing: how answers are made up, for objectives that prefer them.
         device: "cpu", "cuda" or "auto".
         seed: of the order of rows, of dropout and of made-up answers.
         trust_remote_code: run code that came with the model.
@@ -123,7 +129,7 @@ class TrainingSettings:
     alternates: Sequence[str] | None = None
     embedder: Embed | None = None
     selecting: ModelAnswers | None = None
-    inventing: ModelAnswers = field(default=MADE_UP, repr=False)  # what was kept knows none
+    inventing: ModelAnswers = field(default=MADE_UP, repr=False)  # absent in stored settings
     device: str = "auto"
     seed: int = 0
     trust_remote_code: bool = False
@@ -140,7 +146,7 @@ class TrainingSettings:
         require(self.schedule in names, "schedule", self.schedule, f"one of {', '.join(names)}")
 
     def steps_of(self, rows: int) -> StepCount:
-        """The passes and steps of a training on this number of rows of the leading split."""
+        """Return the passes and steps for this number of rows of the leading split."""
         of_epoch = math.ceil(rows / self.batch_size)
         if not self.whole_steps:
             passes = self.epochs * of_epoch
@@ -152,25 +158,25 @@ class TrainingSettings:
         return StepCount(steps * accumulation, accumulation, steps, int(warm))
 
     def to_dict(self) -> dict[str, object]:
-        """As recipe files hold it, without what they tell in parts of their own."""
+        """Return the settings for recipe files, without those that recipes state separately."""
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _OWN_PARTS}
         return plain | {"weights": asdict(self.weights)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """The records that are kept and told while training runs; nothing of it changes the weights.
+    """The records and reports during training; none changes the weights.
 
     Attributes:
-        checkpoint_minutes: from one checkpoint to the next, 0 (each step) or more.
-        evaluate_every: steps from one measurement of leakage and utility to the next (None: never).
-        questions: of each split, the first so many are measured on.
-        draws: answers a question.
-        max_new_tokens: of each answer, at most.
-        report_to: trackers that transformers knows.
-        phases: told of what comes before and after the steps: loading and saving.
+        checkpoint_minutes: between checkpoints, 0 (each step) or more.
+        evaluate_every: steps between measurements of leakage and utility (None: no measurements).
+        questions: number of questions of each split that are measured, the first ones.
+        draws: answers per question.
+        max_new_tokens: maximum tokens per answer.
+        report_to: trackers that transformers supports.
+        phases: called for the phases before and after the steps: loading and saving.
         dry_run: check everything, load the model, and neither train nor write.
-        note: called with each note, as soon as its reason is known (None: nothing is called).
+        note: called with each note as soon as its reason is known (None: nothing is called).
 
     Raises:
         InputError: minutes below 0, or another number below 1.

@@ -1,6 +1,6 @@
-"""Lowering an objective: one training, from wherever it stands to its end.
+"""Train a model on an objective; a training resumes from its last checkpoint.
 
-transformers' `Trainer` takes the steps; which rows meet in which pass is settled before.
+transformers' `Trainer` takes the steps. The rows of each pass are fixed before training.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from transformers.integrations import integration_utils
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from leakbound.engines.loading import LoadedModel, load_weights, quiet
-from leakbound.errors import IncompleteError, InputError
+from leakbound.errors import IncompleteError, InputError, needing
 from leakbound.objective import Objective
 from leakbound.registry import suggestion
 from leakbound.store.files import write_json
@@ -44,20 +44,19 @@ from leakbound.unlearning.weights import (
     chosen_modules,
     fraction_moved,
     require_layers,
-    require_peft,
     rounded_weights,
     trained,
 )
 from leakbound.unlearning.work_folder import MOVED, WorkFolder, notes_of, read_object
 
 _WEIGHTS = "weights_of_terms.json"  # in a checkpoint
-Progress = Callable[[int, int, float], None]  # step, of how many, loss
-Measure = Callable[[Forward], Mapping[str, float]]  # what is measured on the way, by name
+Progress = Callable[[int, int, float], None]  # step, number of steps, loss
+Measure = Callable[[Forward], Mapping[str, float]]  # figures and their names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Following:
-    """The listeners of a training, and the measure that is taken on the way."""
+    """The callbacks of a training, and a measurement during training."""
 
     watch: Watch
     progress: Progress | None = None
@@ -66,9 +65,10 @@ class Following:
 
 @dataclass(frozen=True, slots=True)
 class PassShare:
-    """The rows of one pass that a process takes of those of all, and what is frozen of its own.
+    """The rows of one pass that one process takes, with the frozen model's values.
 
-    `epoch` counts the epochs before this one; `share` weighs these rows among all processes'.
+    `epoch` counts the epochs before this one; `share` weights these rows among all processes; `of`
+    is the complete step.
     """
 
     epoch: int
@@ -80,7 +80,7 @@ class PassShare:
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """The steps in parts; of several processes each takes every so-manieth row of a step."""
+    """The steps of a training; each of several processes takes every n-th row of a step."""
 
     assembly: Assembly
     references: References
@@ -97,27 +97,23 @@ class Batches:
         (count, *_) = map(len, step.values())
         (mine, *_) = map(len, own.values())
         share = mine * self.processes / count
-        if not mine:  # every process must take part: with a row that has no weight
+        if not mine:  # every process must take part: with a row of weight 0
             own = {split: rows[:1] for split, rows in step.items()}
         frozen = self.references.read(own)
-        return {"part": PassShare(index // self.an_epoch, own, frozen, share, step)}
-
-    @property
-    def an_epoch(self) -> int:
-        """How many steps are one pass over the leading split."""
         (lead, rows), *_ = self.steps[0].items()
-        return math.ceil(len(self.assembly.data[lead].examples) / len(rows))
+        steps_of_epoch = math.ceil(len(self.assembly.data[lead].examples) / len(rows))
+        return {"part": PassShare(index // steps_of_epoch, own, frozen, share, step)}
 
 
 class ObjectiveTrainer(Trainer):  # type: ignore[misc]
-    """A `Trainer` whose loss is an objective and whose batches come in the order given."""
+    """A `Trainer` whose loss is an objective and whose batches come in the given order."""
 
     def __init__(
         self,
         objective: Objective,
         batches: Batches,
         head: Head,
-        kept: WorkFolder,
+        work: WorkFolder,
         following: Following,
         **arguments: Any,
     ) -> None:
@@ -125,7 +121,7 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         self.objective = objective
         self.assembly = batches.assembly
         self.head = head
-        self.kept = kept
+        self.work = work
         self.following = following
         self.weights = objective.weights  # of the terms, multipliers as they are now
         self.terms = torch.zeros(len(objective.terms))
@@ -134,7 +130,7 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         self.model_accepts_loss_kwargs = False  # the loss is a mean: Trainer divides by passes
 
     def compute_loss(self, model: Any, inputs: dict[str, PassShare], **_: Any) -> Tensor:
-        """The objective on one part; raises IncompleteError where it is not finite."""
+        """Return the objective on one part; raise IncompleteError if it is not finite."""
         part = inputs["part"]
         batch = self.assembly.batch(part.step, part.frozen, of=part.of).to(self.args.device)
         logits, hidden = model(batch.padded, batch.places.nonzero(as_tuple=True))
@@ -152,15 +148,15 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         return loss
 
     def move(self, epoch: int, shares: Tensor) -> None:
-        """Move the multiplier of each bound by how far the mean over all processes is beyond it."""
+        """Move the multiplier of each bound by the mean excess over it, over all processes."""
         beyond = self.accelerator.reduce(shares, "mean").tolist()
         for i, bound in self.objective.bounds.items():
             if epoch >= bound.warmup:
                 self.weights[i] = max(0.0, self.weights[i] + bound.step * beyond[i])
 
     def stop(self, event: str) -> NoReturn:
-        """Raise IncompleteError: `event` happened in the step that is being taken."""
-        last = self.kept.checkpoint
+        """Raise IncompleteError: `event` happened in the current step."""
+        last = self.work.checkpoint
         kept = f"the last good checkpoint is `{last}`" if last else "there is no checkpoint"
         raise IncompleteError(
             f"{event} in step {self.state.global_step + 1} of {self.state.max_steps}; no model was "
@@ -168,7 +164,7 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         )
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """As Trainer does, with the value of each term of the objective beside the loss."""
+        """Log as Trainer does, and add the value of each term of the objective."""
         logs["seconds"] = round(time.monotonic() - self.started, 3)
         if "loss" in logs:
             means = self.accelerator.reduce(self.terms.to(self.args.device) / self.passes, "mean")
@@ -182,7 +178,7 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         super().log(logs, start_time)
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
-        """Measure on the way, and log it; a round of its own, outside training's chance."""
+        """Measure the model during training without changing its random state, and log."""
         self.control.should_evaluate = False
         measure = self.following.measure
         if measure is None or not self.is_world_process_zero():
@@ -193,42 +189,42 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         return figures
 
     def get_train_dataloader(self) -> DataLoader[dict[str, PassShare]]:
-        """The steps as they are: already in parts, already in order."""
+        """Return a loader of the steps in their order, one per batch."""
         return DataLoader(self.train_dataset, batch_size=1, collate_fn=itemgetter(0))
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """Write the model itself, without what training wrapped it in, and its tokenizer."""
+        """Write the model itself, without training's wrappers, and its tokenizer."""
         if self.args.should_save:
             self.model.model.save_pretrained(output_dir)
             self.processing_class.save_pretrained(output_dir)
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        """As Trainer does, and then see that a power cut cannot take it back."""
+        """Save a checkpoint as Trainer does, and flush it so that it survives a power cut."""
         super()._save_checkpoint(model, trial)
-        self.accelerator.wait_for_everyone()  # each process writes the state of its chance
+        self.accelerator.wait_for_everyone()  # each process writes its random state
         if self.args.should_save:
             folder = f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
             path = Path(self._get_output_dir(trial), folder)
             if self.objective.bounds:
                 write_json(path / _WEIGHTS, {"weights": self.weights})
-            self.kept.keep(path)
+            self.work.keep(path)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        """Read what `save_model` wrote into the model itself: adapters alone, or every weight.
+        """Read the files of `save_model` into the model itself: only adapters, or every weight.
 
-        And where training moves weights of terms, these as they were.
+        If the objective has bounds, restore the weights of its terms too.
         """
         if self.objective.bounds:
             self.weights = read_object(Path(resume_from_checkpoint, _WEIGHTS))["weights"]
         trained = self.model.model
         if hasattr(trained, "peft_config"):
             super()._load_from_checkpoint(resume_from_checkpoint, trained)
-        else:  # Trainer's own way looks into a wrapping, and overlooks weights that are missing
+        else:  # Trainer would look into a wrapper, and ignore missing weights
             load_weights(trained, Path(resume_from_checkpoint))
 
 
 class Follow(TrainerCallback):  # type: ignore[misc]
-    """Tells of each step, keeps the log, and says when to measure and to keep a checkpoint."""
+    """Report each step, keep the log, and decide when to measure and to save a checkpoint."""
 
     def __init__(self, trainer: ObjectiveTrainer) -> None:
         self.trainer = trainer
@@ -240,7 +236,7 @@ class Follow(TrainerCallback):  # type: ignore[misc]
         if history:
             self.trainer.started -= history[-1]["seconds"]
         if state.is_world_process_zero:
-            self.trainer.kept.write_log([*map(_logged, history)])
+            self.trainer.work.write_log([*map(_logged, history)])
         if state.global_step:
             return
         trainer = self.trainer
@@ -254,9 +250,9 @@ class Follow(TrainerCallback):  # type: ignore[misc]
         if not state.is_world_process_zero:
             return
         line = state.log_history[-1]
-        if "train_runtime" in line:  # Trainer's farewell
+        if "train_runtime" in line:  # Trainer's last line
             return
-        self.trainer.kept.add_to_log(_logged(line))
+        self.trainer.work.add_to_log(_logged(line))
         if call := self.following.watch.note:
             for note in notes_of([line]):
                 call(note)
@@ -276,7 +272,7 @@ class Follow(TrainerCallback):  # type: ignore[misc]
         control.should_save = not last and self._due()
 
     def _due(self) -> bool:
-        """True where any process finds that it is time; they must agree."""
+        """Return whether any process finds a checkpoint due; all processes must agree."""
         waited = time.monotonic() - self.saved
         due = torch.tensor(float(waited >= 60 * self.following.watch.checkpoint_minutes))
         accelerator = self.trainer.accelerator
@@ -287,17 +283,17 @@ class Follow(TrainerCallback):  # type: ignore[misc]
 
 
 def _are_finite(gradients: Sequence[torch.Tensor]) -> bool:
-    """True if every number is finite, as it is where their sums are; huge ones are looked at."""
+    """Return whether every number is finite; check single numbers only if a sum is not."""
     sums = torch.stack([gradient.sum() for gradient in gradients])
     return bool(sums.isfinite().all()) or all(bool(grad.isfinite().all()) for grad in gradients)
 
 
 def _logged(line: Mapping[str, float]) -> dict[str, float]:
-    """A line of the log; Trainer's epoch is left out: all of ours are one to it."""
+    """Remove Trainer's epoch from a line of the log: it takes all of our epochs for one."""
     return {name: value for name, value in line.items() if name != "epoch"}
 
 
-_PROBE = 2  # rows to choose the forward pass by: all logits of them are made
+_PROBE = 2  # rows on which forward passes are compared, with all of their logits
 # transformers' names; its plain "constant" has no warm-up.
 _SCHEDULES = {"cosine": "cosine", "linear": "linear", "constant": "constant_with_warmup"}
 
@@ -307,16 +303,15 @@ def fit(
     objective: Objective,
     assembly: Assembly,
     settings: TrainingSettings,
-    kept: WorkFolder,
+    work: WorkFolder,
     following: Following,
 ) -> None:
     """Train `loaded.model` in place; the same seed on the same machine gives the same weights.
 
-    `kept` is opened: training goes on from its last checkpoint, where there is one, and ends as
-    if it had never been stopped. Trainer seeds Python's, NumPy's and torch's global generators
-    on the way. `assembly` is that of the objective. The frozen reference is the model as it comes
-    in. Raises IncompleteError when the objective or a gradient stops being
-    finite.
+    Training resumes from the last checkpoint in the open folder `work`, and ends with the same
+    weights as without an interruption. Trainer seeds the global generators of Python, NumPy and
+    torch. `assembly` belongs to the objective. The frozen reference is the model as it is passed.
+    Raises IncompleteError if the objective or a gradient is no longer finite.
     """
     model = loaded.model
     require_layers(model, assembly.layers)
@@ -325,13 +320,17 @@ def fit(
     steps = schedule(
         sizes, epochs=settings.epochs, batch_size=settings.batch_size, seed=settings.seed
     )[: count.passes]
-    references = References(kept.references, assembly, steps, settings.batch_size)
+    references = References(work.references, assembly, steps, settings.batch_size)
     before = rounded_weights(model, settings.weights)
     with quiet():
-        args = _arguments(settings, following.watch, count, kept.path)
+        args = _arguments(settings, following.watch, count, work.path)
         if args.world_size > 1:
             atexit.register(_leave_the_group)
-        forward = _forward_and_frozen(model.to(args.device), references, args)
+        probe = assembly.data[next(iter(sizes))].examples[:_PROBE]
+        forward = forward_for(model.to(args.device), pad(probe).to(args.device), assembly.layers)
+        half = torch.autocast(args.device.type, torch.bfloat16, enabled=args.bf16)
+        with args.main_process_first(local=False), half:
+            references.compute(forward, args.device)
         head = frozen_head(forward, assembly.needs)
         batches = Batches(assembly, references, steps, args.process_index, args.world_size)
         if settings.checkpointing:
@@ -341,7 +340,7 @@ def fit(
                 objective,
                 batches,
                 head,
-                kept,
+                work,
                 following,
                 model=Forward(training, forward.narrow, forward.layers, paired=forward.paired),
                 args=args,
@@ -349,7 +348,7 @@ def fit(
             )
             trainer.remove_callback(PrinterCallback)
             trainer.add_callback(Follow(trainer))
-            trainer.train(resume_from_checkpoint=kept.checkpoint and str(kept.checkpoint))
+            trainer.train(resume_from_checkpoint=work.checkpoint and str(work.checkpoint))
     if before:
         moved = fraction_moved(before, rounded_weights(model, settings.weights))
         trainer.log({MOVED: moved})
@@ -357,29 +356,18 @@ def fit(
 
 
 def on_cpu(settings: TrainingSettings) -> bool:
-    """Whether the model is trained on the CPU: asked for, or there is no GPU."""
+    """Return whether the model is trained on the CPU: by its settings, or without a GPU."""
     return settings.device == "cpu" or not torch.cuda.is_available()
 
 
 def _leave_the_group() -> None:
-    """Before Python goes: threads of a group that is still there abort a process that is done.
+    """Destroy the process group before Python exits: its threads may abort a finished process.
 
-    They end with the last reference to the group, which is in a circle of a trainer's own.
+    The threads end with the last reference to the group, which is in a reference cycle of Trainer.
     """
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
         gc.collect()
-
-
-def _forward_and_frozen(model: Any, references: References, args: TrainingArguments) -> Forward:
-    """The model's forward pass, after the frozen values have been computed with it."""
-    assembly = references.assembly
-    first = assembly.data[next(iter(assembly.data))].examples[:_PROBE]
-    forward = forward_for(model, pad(first).to(args.device), assembly.layers)
-    half = torch.autocast(args.device.type, torch.bfloat16, enabled=args.bf16)
-    with args.main_process_first(local=False), half:
-        references.compute(forward, args.device)
-    return forward
 
 
 def _checkpoint_activations(model: Any) -> None:
@@ -388,7 +376,7 @@ def _checkpoint_activations(model: Any) -> None:
         (enable or model.gradient_checkpointing_enable)({"use_reentrant": False})
     except ValueError as error:
         raise InputError(
-            f"{type(model).__name__} cannot compute activations again. Leave `checkpointing` out."
+            f"{type(model).__name__} cannot recompute activations. Leave `checkpointing` out."
         ) from error
 
 
@@ -418,21 +406,27 @@ def _arguments(
 def check_before_loading(
     model: str | LoadedModel, objective: Objective, settings: TrainingSettings, watch: Watch
 ) -> Objective:
-    """Return the objective with blocks of this model in place of shares of its depth.
+    """Return the objective with blocks of this model instead of fractions of its depth.
 
-    Raises InputError for layers and modules that the model does not have, and for libraries that
-    are not installed. A model that cannot be outlined is refused when it is loaded.
+    Raises InputError for layers and modules that the model lacks, and for missing libraries. If the
+    model cannot be built without weights, loading it later reports why.
     """
-    _require_trackers(watch.report_to)
+    trackers = integration_utils.INTEGRATION_TO_CALLBACK
+    for name in watch.report_to:
+        if name not in trackers:
+            raise InputError(f"no tracker {name!r}. {suggestion(name, trackers)}")
+        if name not in integration_utils.get_available_reporting_integrations():
+            raise InputError(f"tracker {name!r} is not installed. Install it, or name no tracker.")
     if settings.weights.adapters:
-        require_peft()
+        with needing("training adapters", "lora"):
+            import peft  # noqa: F401
     steers = any(needs.sites for needs in objective.needs.values())
     if not steers and settings.weights.everything:
         return objective
     outline = _outline(model, settings) if isinstance(model, str) else model.model
     if outline is None:
         return objective
-    if objective.by_depth:
+    if steers:
         objective = objective.at_depth(outline.config.get_text_config().num_hidden_layers)
     layers = {site.layer for needs in objective.needs.values() for site in needs.sites}
     require_layers(outline, sorted(layers))
@@ -441,7 +435,7 @@ def check_before_loading(
 
 
 def _outline(location: str, settings: TrainingSettings) -> Any:
-    """The model without its weights, or None where it cannot be made: loading will say why."""
+    """Return the model without its weights, or None if it cannot be built: loading reports why."""
     remote = {"trust_remote_code": settings.trust_remote_code}
     try:
         with quiet(), torch.device("meta"):
@@ -449,12 +443,3 @@ def _outline(location: str, settings: TrainingSettings) -> Any:
             return AutoModelForCausalLM.from_config(config, **remote)
     except (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError):
         return None
-
-
-def _require_trackers(names: tuple[str, ...]) -> None:
-    trackers = integration_utils.INTEGRATION_TO_CALLBACK
-    for name in names:
-        if name not in trackers:
-            raise InputError(f"no tracker {name!r}. {suggestion(name, trackers)}")
-        if name not in integration_utils.get_available_reporting_integrations():
-            raise InputError(f"tracker {name!r} is not installed. Install it, or name no tracker.")

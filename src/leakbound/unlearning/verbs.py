@@ -1,8 +1,8 @@
-"""The training verbs: a model and rows in, a finished model folder out, or an error and nothing.
+"""The training verbs: from a model and rows to a finished model folder, or an error and no folder.
 
-A folder that is there is complete: it was renamed to its name after the last byte. Its
-`recipe.json` tells what made it, so the same command finds it again instead of training twice.
-What is under way stands in a hidden folder beside it, from which the same command goes on.
+A folder that exists is complete: it is renamed to its name after the last byte. Its `recipe.json`
+states how it was made, so the same command reuses it. An unfinished training is in a hidden folder
+next to it, from which the same command resumes.
 """
 
 from __future__ import annotations
@@ -27,10 +27,8 @@ from leakbound.losses import Needs
 from leakbound.objective import Objective, parse_objective
 from leakbound.store.trained import CENTRES, LOG, RECIPE, coin_of
 from leakbound.types import Thinking, during
-from leakbound.unlearning.asking import LeakageProbe
 from leakbound.unlearning.batches import Assembly
 from leakbound.unlearning.centres import (
-    centred_splits,
     choose_centres,
     clusters,
     numbers,
@@ -38,6 +36,7 @@ from leakbound.unlearning.centres import (
 )
 from leakbound.unlearning.examples import Encoder, ExampleRows
 from leakbound.unlearning.inventing import INVENTED, check_requests, invented_answers
+from leakbound.unlearning.probe import LeakageProbe
 from leakbound.unlearning.recipe import Base, Recipe, model_card
 from leakbound.unlearning.rows import (
     Given,
@@ -52,6 +51,7 @@ from leakbound.unlearning.rows import (
     require_no_thoughts,
     require_rows,
     rows_of,
+    splits_with,
     with_alternates,
 )
 from leakbound.unlearning.settings import TrainingSettings, Watch
@@ -62,7 +62,7 @@ from leakbound.unlearning.work_folder import WorkFolder, notes_of, read_log, rea
 DEFAULTS = TrainingSettings()
 WATCH = Watch()
 CARD = "README.md"
-CHUNK = 2048  # the most tokens of a chunk of running text, unless said otherwise
+CHUNK = 2048  # default maximum of tokens in a chunk of running text
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +72,12 @@ class Trained:
     Attributes:
         path: the folder.
         losses: the objective at each step.
-        seconds: how long training took.
-        reused: whether the folder was there already, made by the same recipe.
-        notes: sentences about the training that its log gives reason for; after a dry run its
-            steps and memory.
-        processes: how many trained it.
-        process: the number of this one, from 0.
+        seconds: the duration of the training.
+        reused: whether the folder existed already, made by the same recipe.
+        notes: sentences about the training, derived from its log; after a dry run its steps and
+            memory.
+        processes: the number of processes that trained it.
+        process: the number of this process, from 0.
     """
 
     path: Path
@@ -90,7 +90,7 @@ class Trained:
 
     @classmethod
     def read(cls, path: Path, *, reused: bool) -> Trained:
-        """The model in a folder, as the folder's own log tells."""
+        """Return the model in a folder, read from the folder's own log."""
         lines, state = read_log(path / LOG), PartialState()
         losses = tuple(line["loss"] for line in lines if "loss" in line)
         processes, process = state.num_processes, state.process_index
@@ -111,36 +111,35 @@ def unlearn(
 ) -> Trained:
     """Make a model forget answers or running texts, and write the result to a folder.
 
-    Stopped, the same call goes on from its last checkpoint and ends with the weights that it would
-    have had.
+    If it is interrupted, the same call resumes from the last checkpoint and gives the same weights.
 
     Args:
         model: a folder or hub name; a `LoadedModel` is trained in place.
-        objective: a paper's by name, several joined by "+", or an `Objective`.
-        forget: rows or texts, or a benchmark, whose evaluated questions are forgotten. Texts are
-            cut into chunks of `settings.max_length` tokens (None: the context, at most 2,048).
-        retain: rows or texts to keep, or a benchmark, whose retain split is kept (None: that of
-            the benchmark `forget`, where the objective needs one).
+        objective: the name of a paper's objective, several joined by "+", or an `Objective`.
+        forget: rows or texts, or a benchmark whose evaluated questions are forgotten. Texts are cut
+            into chunks of `settings.max_length` tokens (None: the context, at most 2,048).
+        retain: rows or texts to keep, or a benchmark whose retain split is kept (None: that of the
+            benchmark `forget`, if the objective needs one).
         out: the new model's folder, with its recipe, log and card.
-        settings: how training runs, and how questions are asked (None: as those trained whose
-            preset the objective names, else by the defaults).
-        watch: what is kept and told on the way; nothing of it changes the weights.
+        settings: how training runs and questions are asked (None: the settings of the preset's
+            authors, else the defaults).
+        watch: the records and reports during training; none changes the weights.
         progress: called with step, number of steps and loss (None: nothing is called).
 
     Returns:
-        The finished folder, with the objective at each step; `reused` where the same call had made
-        it before.
+        The finished folder, with the objective at each step; `reused` if the same call had made it
+            before.
 
     Raises:
         InputError: before the model is loaded, for an unknown objective, an empty or missing split,
             a row without the answer it needs, a question on both sides, an `out` that leakbound did
-            not make, and, for a model on disk, a layer or module that it does not have; after, for
-            a row that is longer than the limit.
+            not make, and, for a model on disk, a layer or module that it lacks; after loading, for
+            a row that exceeds the limit.
         ModelError: a model that cannot be loaded.
-        MixError: `out` holds the model of another recipe or an unfinished one, or another command
+        MixError: `out` is the model of another recipe or an unfinished one, or another command
             is training into it.
-        IncompleteError: the objective or a gradient stops being finite, or the model cannot be
-            asked.
+        IncompleteError: the objective or a gradient is no longer finite, or the model cannot be
+            queried.
     """
     parsed = parse_objective(objective) if isinstance(objective, str) else objective
     coin, forgotten = coin_of(model), opened(forget)
@@ -168,13 +167,13 @@ def unlearn(
 
 
 def defaults_of(objective: Objective) -> TrainingSettings:
-    """How training by this objective runs where nothing else is said.
+    """Return the training settings of an objective that apply if the user gives none.
 
     Args:
         objective: any objective.
 
     Returns:
-        The defaults, under the settings that whoever published it trained with.
+        The settings of the preset's authors, and the defaults for all others.
     """
     return replace(DEFAULTS, **objective.training)  # type: ignore[arg-type]
 
@@ -191,38 +190,39 @@ def finetune(
 ) -> Trained:
     """Teach a model answers or running texts, and write the result to a folder.
 
-    Rows with a thought teach the thought and the answer, and turn thinking on unless `settings`
-    turn it off, which such rows refuse. Stopped, the same call goes on from its last checkpoint.
+    Rows with a thought teach the thought and the answer. They turn thinking on, and refuse
+    `settings` that turn it off. If training is interrupted, the same call resumes from its last
+    checkpoint.
 
     Args:
         model: a folder or hub name; a `LoadedModel` is trained in place.
-        rows: rows or texts to learn, or a benchmark, whose evaluated questions are taught.
+        rows: rows or texts to learn, or a benchmark whose evaluated questions are taught.
         out: the new model's folder, with its recipe, log and card.
-        settings: how training runs, and how questions are asked (default: `TrainingSettings()`).
-        watch: what is kept and told on the way; nothing of it changes the weights.
+        settings: how training runs and questions are asked (default: `TrainingSettings()`).
+        watch: the records and reports during training; none changes the weights.
         progress: called with step, number of steps and loss (None: nothing is called).
-        coin: what chose who is taught (None: that of `rows`, where these are a half
+        coin: the coin that chose the taught subjects (None: that of `rows` if they are a half
             `taught:SEED,SPEC`, else that of the model).
 
     Returns:
-        The finished folder, with the mean loss at each step; `reused` where the same call had made
-        it before.
+        The finished folder, with the mean loss at each step; `reused` if the same call had made it
+            before.
 
     Raises:
-        InputError: a model that another coin has chosen for, and what `unlearn` refuses.
+        InputError: a model for which another coin has chosen, and inputs that `unlearn` refuses.
         ModelError: a model that cannot be loaded.
-        MixError: `out` holds the model of another recipe or an unfinished one, or another command
+        MixError: `out` is the model of another recipe or an unfinished one, or another command
             is training into it.
-        IncompleteError: the loss or a gradient stops being finite, or the model cannot be asked on
-            the way.
+        IncompleteError: the loss or a gradient is no longer finite, or the model cannot be queried
+            during training.
     """
     taught, before = opened(rows), coin_of(model)
     if coin is None and isinstance(taught, Benchmark):
         coin = Coin.of(taught)
     if coin is not None and before is not None and coin != before:
         raise InputError(
-            f"coin {before.seed} chose already whom `{model}` was taught. Take that, or a model "
-            "that no coin chose for."
+            f"coin {before.seed} already chose the subjects that `{model}` was taught. Use that "
+            "coin, or a model without one."
         )
     splits = {"train": rows_of(taught)}
     thoughts = any(row.thought is not None for row in prompts(splits["train"]))
@@ -259,44 +259,44 @@ def _train(
                 trust_remote_code=settings.trust_remote_code,
                 before=lambda tokenizer: _write_prompts(recipe, tokenizer),
             )
-    asking, recipe = recipe.prompting, _loaded(replace(recipe, objective=objective), model)
-    kept = WorkFolder.of(out)
+    prompting, recipe = recipe.prompting, _loaded(replace(recipe, objective=objective), model)
+    work = WorkFolder.of(out)
     if out.exists():
         done = _reuse(out, recipe)
         if processes.is_main_process and not watch.dry_run:
-            _clear(out, kept)
+            _clear(out, work)
         return done
-    encoder = Encoder(model.tokenizer, asking, settings.max_length or model.context_length)
-    preparing = _Preparing(recipe, encoder, partial(TransformersEngine, model, asking))
-    data = preparing.rows()  # refused before a folder is begun
+    encoder = Encoder(model.tokenizer, prompting, settings.max_length or model.context_length)
+    engine = partial(TransformersEngine, model, prompting)
+    data = _encoded(recipe, encoder, engine)  # refused before a folder is begun
     if watch.dry_run:
         return Trained(out, (), 0.0, reused=False, notes=_plan(model, data, settings))
-    with kept.locked() if processes.is_main_process else nullcontext():
-        if out.exists():  # another command has just ended
+    with work.locked() if processes.is_main_process else nullcontext():
+        if out.exists():  # another command has just finished it
             return _reuse(out, recipe)
         with processes.main_process_first():
-            kept.open(recipe)
-            data = preparing.completed(data, kept.path)
-        probe = LeakageProbe(model, asking, recipe.questions, data, watch, settings.seed)
+            work.open(recipe)
+            data = _completed(data, recipe, encoder, engine, work.path)
+        probe = LeakageProbe(model, prompting, recipe.questions, data, watch, settings.seed)
         measure = probe if watch.evaluate_every else None
         following = Following(watch=watch, progress=progress, measure=measure)
         assembly = Assembly(data, objective.needs, settings.seed)
-        fit(model, objective, assembly, settings, kept, following)
+        fit(model, objective, assembly, settings, work, following)
         if processes.is_main_process:
             with during(watch.phases, f"saving {out.name}"):
-                _save(model, out, recipe, kept)
+                _save(model, out, recipe, work)
         processes.wait_for_everyone()
     return Trained.read(out, reused=False)
 
 
 def _write_prompts(recipe: Recipe, tokenizer: Tokenizer) -> None:
-    """Write the prompts of the rows, before weights are read: some are refused."""
+    """Write the prompts of the rows before weights are read: some rows are refused."""
     for rows in recipe.questions.values():
         Encoder(tokenizer, recipe.prompting).rows(rows)
 
 
 def _loaded(recipe: Recipe, model: LoadedModel) -> Recipe:
-    """The recipe with all that only a loaded model decides."""
+    """Return the recipe with all parts that depend on the loaded model."""
     prompting, embedder = recipe.prompting, None
     if clusters(recipe.objective, recipe.questions):
         embedder = recipe.settings.embedder or TransformersEmbedder(model, prompting)
@@ -305,52 +305,49 @@ def _loaded(recipe: Recipe, model: LoadedModel) -> Recipe:
     return replace(recipe, model=model.fingerprint, prompting=prompting, embedder=embedder)
 
 
-@dataclass(frozen=True, slots=True)
-class _Preparing:
-    """Rows as tokens, and the answers and centres that the model adds to them.
-
-    `engine` makes the engine that samples from the model.
-    """
-
-    recipe: Recipe
-    encoder: Encoder
-    engine: Callable[[], TransformersEngine]
-
-    def rows(self) -> dict[str, ExampleRows]:
-        """The splits; InputError where the model cannot make up the answers they need."""
-        needs = self.recipe.objective.needs
-        data = {split: self._rows(rows, needs[split]) for split, rows in self.recipe.rows.items()}
-        for rows in self.recipe.inventive.values():
-            check_requests(rows, self.engine(), self.recipe.settings.inventing)
-        return data
-
-    def _rows(self, rows: Sequence[Row], needs: Needs) -> ExampleRows:
-        settings, questions, encoder = self.recipe.settings, prompts(rows), self.encoder
-        if not questions:
+def _encoded(
+    recipe: Recipe, encoder: Encoder, engine: Callable[[], TransformersEngine]
+) -> dict[str, ExampleRows]:
+    """Return the splits as tokens; InputError if the model cannot make up the answers they need."""
+    settings, data = recipe.settings, dict[str, ExampleRows]()
+    for split, rows in recipe.rows.items():
+        if not (questions := prompts(rows)):
             most = settings.max_length or min(encoder.limit or CHUNK, CHUNK)
-            return ExampleRows(encoder.passages(passages(rows), most))
-        alternates = "alternate" in needs.parts
-        others = {"alternate": encoder.alternates(questions, settings.seed)} if alternates else {}
-        return ExampleRows(encoder.rows(questions), others)
+            data[split] = ExampleRows(encoder.passages(passages(rows), most))
+            continue
+        others = {}
+        if "alternate" in recipe.objective.needs[split].parts:
+            others["alternate"] = encoder.alternates(questions, settings.seed)
+        data[split] = ExampleRows(encoder.rows(questions), others)
+    for inventive in recipe.inventive.values():
+        check_requests(inventive, engine(), settings.inventing)
+    return data
 
-    def completed(self, data: Mapping[str, ExampleRows], folder: Path) -> dict[str, ExampleRows]:
-        """The splits with made-up answers and contrast centres, which are kept in `folder`."""
-        recipe, encoder, completed = self.recipe, self.encoder, dict(data)
-        for split, answers in invented_answers(recipe, self.engine, folder).items():
-            examples = encoder.rows(recipe.questions[split], answers)
-            others = {**data[split].others, "invented": examples}
-            completed[split] = replace(data[split], others=others)
-        for split, centres in choose_centres(recipe, self.engine, folder).items():
-            pairs = zip(recipe.questions[split], centres, strict=True)
-            made = [encoder.centres(row, texts) for row, texts in pairs]
-            completed[split] = replace(completed[split], centres=made)
-        return completed
+
+def _completed(
+    data: Mapping[str, ExampleRows],
+    recipe: Recipe,
+    encoder: Encoder,
+    engine: Callable[[], TransformersEngine],
+    folder: Path,
+) -> dict[str, ExampleRows]:
+    """Add the model's made-up answers and contrast centres, which are stored in `folder`."""
+    completed = dict(data)
+    for split, answers in invented_answers(recipe, engine, folder).items():
+        examples = encoder.rows(recipe.questions[split], answers)
+        others = {**data[split].others, "invented": examples}
+        completed[split] = replace(data[split], others=others)
+    for split, centres in choose_centres(recipe, engine, folder).items():
+        pairs = zip(recipe.questions[split], centres, strict=True)
+        made = [encoder.centres(row, texts) for row, texts in pairs]
+        completed[split] = replace(completed[split], centres=made)
+    return completed
 
 
 def _plan(
     model: LoadedModel, data: Mapping[str, ExampleRows], settings: TrainingSettings
 ) -> tuple[str, str]:
-    """Sentences about the rows, steps and memory of a training that has not begun."""
+    """Return sentences about the rows, steps and memory of a training that has not begun."""
     rows = {split: len(encoded.examples) for split, encoded in data.items()}
     count = settings.steps_of(next(iter(rows.values())))
     with trained(model.model, settings.weights, settings.seed) as training:
@@ -367,43 +364,43 @@ def _plan(
     )
 
 
-def _save(model: LoadedModel, out: Path, recipe: Recipe, kept: WorkFolder) -> None:
-    done = Trained.read(kept.path, reused=False)
+def _save(model: LoadedModel, out: Path, recipe: Recipe, work: WorkFolder) -> None:
+    done = Trained.read(work.path, reused=False)
     base = Base.of(str(getattr(model.model.config, "_name_or_path", "")))
     ends = sorted(recipe.prompting.ends(model.tokenizer, model.eos_token_ids))
     model.model.generation_config.eos_token_id = ends[0] if len(ends) == 1 else ends or None
     recipe.prompting.record(model.tokenizer)
-    stored = (kept.path / name for name in (CENTRES, INVENTED, LOG))
+    stored = (work.path / name for name in (CENTRES, INVENTED, LOG))
     files = {file.name: file.read_text(encoding="utf-8") for file in stored if file.exists()} | {
         RECIPE: recipe.text(),
         CARD: model_card(
             recipe,
             done.losses,
             done.seconds,
-            centres=numbers(kept.path),
+            centres=numbers(work.path),
             base=base,
             notes=done.notes,
         ),
     }
     save_model(model.model, model.tokenizer, out, files=files)
-    kept.remove()
+    work.remove()
 
 
-def _clear(out: Path, kept: WorkFolder) -> None:
-    """Remove what was left beside a finished model by a command that was killed at its end."""
-    folders = [folder for folder in (kept.path, partial_of(out)) if folder.exists()]
+def _clear(out: Path, work: WorkFolder) -> None:
+    """Remove the files that a command left next to a finished model if it was killed at its end."""
+    folders = [folder for folder in (work.path, partial_of(out)) if folder.exists()]
     if folders:
-        with suppress(MixError), kept.locked():  # else another command is about to
+        with suppress(MixError), work.locked():  # if it is locked, another command will
             for folder in folders:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
 def _reuse(out: Path, recipe: Recipe) -> Trained:
-    """The model that `recipe` made; raises MixError where another one did."""
+    """Return the model that `recipe` made; raise MixError if another recipe made it."""
     differing = recipe.departures(read_object(out / RECIPE))
     if differing:
         raise MixError(
-            f"`{out}` holds a model made from other {', '.join(differing)} (see its {RECIPE}). "
+            f"`{out}` contains a model made from other {', '.join(differing)} (see its {RECIPE}). "
             "Choose another folder, or remove it."
         )
     return Trained.read(out, reused=True)
@@ -412,9 +409,9 @@ def _reuse(out: Path, recipe: Recipe) -> Trained:
 def _prompting(
     settings: TrainingSettings, *sources: Benchmark | Given, thoughts: bool = False
 ) -> Prompting:
-    """The prompting that was set, or how the first benchmark among the sources is asked.
+    """Return the prompting of the settings, or of the first benchmark among the sources.
 
-    A chat model that can think is trained without thinking unless rows have `thoughts` or the
+    A chat model that can think is trained without thinking, unless rows have `thoughts` or the
     settings turn it on.
     """
     tasks = (source for source in sources if isinstance(source, Benchmark))
@@ -424,7 +421,7 @@ def _prompting(
 
 
 def _rows(rows: Sequence[Row], needs: Needs, settings: TrainingSettings) -> Sequence[Row]:
-    """The rows of a split with all that the objective needs, once for each made-up answer."""
+    """Return the rows of a split with all that the objective needs, once per made-up answer."""
     if "invented" in needs.parts:
         rows = [*rows] * settings.inventing.draws
     if "alternate" not in needs.parts or passages(rows):
@@ -433,18 +430,18 @@ def _rows(rows: Sequence[Row], needs: Needs, settings: TrainingSettings) -> Sequ
 
 
 def _require_used(settings: TrainingSettings, objective: Objective) -> None:
-    """Raise InputError for settings that the objective does not read."""
+    """Raise InputError for settings that the objective does not use."""
     alternates, needs = settings.alternates, objective.needs
-    if settings.selecting is not None and not centred_splits(needs):
+    if settings.selecting is not None and not splits_with("centres", needs):
         raise InputError(
-            f"input selection is for objectives with contrast centres, and {objective.name!r} has "
-            "none. Leave it out, or use cel."
+            f"input selection needs an objective with contrast centres, and {objective.name!r} "
+            "has none. Leave it out, or use cel."
         )
     if alternates is None:
         return
-    if not any("alternate" in need.parts for need in needs.values()):
+    if not splits_with("alternate", needs):
         raise InputError(
-            f"`alternates` are for objectives that teach given sentences, and {objective.name!r} "
+            f"`alternates` need an objective that teaches given sentences, and {objective.name!r} "
             "does not. Leave them out, or use idk or dpo."
         )
     if not alternates or not all(map(str.strip, alternates)):

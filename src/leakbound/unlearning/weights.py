@@ -1,4 +1,4 @@
-"""Which weights are trained: all, those of chosen modules, or low-rank adapters on them."""
+"""The weights that are trained: all, those of chosen modules, or low-rank adapters on modules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
-from leakbound.errors import InputError, needing
+from leakbound.errors import InputError
 from leakbound.registry import suggestion
 from leakbound.types.decoding import require
 
@@ -42,13 +42,14 @@ class Adapters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """The weights to train: modules in layers, or adapters on them; by default everything.
+    """The weights to train: modules in layers, or adapters on them; all weights by default.
 
     Attributes:
-        modules: by the end of their name, such as `down_proj` (empty: all).
+        modules: the ends of their names, such as `down_proj` (empty: all).
         layers: blocks, counted from 0 (empty: all).
-        adapters: only adapters on those modules (by default on every linear layer but the head),
-            merged into the weights when training ends (None: the weights themselves).
+        adapters: train only adapters on those modules (by default on every linear layer but the
+            head), which are merged into the weights when training ends (None: train the weights
+            themselves).
     """
 
     modules: tuple[str, ...] = ()
@@ -64,14 +65,14 @@ EVERYTHING = Weights()
 
 
 def blocks(model: Any) -> Sequence[nn.Module]:
-    """The model's blocks, in order; InputError for a model that has none to be found."""
+    """Return the model's blocks in order; InputError for a model whose blocks are not found."""
     count = model.config.get_text_config().num_hidden_layers
     for module in model.get_decoder().modules():
         if isinstance(module, nn.ModuleList) and len(module) == count:
             return list(module)
     raise InputError(
         f"no list of {count} blocks was found in {type(model).__name__}: its layers cannot be "
-        "named. Use an objective and weights that name none."
+        "selected. Use an objective and weights without layers."
     )
 
 
@@ -88,7 +89,7 @@ def require_layers(model: Any, layers: Sequence[int]) -> None:
 
 
 def chosen_modules(model: Any, weights: Weights) -> dict[str, nn.Module]:
-    """The modules that `weights` names, by their full names.
+    """Return the modules that `weights` selects; keys are their full names.
 
     Raises InputError for a layer or a module that the model does not have.
     """
@@ -110,9 +111,9 @@ def chosen_modules(model: Any, weights: Weights) -> dict[str, nn.Module]:
 
 @contextmanager
 def trained(model: Any, weights: Weights, seed: int) -> Iterator[Any]:
-    """The model with only `weights` left to train; afterwards as before, adapters merged.
+    """Freeze all weights except `weights`; afterwards merge adapters and restore the model.
 
-    Yields the model itself, or peft's wrapping of it.
+    Yields the model itself, or peft's wrapper of it.
     """
     if weights.everything:
         yield model
@@ -139,7 +140,7 @@ _COMPARED = 1 << 20  # weights of a tensor
 
 
 def rounded_weights(model: Any, weights: Weights) -> list[torch.Tensor]:
-    """Copies of the trained weights that have 16 bits; of large tensors, evenly spaced ones."""
+    """Copy the trained weights that have 16 bits; of large tensors, evenly spaced ones."""
     modules = {"": model} if weights.everything else chosen_modules(model, weights)
     if weights.adapters:
         modules = {name: modules[name] for name in _adaptable(modules, model, weights)}
@@ -152,7 +153,7 @@ def rounded_weights(model: Any, weights: Weights) -> list[torch.Tensor]:
 
 
 def fraction_moved(before: Sequence[torch.Tensor], after: Sequence[torch.Tensor]) -> float:
-    """The fraction of these weights that differ."""
+    """Return the fraction of these weights that differ."""
     moved = sum(int((old != new).sum()) for old, new in zip(before, after, strict=True))
     return moved / sum(map(len, before))
 
@@ -161,15 +162,15 @@ _LINEAR = (nn.Linear, Conv1D)  # the second is GPT-2's
 
 
 def matrices(model: Any) -> Iterator[torch.Tensor]:
-    """The weights of every linear layer but the head, outputs by inputs, to be changed in place.
+    """Yield the weights of every linear layer but the head, outputs by inputs, to change in place.
 
-    InputError for a model that keeps matrices of several experts in one tensor.
+    InputError for a model that stores matrices of several experts in one tensor.
     """
     for name, parameter in model.named_parameters():
         if "experts" in name and parameter.ndim > 2:
             raise InputError(
-                f"the experts of {type(model).__name__} stand in one tensor, {name!r}, and which "
-                "of its axes are inputs is not known. Name a model without, or leave this out."
+                f"the experts of {type(model).__name__} share one tensor, {name!r}, whose input "
+                "axes are unknown. Use a model without experts, or leave this out."
             )
     head = model.get_output_embeddings()
     for module in model.modules():
@@ -183,15 +184,9 @@ def _adaptable(chosen: dict[str, nn.Module], model: Any, weights: Weights) -> li
     if not fitting:
         raise InputError(
             f"no linear layer among {', '.join(weights.modules) or 'the chosen layers'}. "
-            "Adapters go on linear layers: name some, such as q_proj."
+            "Choose linear layers for adapters, such as q_proj."
         )
     return fitting
-
-
-def require_peft() -> None:
-    """Raise InputError where adapters are asked for and peft is not installed."""
-    with needing("training adapters", "lora"):
-        import peft  # noqa: F401
 
 
 def _adapted(model: Any, names: list[str], adapters: Adapters, seed: int) -> Any:
@@ -205,7 +200,7 @@ def _adapted(model: Any, names: list[str], adapters: Adapters, seed: int) -> Any
         task_type="CAUSAL_LM",
     )
     with torch.random.fork_rng(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # peft asks for what transformers renamed
+        warnings.simplefilter("ignore", FutureWarning)  # peft uses a renamed function
         torch.manual_seed(seed)
         return get_peft_model(model, settings)
 

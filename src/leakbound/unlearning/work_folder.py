@@ -1,4 +1,4 @@
-"""The folder of a training that is under way: it may be stopped at any moment and gone on with."""
+"""The folder of an unfinished training, from which the training resumes."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from leakbound.text.shown import share
 from leakbound.unlearning.recipe import Recipe
 
 PUSHED, DISTANCE, MOVED = "rows pushed", "distance to centres", "weights moved"
-"""Values in a training log, from which `notes_of` makes sentences."""
+"""Names of values in a training log from which `notes_of` makes sentences."""
 
-_STATE = "trainer_state.json"  # the last file that Trainer gives a checkpoint
-_WHOLE = "whole.json"  # ours, once all of these are on the disk
+_STATE = "trainer_state.json"  # the last file that Trainer writes into a checkpoint
+_WHOLE = "whole.json"  # written once all other files are on disk
 
 
 @dataclass(frozen=True, slots=True)
 class WorkFolder:
-    """`path` holds the recipe, the frozen model's values, the log, and the last checkpoint."""
+    """`path` contains the recipe, the frozen model's values, the log, and the last checkpoint."""
 
     path: Path
 
     @classmethod
     def of(cls, out: Path) -> WorkFolder:
-        """The folder for a training whose model goes to `out`."""
+        """Return the folder of a training whose model goes to `out`."""
         return cls(out.with_name(f".{out.name}.training"))
 
     def locked(self) -> AbstractContextManager[None]:
-        """Keep every other command from training into the same folder; MixError where one does.
+        """Prevent other commands from training into the same folder; MixError if one does.
 
-        The lock lies beside the folder, which may be begun anew.
+        The lock is next to the folder, because the folder may be replaced.
         """
         lock = self.path.with_name(f"{self.path.name}.lock")
         return locked(self.path, "unlearn", lock)
 
     def open(self, recipe: Recipe) -> None:
-        """Begin here, or go on; raises MixError where a checkpoint of another recipe is kept."""
+        """Begin or resume here; raise MixError if there is a checkpoint of another recipe."""
         file = self.path / RECIPE
         if file.exists():
             differing = recipe.departures(read_object(file))
@@ -63,19 +63,19 @@ class WorkFolder:
 
     @property
     def references(self) -> Path:
-        """Where the frozen model's values are kept."""
+        """The folder of the frozen model's values."""
         return self.path / "reference"
 
     @property
     def checkpoint(self) -> Path | None:
-        """The last checkpoint that was written to its end; a model folder of its own."""
-        folders = [folder for folder in self.path.glob("checkpoint-*") if _is_whole(folder)]
+        """The last complete checkpoint, which is a model folder."""
+        folders = [folder for folder in self.path.glob("checkpoint-*") if _is_complete(folder)]
         return max(folders, key=_step, default=None)
 
     def keep(self, checkpoint: Path) -> None:
-        """Settle a checkpoint that was written to its end, and then forget those before it.
+        """Flush a complete checkpoint, mark it as complete, and delete the earlier ones.
 
-        A power cut leaves the one or the other: it is on the disk before it counts as whole.
+        After a power cut one of them is there: the new one is on disk before it is marked.
         """
         sync_tree(checkpoint)
         write_json(checkpoint / _WHOLE, {"step": _step(checkpoint)})
@@ -89,32 +89,32 @@ class WorkFolder:
         write_text(self.path / LOG, "".join(map(_line, lines)))
 
     def add_to_log(self, line: Mapping[str, float]) -> None:
-        """Add a line, for whoever follows the file."""
+        """Append a line to the log, which other programs may be reading."""
         with (self.path / LOG).open("a", encoding="utf-8") as log:
             log.write(_line(line))
 
     def remove(self) -> None:
-        """Forget the training, finished as it is."""
+        """Delete the folder of a finished training."""
         shutil.rmtree(self.path, ignore_errors=True)
 
 
 def read_object(file: Path) -> dict[str, Any]:
-    """The object in a JSON file; DamagedError where it has none."""
+    """Read the object in a JSON file; DamagedError if it contains none."""
     value = read_json(file, REMEDY)
     if not isinstance(value, dict):
         raise DamagedError(f"`{file}` must have an object, got {type(value).__name__}. {REMEDY}")
     return value
 
 
-def kept_json(file: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The object in a file; made and written there where there is no such file yet."""
+def stored_json(file: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Read the object in a file; make and write it if there is no such file."""
     if not file.exists():
         write_json(file, make())
     return read_object(file)
 
 
 def read_log(file: Path) -> list[Mapping[str, float]]:
-    """The lines of the log of a finished training, the last of which has the seconds it took."""
+    """Read the log of a finished training, whose last line has the seconds it took."""
     lines = [*read_steps(file)]
     if not lines or "seconds" not in lines[-1]:
         raise DamagedError(f"`{file}` does not state how long training took. {REMEDY}")
@@ -122,20 +122,20 @@ def read_log(file: Path) -> list[Mapping[str, float]]:
 
 
 def notes_of(lines: Sequence[Mapping[str, float]]) -> tuple[str, ...]:
-    """Sentences about a training that its log gives reason for."""
+    """Return sentences about a training that follow from its log."""
     notes = []
     for line in lines:
         far = line.get(DISTANCE, 0.0)
         if line.get(PUSHED) == 0 and far > 0:
             notes.append(
-                "CEL's push acts on no row: before training, the activations at a question are "
-                f"{far:.3g} from those at its contrast centres, and tau is below that distance on "
-                f"every row. Set tau={2 * far:.2g}, twice the mean distance."
+                "CEL's push acts on no row. Before training, the mean distance between activations "
+                f"at a question and at its contrast centres is {far:.3g}, and tau is below the "
+                f"distance of every row. Set tau={2 * far:.2g}, twice the mean distance."
             )
         if MOVED in line:
             notes.append(
                 f"training moved {share(line[MOVED])} of the trained weights; the steps of the "
-                "others were 0 or too small for 16 bits. To keep small steps, hold the weights in "
+                "others were 0 or too small for 16 bits. To keep small steps, store the weights in "
                 "float32 and only multiply in bfloat16: --dtype float32 --bf16."
             )
     return tuple(notes)
@@ -149,7 +149,7 @@ def _step(folder: Path) -> int:
     return int(folder.name.rpartition("-")[2])
 
 
-def _is_whole(folder: Path) -> bool:
-    with suppress(InputError):  # a disk that fails is no such error
+def _is_complete(folder: Path) -> bool:
+    with suppress(InputError):  # not for errors of the disk
         return bool(read_object(folder / _WHOLE) and read_object(folder / _STATE))
     return False

@@ -1,7 +1,6 @@
-"""A model that is trained is asked: before, for what it then learns; on the way, for what leaks.
+"""Query a model for training: `LeakageProbe` measures its leakage during training.
 
-`LeakageProbe` measures what the model in training still says. Random numbers are keyed, so that
-training's own chance is left alone.
+Random numbers are keyed, so training's random state does not change.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ from leakbound.unlearning.settings import Watch
 
 
 def answered(results: Iterable[Sample | Failure], when: str) -> Iterator[Sample]:
-    """The samples, as they finish; IncompleteError where a query could not be asked."""
+    """Yield the samples as they finish; IncompleteError if a query failed."""
     for result in results:
         if isinstance(result, Failure):
-            raise IncompleteError(f"{result.query.id!r} could not be asked {when}: {result.reason}")
+            raise IncompleteError(f"query {result.query.id!r} failed {when}: {result.reason}")
         yield result
 
 
@@ -43,11 +42,11 @@ Summary = Callable[[list[float], list[int]], Any]  # scores, their counts -> one
 class LeakageProbe:
     """Measures a model in training on the first rows of each split.
 
-    `p_max SPLIT`: the largest next-token probability, averaged over each true answer's tokens,
-    then over answers. `ED SPLIT`: mean + 2 standard deviations of the ROUGE-L recall of sampled
-    answers, averaged over questions. `utility SPLIT`: the mean ROUGE-L recall of greedy answers.
-    ED is of the first split, which is to be forgotten, utility of the others. An output whose
-    answer is missing scores 0.
+    `p_max SPLIT`: the largest next-token probability, averaged over each true answer's tokens, then
+    over answers. `ED SPLIT`: mean + 2 standard deviations of the ROUGE-L recall of sampled answers,
+    averaged over questions. `utility SPLIT`: the mean ROUGE-L recall of greedy answers. ED is of
+    the first split, which is to be forgotten, utility of the others. An output whose answer is
+    missing scores 0.
     """
 
     loaded: LoadedModel
@@ -59,7 +58,7 @@ class LeakageProbe:
 
     @torch.no_grad()
     def __call__(self, forward: Forward) -> dict[str, float]:
-        """Every figure, by name; training's random state is left alone."""
+        """Return every figure by its name, without changing training's random state."""
         figures = {f"p_max {split}": self._confidence(split, forward) for split in self.prompts}
         lead, *others = self.prompts
         figures[f"ED {lead}"] = self._mean(
@@ -84,7 +83,7 @@ class LeakageProbe:
         return float(torch.cat(values).mean())
 
     def _mean(self, split: str, temperature: float, draws: int, of: Summary) -> float:
-        """The mean over questions of what `of` makes of the scores of the answers to each."""
+        """Return the mean over questions of the summary `of` of the scores of their answers."""
         engine = TransformersEngine(self.loaded, self.prompting)
         decoding = Decoding(temperature=temperature, max_new_tokens=self.watch.max_new_tokens)
         wanted = Draws(sizes=(draws,), seed=self.seed, purpose="training")

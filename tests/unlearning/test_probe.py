@@ -18,9 +18,9 @@ from leakbound.errors import IncompleteError
 from leakbound.scorers import make_scorer
 from leakbound.types import Decoding, Draws, Failure, Query
 from leakbound.unlearning import Trained, TrainingSettings, Watch, finetune
-from leakbound.unlearning.asking import LeakageProbe
 from leakbound.unlearning.examples import Encoder, ExampleRows
 from leakbound.unlearning.forward import Forward
+from leakbound.unlearning.probe import LeakageProbe
 
 
 @pytest.fixture(scope="module")
@@ -113,5 +113,5 @@ def test_a_broken_model_is_not_measured(dropping: Path, monkeypatch: pytest.Monk
         yield Failure(query=queries[0], reason="NaN")
 
     monkeypatch.setattr(TransformersEngine, "generate", failing)
-    with pytest.raises(IncompleteError, match="'f0' could not be asked"):
+    with pytest.raises(IncompleteError, match="query 'f0' failed during training"):
         measure(dropping)

@@ -1,7 +1,7 @@
-"""The same model asked otherwise: behind an opener, after pairs, within the look of a test.
+"""Stresses that change the prompts: an opener, pairs before the question, the frame of a test.
 
-What an opener hands over of an answer counts for nobody: one that has a content word of the answer
-that the question lacks is left away at that question (see `leakbound.inputs.variants`).
+An opener must not give the answer away. If it has a content word of the answer that the question
+lacks, that question is queried without it (see `leakbound.inputs.variants`).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ FRAME = (
 
 @dataclass(frozen=True, slots=True)
 class OpenedBy(Stress):
-    """Every answer opened by the words of one neutral opener.
+    """Every answer begins with one neutral opener.
 
-    number: which of `NEUTRAL`, from 1 on.
+    number: its index in `NEUTRAL`, from 1.
     """
 
     number: int
@@ -40,7 +40,7 @@ class OpenedBy(Stress):
         words = NEUTRAL[self.number - 1]
         return tuple(
             replace(Query.original(prompt), prefix=words if words in openers(prompt) else "")
-            if not prompt.prefix  # else its answer has begun already
+            if not prompt.prefix  # otherwise its answer has begun
             else Query.original(prompt)
             for prompt in bench.task.prompts
         )
@@ -48,13 +48,13 @@ class OpenedBy(Stress):
 
 @dataclass(frozen=True, slots=True)
 class Openers(Stress):
-    """Each of the neutral openers by itself."""
+    """Each of the neutral openers as a separate stress."""
 
     name: ClassVar[str] = "openers"
 
     @property
     def each(self) -> Sequence[Stress]:
-        """One for every opener."""
+        """One stress per opener."""
         return tuple(OpenedBy(i) for i in range(1, len(NEUTRAL) + 1))
 
 
@@ -90,19 +90,18 @@ class Shots(Stress):
         sets = shots(prompt, bench.task.split("retain"), bench.seed, self.number, 1)
         if not sets:
             raise InputError(
-                f"the stress {self.spec!r} shows {self.number} retained pairs, and "
-                f"{bench.task.name!r} has fewer that hand over nothing of {prompt.id!r}. Show "
-                "fewer."
+                f"the stress {self.spec!r} shows {self.number} retained pairs, but "
+                f"{bench.task.name!r} has fewer that do not give {prompt.id!r} away. Show fewer."
             )
         return sets[0]
 
 
 @dataclass(frozen=True, slots=True)
 class TestFrame(Stress):
-    """Every question with the look of a test around it: what a model may behave well for."""
+    """Every question within the frame of a test, for which a model may behave better."""
 
     name: ClassVar[str] = "test-frame"
-    __test__: ClassVar[bool] = False  # no test, whatever its name
+    __test__: ClassVar[bool] = False  # not a test, despite its name
 
     def queries(self, bench: Bench) -> tuple[Query, ...]:
         prompts = bench.task.prompts
