@@ -36,7 +36,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from leakbound.engines.prefix_cache import ALWAYS, CachedModel, Cascade
 from leakbound.sampling import Forest, Root
-from leakbound.sampling.law import pick
+from leakbound.sampling.distribution import pick
 from leakbound.types import Decoding, Draws
 from peers.engine_worker import Work
 from race import Engine, Process

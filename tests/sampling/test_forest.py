@@ -16,8 +16,8 @@ import torch
 
 from leakbound.errors import InputError
 from leakbound.sampling import Forest, Root, TableModel, Tree
+from leakbound.sampling.distribution import next_distribution, pick
 from leakbound.sampling.frontier import Paths
-from leakbound.sampling.law import certain_law, pick
 from leakbound.sampling.model import Handles
 from leakbound.sampling.retrace import Retraced, Retracer, StoredOutputs, may_split
 from leakbound.sampling.stems import Stem
@@ -196,9 +196,9 @@ def test_prompts_are_read_together_while_their_rows_are_expected_to_fit(n: int, 
 def test_roots_with_starts_have_trees_of_their_own() -> None:
     model, prompt = table(), ROOTS[0].token_ids
     (handle,), logits = model.prefill([prompt])
-    law = certain_law(logits, Decoding(), (np.zeros(1), np.ones(1, np.int64)), 0.0)
+    law = next_distribution(logits, Decoding(), (np.zeros(1), np.ones(1, np.int64)), 0.0)
     first = np.flatnonzero(law.logprob[0] > -math.inf)
-    sums = law.taken(np.zeros_like(first), first).T.tolist()
+    sums = law.at(np.zeros_like(first), first).T.tolist()
     pairs = zip(first.tolist(), sums, strict=True)
     starts = tuple((Stem(handle, (token,), *own), (90,)) for token, own in pairs)
     roots = [Root(name, prompt, starts) for name in ("one", "other")]

@@ -77,7 +77,7 @@ def engine_of(location: str) -> tuple[str, str]:
 
 
 def location_of(engine: str, model: str) -> str:
-    """A model's name that asks for this engine, as `engine_of` reads it.
+    """Return a model's name that asks for this engine, as `engine_of` reads it.
 
     Args:
         engine: the engine's name.

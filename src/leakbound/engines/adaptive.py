@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from transformers import LogitsProcessor
 
-from leakbound.sampling.law import greedy_steps, read
+from leakbound.sampling.distribution import greedy_steps, read
 from leakbound.types import Decoding, Draws, Failure, Query, Sample
 
 
@@ -71,7 +71,7 @@ _ONE_DRAW = Draws(sizes=(1,))
 def in_two_passes(
     queries: Sequence[Query], decoding: Decoding, draws: Draws, *, look: Grow, grow: Grow
 ) -> Iterator[Sample | Failure]:
-    """Samples of queries: all draws the greedy answer where its mean confidence is high enough.
+    """Yield the samples of queries: all draws the greedy answer where its mean confidence is high enough.
 
     `look` makes the greedy answers, `grow` draws where they are not sure.
     """
@@ -94,6 +94,6 @@ def in_two_passes(
 
 
 def _under(sample: Sample, decoding: Decoding) -> Sample:
-    """The sample as one of this decoding: which pass it is from is certain to no margin."""
+    """Return the sample as one of this decoding: which pass it is from is certain to no margin."""
     completions = tuple(replace(c, logprob_floor=None) for c in sample.completions)
     return replace(sample, decoding=decoding, completions=completions)

@@ -22,7 +22,7 @@ class UnnamedServerError(InputError):
 
 
 def server_of(model: str) -> str | None:
-    """The URL of the server that a model's name points to; None for one that runs here."""
+    """Return the URL of the server that a model's name points to; None for one that runs here."""
     engine, colon, location = model.partition(":")
     if not colon or engine not in ENGINES or ENGINES[engine].local:
         return None
@@ -30,14 +30,14 @@ def server_of(model: str) -> str | None:
 
 
 def short_name(model: str) -> str:
-    """A model's name for a line of progress: its folder, or its name at its server."""
+    """Return a model's name for a line of progress: its folder, or its name at its server."""
     if server_of(model) is None:
         return Path(model).name
     return model.partition("#")[2].partition("?")[0]
 
 
 def servers_of(scorers: Iterable[str], models: Iterable[str] = ()) -> frozenset[str]:
-    """The servers that scorers, by their specs, and chat models, by their names, would ask.
+    """Return the servers that scorers, by their specs, and chat models, by their names, would ask.
 
     Raises InputError for a spec that describes no scorer.
     """
@@ -80,7 +80,7 @@ ENDPOINT = "the URL in openai:URL#MODEL"
 
 
 def key_for(url: str) -> str:
-    """The key for the server at `url`; empty for every server that it does not belong to.
+    """Return the key for the server at `url`; empty for every server that it does not belong to.
 
     The key in $OPENAI_API_KEY belongs to the server at $OPENAI_BASE_URL, by scheme, host and port:
     to api.openai.com where that is not set. Every other server that a command line or a file

@@ -34,7 +34,7 @@ _FAR_EXACT = 1e-3
 def prefix_model(
     model: Any, eos_token_ids: frozenset[int]
 ) -> tuple[CachedModel | RecomputedModel, str | None]:
-    """The fastest exact seam for a causal LM, and a note where that is the slow one.
+    """Return the fastest exact seam for a causal LM, and a note where that is the slow one.
 
     The slow one forwards every prefix from its first token: state-space models and others
     whose cache cannot branch.
@@ -84,7 +84,7 @@ class FedLayers:
 
     @classmethod
     def of(cls, model: Any, sequences: Sequence[Sequence[int]]) -> FedLayers | None:
-        """The layers of a transformers model; None where they are not as others' are.
+        """Return the layers of a transformers model; None where they are not as others' are.
 
         They run once each, in one list, and take hidden states and give attention as others do.
         """
@@ -144,7 +144,7 @@ class FedLayers:
 
 
 def distance(actual: torch.Tensor, want: torch.Tensor) -> float:
-    """The largest difference relative to the largest number that is wanted.
+    """Return the largest difference relative to the largest number that is wanted.
 
     Infinite where a number is not finite and should be; 0 where the model's own are not.
     """
@@ -160,7 +160,7 @@ def _with(hook: Any, i: int) -> Any:
 
 
 def _layers_of(model: Any) -> list[tuple[Any, Any]]:
-    """Each layer with its attention; none where the model has no such list."""
+    """Return each layer with its attention; none where the model has no such list."""
     count = getattr(model.config.get_text_config(), "num_hidden_layers", None)
     for module in model.modules():
         if isinstance(module, torch.nn.ModuleList) and len(module) == count:
@@ -186,7 +186,7 @@ def _first(output: Any) -> torch.Tensor:
 
 
 def _sequences(vocab: int) -> list[list[int]]:
-    """The tokens that the rows of the probe have been given in the end."""
+    """Return the tokens that the rows of the probe have been given in the end."""
     return [
         [i % vocab for i in (*_PROMPTS[prompt], *new)]
         for prompt, *new in zip(_AFTER, *_STEPS, strict=True)
@@ -219,7 +219,7 @@ def _forwards(
 def _differs(
     seam: CachedModel, want: Sequence[torch.Tensor], layers: FedLayers | None
 ) -> str | None:
-    """Why a seam has another distribution than plain forwards, by the probe; None if it has not.
+    """Return why a seam has another distribution than plain forwards, by the probe; None if it has not.
 
     The largest difference of logits is relative to the largest logit.
     """

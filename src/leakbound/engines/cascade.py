@@ -116,7 +116,7 @@ class Together(NamedTuple):
         )
 
     def by_row(self, x: torch.Tensor, queries: int) -> torch.Tensor:
-        """The inverse: rows that have so many queries each, out of what strips hold for them."""
+        """Return the inverse: rows that have so many queries each, out of what strips hold for them."""
         return (
             x.view(-1, queries, x.shape[3])
             .index_select(0, self.back)
@@ -272,7 +272,7 @@ def _softmax(
 def _require_known(
     mask: torch.Tensor | None, offered: Offered, others: dict[str, Any], query: torch.Tensor
 ) -> torch.Tensor:
-    """The mask; NotJoinedError if a layer needs more than this module computes."""
+    """Return the mask; NotJoinedError if a layer needs more than this module computes."""
     if mask is None or mask.shape[:3] != (len(query), 1, 1) or query.shape[2] != 1:
         raise NotJoinedError("a layer does not use the mask that it is given")
     if mask.shape[-1] != offered.ahead + offered.columns:

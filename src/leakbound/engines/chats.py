@@ -51,7 +51,7 @@ class Conversations(Prompting):
         return True
 
     def turns(self, tokenizer: Tokenizer | None, question: str) -> list[dict[str, str]]:
-        """The conversation's own turns, none of which another can end or begin.
+        """Return the conversation's own turns, none of which another can end or begin.
 
         What is quoted in a turn was written by others: a special token that it spells would be
         read as one, and what follows it as another's words.
@@ -74,7 +74,7 @@ class Conversations(Prompting):
 
 
 def conversation_of(request: Request) -> Query:
-    """The conversation as a query."""
+    """Return the conversation as a query."""
     conversation = [(message.role, message.text) for message in request.messages]
     return Query(id=request.id, prompt_id=request.id, text=json.dumps(conversation))
 
@@ -82,7 +82,7 @@ def conversation_of(request: Request) -> Query:
 def replies_of(
     engine: Generate, queries: Sequence[Query], decoding: Decoding, seed: int
 ) -> dict[Query, str]:
-    """One reply drawn for each conversation; none where the answer is missing."""
+    """Return one reply drawn for each conversation; none where the answer is missing."""
     distinct = list(dict.fromkeys(queries))
     engine.check(distinct, decoding)
     draws = Draws(sizes=(1,), seed=seed, purpose=_PURPOSE)
@@ -159,7 +159,7 @@ class TransformersChat:
 
 
 def _words(text: str, spelled: re.Pattern[str] | None) -> str:
-    """The text with a blank in every token that it spells, so that it is read letter by letter."""
+    """Return the text with a blank in every token that it spells, so that it is read letter by letter."""
     while spelled is not None and spelled.search(text):
         text = spelled.sub(lambda mark: f"{mark[0][0]} {mark[0][1:]}" if mark[0][1:] else " ", text)
     return text

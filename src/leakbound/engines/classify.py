@@ -95,7 +95,7 @@ class SequenceClassifier:
         return tuple(str(named[i]) for i in sorted(named))
 
     def classify(self, texts: Texts) -> NDArray[np.float64]:
-        """The probability of each label; see `Classify.classify`.
+        """Return the probability of each label; see `Classify.classify`.
 
         Args:
             texts: each text, with the second of its pair or None.
@@ -113,7 +113,7 @@ class SequenceClassifier:
         return _classified(self, rows)
 
     def truncated(self, tokens: int) -> SequenceClassifier:
-        """The same, of only the first tokens of every text; see `Truncates.truncated`.
+        """Return the same, of only the first tokens of every text; see `Truncates.truncated`.
 
         Args:
             tokens: how many at most, those that the tokenizer adds included.
@@ -193,7 +193,7 @@ class YesNoClassifier:
         return self.checkpoint.fingerprint
 
     def classify(self, texts: Texts) -> NDArray[np.float64]:
-        """The probabilities of no and yes; see `Classify.classify`.
+        """Return the probabilities of no and yes; see `Classify.classify`.
 
         Args:
             texts: each text, the whole prompt, with None.
@@ -267,7 +267,7 @@ def open_classifier(name: str, **loading: Any) -> Classify:
 
 
 def _room(checkpoint: Checkpoint) -> float:
-    """The tokens of the longest text that the model sees whole."""
+    """Return the tokens of the longest text that the model sees whole."""
     of_model = getattr(checkpoint.config, "max_position_embeddings", None) or math.inf
     return float(min(of_model, checkpoint.tokenizer.model_max_length))
 
@@ -276,7 +276,7 @@ def _room(checkpoint: Checkpoint) -> float:
 def _classified(
     classifier: SequenceClassifier | YesNoClassifier, rows: Sequence[Encoded]
 ) -> NDArray[np.float64]:
-    """The probabilities of all rows, [n, labels], in their order; ModelError unless finite.
+    """Return the probabilities of all rows, [n, labels], in their order; ModelError unless finite.
 
     NaN for rows that are too long. Rows of one length share a batch, so that nothing is padded:
     the padding token differs between models, and some read it.

@@ -88,7 +88,7 @@ class CrewEngine:
 
 
 def _facts(engine: Any, _: None) -> tuple[dict[str, Any], list[str]]:
-    """The attributes of an engine that cost no work, and the names of its methods."""
+    """Return the attributes of an engine that cost no work, and the names of its methods."""
     if isinstance(engine, Keeps):
         raise InputError(
             f"{type(engine).__name__} keeps its draws in the folder of the run, which workers do "
@@ -116,7 +116,7 @@ def _require_same(engine: Generate, fingerprint: JsonObject) -> None:
 
 
 def _called(engine: Any, call: tuple[str, tuple[Any, ...]]) -> tuple[Any, Usage]:
-    """The result of one call, whole, and its cost."""
+    """Return the result of one call, whole, and its cost."""
     name, args = call
     before, started = replace(engine.usage, notes=[]), time.perf_counter()
     result = getattr(engine, name)(*args)

@@ -79,7 +79,7 @@ class TransformersEmbedder:
         return vectors
 
     def _read(self, text: str) -> tuple[list[int], int]:
-        """The prompt to the question's end, which is all its tokens see, and where it begins."""
+        """Return the prompt to the question's end, which is all its tokens see, and where it begins."""
         ids, (start, stop) = self.prompting.locate(self.loaded.tokenizer, text)
         most = self.loaded.context_length
         if stop == start or (most is not None and stop > most):

@@ -27,7 +27,7 @@ _FILE_MODE = 0o600
 
 
 def default_folder() -> Path:
-    """The folder in which replies are kept.
+    """Return the folder in which replies are kept.
 
     Returns:
         `leakbound/replies` in the user's cache folder.
@@ -116,7 +116,7 @@ class EndpointChat:
         patience: Patience | None = None,
         **_weights: Any,
     ) -> EndpointChat:
-        """The model at `URL#MODEL`; nothing is sent yet.
+        """Return the model at `URL#MODEL`; nothing is sent yet.
 
         Args:
             location: `URL#MODEL`, or with options `URL#MODEL?name=value&…`.
@@ -193,7 +193,7 @@ class EndpointChat:
         return [replies.get(query) for query in queries]
 
     def _query(self, request: Request, decoding: Decoding) -> Query:
-        """The conversation, keyed by all that decides its reply; a greedy one not by its id."""
+        """Return the conversation, keyed by all that decides its reply; a greedy one not by its id."""
         query, draw = conversation_of(request), None if decoding.greedy else request.id
         key = json.dumps([self.name, query.text, request.schema, decoding.to_dict(), draw])
         return replace(query, id=key, prompt_id=key)

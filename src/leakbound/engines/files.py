@@ -142,7 +142,7 @@ def _weight_files(folder: Path) -> tuple[Path, ...]:
 
 
 def _shards(index: Path) -> tuple[Path, ...]:
-    """The files that an index names; ModelError for an invalid index."""
+    """Return the files that an index names; ModelError for an invalid index."""
     try:
         names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
         return tuple(index.with_name(name) for name in sorted(names))
@@ -154,7 +154,7 @@ def _shards(index: Path) -> tuple[Path, ...]:
 
 
 def _tensors(file: Path) -> int:
-    """How many tensors a file of weights holds; only its header is read, against its size."""
+    """Return the number of tensors a file of weights holds; only its header is read, against its size."""
     try:
         with safe_open(file, framework="np") as opened:
             return len(opened.keys())
@@ -205,6 +205,6 @@ def _digest(files: tuple[tuple[Path, int, int, int], ...]) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """The first line of an error, as a sentence."""
+    """Return the first line of an error, as a sentence."""
     line = str(error).strip().partition("\n")[0] or type(error).__name__
     return line if line.endswith((".", "!", "?")) else f"{line}."

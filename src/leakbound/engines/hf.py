@@ -190,7 +190,7 @@ class TransformersEngine:
             self._probed, self._margin = probed, None
 
     def rows(self, max_new_tokens: int) -> tuple[int, int]:
-        """How many completions are forwarded at a time, and how many are held.
+        """Return the number of completions are forwarded at a time, and how many are held.
 
         Args:
             max_new_tokens: the most tokens of a completion.
@@ -201,7 +201,7 @@ class TransformersEngine:
         return self._budget.rows(self.loaded.model, max_new_tokens, self._rows)
 
     def prompt_ids(self, query: Query) -> tuple[int, ...]:
-        """The tokens that completions of the query are drawn after.
+        """Return the tokens that completions of the query are drawn after.
 
         Args:
             query: the query.
@@ -427,12 +427,9 @@ class TransformersEngine:
         return Reader(self.loaded, self.prompting, shares=isinstance(self._seam, CachedModel))
 
     def _exact(self, decoding: Decoding, queries: Sequence[Query]) -> Sampler:
-        """The sampler that tells exact masses after these prompts; InputError where none does."""
-        if decoding.max_tokens is not None:
-            raise InputError(
-                f"max_tokens {decoding.max_tokens} bounds prompt and completion together, which "
-                "has no exact mode. Use --max-new-tokens."
-            )
+        """Return the sampler that tells exact masses after these prompts; InputError where none does."""
+        if why := decoding.inexact:
+            raise InputError(f"{why}, or sample only.")
         if not self._probed:
             self.measure(queries)
         if not math.isfinite(self.margin):
@@ -440,17 +437,12 @@ class TransformersEngine:
                 f"weights in {self.loaded.model.dtype} have no exact mode: their probabilities "
                 "move too much with the batch, or are NaN. Load sound ones with --dtype float32."
             )
-        if decoding.two_passes:
-            raise InputError(
-                "adaptive temperature in two passes has no exact mode. Use adaptive_mode "
-                "'running', or sample only."
-            )
         return self._sampler(decoding.longest)
 
     def _grow(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws, tell: Tell | None = None
     ) -> Iterator[Sample | Failure]:
-        """Samples of queries; those with room for as many new tokens advance together."""
+        """Yield the samples of queries; those with room for as many new tokens advance together."""
         by_room: dict[int, list[Query]] = {}
         for query in queries:
             by_room.setdefault(decoding.room(len(self.prompt_ids(query))), []).append(query)
@@ -458,7 +450,7 @@ class TransformersEngine:
             yield from self._sampler(room, tell).generate(group, decoding, draws, room)
 
     def _sampler(self, longest: int, tell: Tell | None = None) -> Sampler:
-        """A sampler that makes completions of at most so many tokens."""
+        """Return a sampler that makes completions of at most so many tokens."""
         rows, held = self.rows(longest)
         return Sampler(
             model=self._seam,
@@ -483,7 +475,7 @@ _TOP = 5
 
 @torch.inference_mode()
 def probe(loaded: LoadedModel, prompting: Prompting) -> tuple[ProbedPrompt, ...]:
-    """The likeliest tokens after the prompt of each fixed question, each forwarded separately.
+    """Return the likeliest tokens after the prompt of each fixed question, each forwarded separately.
 
     Args:
         loaded: the model.

@@ -194,7 +194,7 @@ class Checkpoint:
 
 
 def live_model(model: Any, tokenizer: Any) -> LoadedModel:
-    """A causal model that somebody else holds in memory, as it is now; nothing of it is changed.
+    """Return a causal model that somebody else holds in memory, as it is now; nothing of it is changed.
 
     Its generation config says which tokens end an answer and is otherwise not looked at. It has no
     fingerprint: its weights may be others at the next step.
@@ -353,7 +353,7 @@ def save_model(
 
 
 def partial_of(path: Path) -> Path:
-    """The folder into which the model folder that is to be `path` is written first.
+    """Return the folder into which the model folder that is to be `path` is written first.
 
     Args:
         path: the folder to make.
@@ -398,7 +398,7 @@ def quiet() -> Iterator[None]:
 
 
 def _read(kind: Any, location: str, files: ModelFiles, dtype: str, **common: Any) -> Any:
-    """The model with every tensor from its own files, or ModelError."""
+    """Return the model with every tensor from its own files, or ModelError."""
     more: dict[str, Any] = {"use_safetensors": True}
     if files.gguf:
         # Since transformers can compute on packed blocks, dense weights must be asked for.
@@ -466,7 +466,7 @@ def _require_causal(location: str, model: Any) -> None:
 def _ends(
     location: str, generation: GenerationConfig, config: Any, tokenizer: Any
 ) -> frozenset[int]:
-    """The tokens that end a completion; ModelError where the model can draw none of them."""
+    """Return the tokens that end a completion; ModelError where the model can draw none of them."""
     of_model = generation.eos_token_id
     listed = of_model if isinstance(of_model, list) else [of_model]
     size = config.get_text_config().vocab_size

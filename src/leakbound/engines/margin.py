@@ -34,7 +34,7 @@ Seen: TypeAlias = dict[Ids, list[torch.Tensor]]
 
 
 def probed_prompts(prompts: Iterable[Ids], context: int | None = None) -> tuple[Ids, ...]:
-    """The few of a run's prompts to measure at: by length, from the shortest to the longest.
+    """Return the few of a run's prompts to measure at: by length, from the shortest to the longest.
 
     Depends on which prompts there are, not on their order. Where the probe's own steps would pass
     the model's `context`, a prompt loses its first tokens.
@@ -110,7 +110,7 @@ def _walk_together(model: PrefixModel, prompts: Sequence[Ids], seen: Seen) -> li
 
 
 def _going_on(model: PrefixModel, logits: torch.Tensor) -> torch.Tensor:
-    """The logits, without the tokens that end an output."""
+    """Return the logits, without the tokens that end an output."""
     ends = torch.tensor(sorted(model.eos_token_ids), dtype=torch.long, device=logits.device)
     return logits.index_fill(-1, ends, -math.inf)
 
@@ -152,7 +152,7 @@ def _read(model: PrefixModel, prefixes: Sequence[Ids], seen: Seen) -> None:
 
 
 def _largest(seen: Seen) -> float:
-    """The largest difference of a logit after one prefix; infinite where one shape gives NaN.
+    """Return the largest difference of a logit after one prefix; infinite where one shape gives NaN.
 
     Equal infinities do not differ: they are tokens of probability 0 in both.
     """

@@ -131,7 +131,7 @@ def _chat(name: str, state: State, **loading: Any) -> Chat:
 
 
 def _state(name: str) -> State:
-    """A value that changes with the files of a model's folder; empty where it has none here."""
+    """Return a value that changes with the files of a model's folder; empty where it has none here."""
     folders = (Path(where).expanduser() for where in (name, name.partition(":")[2]) if where)
     folder = next((folder for folder in folders if folder.is_dir()), None)
     files = sorted(folder.rglob("*")) if folder else ()

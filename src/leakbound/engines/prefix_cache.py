@@ -58,11 +58,11 @@ class Cascade:
 
     @classmethod
     def on(cls, device: torch.device) -> Cascade:
-        """The bounds that pay on a device. A GPU waits for a host that has more calls to make."""
+        """Return the bounds that pay on a device. A GPU waits for a host that has more calls to make."""
         return cls(keys=1 << 19) if device.type == "cuda" else cls()
 
     def pays(self, longest: int, rows: int, prompts: int) -> bool:
-        """True where so many rows, of so many prompts, are to read each of them once."""
+        """Return whether so many rows, of so many prompts, are to read each of them once."""
         return (
             longest >= self.tokens and rows >= self.rows * prompts and longest * rows >= self.keys
         )
@@ -82,7 +82,7 @@ def arithmetic(device: torch.device) -> str:
 
 
 def memory_for_keys(device: torch.device) -> int:
-    """Bytes that the keys and values of generated tokens may take, and those of all tokens before
+    """Return the bytes that the keys and values of generated tokens may take, and those of all tokens before
     another prompt is read: an eighth of a GPU's memory, elsewhere 2 GiB.
     """
     if device.type != "cuda":
@@ -145,7 +145,7 @@ class CachedModel:
         return np.concatenate(handles)[order], torch.cat(logits)[back]
 
     def _fitting(self, prompts: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
-        """The first of these, each no longer than the next, that are read at once: one at least."""
+        """Return the first of these, each no longer than the next, that are read at once: one at least."""
         most, widest = self._memory // (4 * max(self._cache.bytes_of_a_token, default=1)), 0
         for count, prompt in enumerate(prompts):
             widest = max(widest, len(prompt) - self._tree.find(prompt[:-1])[1])
@@ -248,7 +248,7 @@ class CachedModel:
     def _inputs(
         self, tokens: NDArray[np.int64], slots: Slots, *others: NDArray[np.int64]
     ) -> tuple[dict[str, Any], list[torch.Tensor]]:
-        """The model's inputs; and the slots and the others on its device, all at once."""
+        """Return the model's inputs; and the slots and the others on its device, all at once."""
         positions = self._tree.length[slots] - 1
         arrays = (tokens, positions, slots, *others)  # of integers: one transfer for all
         joined = np.concatenate([array.ravel() for array in arrays])
@@ -268,7 +268,7 @@ class CachedModel:
         unseen: Callable[[int | None], torch.Tensor],
         dtype: torch.dtype,
     ) -> torch.Tensor:
-        """A forward with additive masks (rows × 1 × new tokens × key columns) of this type."""
+        """Return a forward with additive masks (rows × 1 × new tokens × key columns) of this type."""
 
         def mask(window: int | None) -> torch.Tensor:
             hidden = unseen(window)
@@ -391,7 +391,7 @@ class _Gathered(Cache):  # type: ignore[misc]
         return key_states, value_states
 
     def is_finite(self, slots: Slots) -> bool:
-        """True if no key and no value in these slots is NaN or infinite."""
+        """Return whether no key and no value in these slots is NaN or infinite."""
         written = torch.as_tensor(slots, device=self._pools[0].device)
         return bool(torch.stack([pool[written].isfinite().all() for pool in self._pools]).all())
 
@@ -404,7 +404,7 @@ class _Gathered(Cache):  # type: ignore[misc]
         return self._paths.shape[1], 0
 
     def _pool(self, layer: int, new: torch.Tensor) -> torch.Tensor:
-        """The layer's pool, made at its first use and enlarged where it is too small."""
+        """Return the layer's pool, made at its first use and enlarged where it is too small."""
         if layer == len(self._pools):
             self._pools.append(new.new_zeros(2, new.shape[1]))
         pool = self._pools[layer]
@@ -424,7 +424,7 @@ class _Gathered(Cache):  # type: ignore[misc]
 def layer_masks(
     config: Any, mask: Callable[[int | None], torch.Tensor]
 ) -> torch.Tensor | dict[str, torch.Tensor]:
-    """A model's mask as it takes it: `mask(window)`, or that of each kind of layer it has.
+    """Return a model's mask as it takes it: `mask(window)`, or that of each kind of layer it has.
 
     `window`: how many tokens a layer looks back; None: all. ValueError for layers that do not look.
     """
@@ -462,5 +462,5 @@ def _last_logits(model: Any, **inputs: Any) -> torch.Tensor:
 
 @cache
 def _leaves_out(forward: Any) -> bool:
-    """Whether this can leave out the logits of all but the last tokens."""
+    """Return whether this can leave out the logits of all but the last tokens."""
     return "logits_to_keep" in inspect.signature(forward).parameters

@@ -63,7 +63,7 @@ class PrefixTree:
         return self.size - len(self._free)
 
     def find(self, prompt: Sequence[int]) -> tuple[int, int]:
-        """The slot of the longest remembered beginning of a prompt, and its length."""
+        """Return the slot of the longest remembered beginning of a prompt, and its length."""
         slot = NOTHING
         for depth, token in enumerate(prompt):
             if (slot, token) not in self._prompts:
@@ -94,7 +94,7 @@ class PrefixTree:
             del self._prompts[self._entries.pop(slot)]
 
     def add(self, parents: Slots) -> Slots:
-        """One new slot under each parent, all of them handles."""
+        """Return one new slot under each parent, all of them handles."""
         slots = self._take(len(parents))
         self._parent[slots] = parents
         self.length[slots] = self.length[parents] + 1
@@ -135,7 +135,7 @@ class PrefixTree:
         return np.where(np.arange(columns) < columns - depth[:, None], NOTHING, paths)
 
     def by_prompt(self, slots: Slots) -> ByPrompt:
-        """These slots put together by prompt."""
+        """Return these slots put together by prompt."""
         prompts, first, which, sizes = np.unique(
             self.prompt[slots], return_index=True, return_inverse=True, return_counts=True
         )

@@ -48,7 +48,7 @@ class Products:
 
 
 def _fits(layer: torch.nn.Linear) -> bool:
-    """Whether oneDNN can multiply by its weights faster, and nobody put another product there."""
+    """Return whether oneDNN can multiply by its weights faster, and nobody put another product there."""
     x, own = layer.weight, vars(layer)
     usual = x.dtype == torch.float32 and x.is_cpu and x.is_contiguous() and "forward" not in own
     return usual and (x.numel() >= HEAVY or torch.backends.cpu.get_cpu_capability() == "AVX512")
@@ -71,7 +71,7 @@ def _by_onednn(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None)
 
 @cache
 def _is_there() -> bool:
-    """Whether torch has oneDNN, and calls it as is done here."""
+    """Return whether torch has oneDNN, and calls it as is done here."""
     x = torch.ones(2, 3)
     try:
         return bool((_by_onednn(x, x, x[:, 0]) == 4).all())

@@ -23,7 +23,7 @@ from leakbound.engines.loading import LoadedModel
 from leakbound.engines.prefix_cache import layer_masks
 from leakbound.engines.prompting import Prompting
 from leakbound.errors import InputError, ModelError
-from leakbound.sampling import law
+from leakbound.sampling import distribution
 from leakbound.types import Query, Reading
 
 Ids = tuple[int, ...]
@@ -104,7 +104,7 @@ class Reader:
         return pairs
 
     def _trees(self, pairs: Sequence[Pair]) -> list[_Tree]:
-        """The answers of each prompt in one tree, or in several where they are very many."""
+        """Return the answers of each prompt in one tree, or in several where they are very many."""
         most = self.logits // self._vocabulary if self.shares else 0
         trees: list[_Tree] = []
         growing: dict[Ids, _Tree] = {}
@@ -142,7 +142,7 @@ class Reader:
             yield row[-tree.wanted :]
 
     def _inputs(self, batch: Sequence[_Tree]) -> dict[str, Any]:
-        """The model's inputs: rows that end together, each padded at its beginning."""
+        """Return the model's inputs: rows that end together, each padded at its beginning."""
         width = max(tree.size for tree in batch)
         ids = np.zeros((len(batch), width), dtype=np.int64)
         positions = np.zeros_like(ids)
@@ -165,12 +165,12 @@ class Reader:
         }
 
     def _shown(self, ids: Any) -> Any:
-        """Which of the tokens `ids` those after them may see: all, but for `Prompting.compat`."""
+        """Return which of the tokens `ids` those after them may see: all, but for `Prompting.compat`."""
         hidden = self.prompting.hidden_token_id(self.loaded.tokenizer)
         return ids != (_NO_TOKEN if hidden is None else hidden)
 
     def _alone(self, ids: torch.Tensor) -> dict[str, torch.Tensor]:
-        """The model's inputs for rows of one text each, without padding."""
+        """Return the model's inputs for rows of one text each, without padding."""
         shown = self._shown(ids)
         hides = {} if shown.all() else {"attention_mask": shown.long()}
         return {"input_ids": ids, **hides}
@@ -232,7 +232,7 @@ class _Tree:
         self._paths[answer] = path
 
     def seen(self) -> NDArray[np.bool_]:
-        """Which tokens (columns) each token (row) sees: those before it in its text, and itself."""
+        """Return which tokens (columns) each token (row) sees: those before it in its text, and itself."""
         seen = np.eye(self.size, dtype=bool)
         for token, parent in enumerate(self._parents[1:], start=1):
             seen[token] |= seen[parent]
@@ -241,14 +241,14 @@ class _Tree:
     def readings(
         self, logits: torch.Tensor, spelt: Callable[[list[int]], str]
     ) -> dict[Pair, Reading | None]:
-        """The readings of its answers from `logits` [wanted, V]; None where some are unusable."""
-        height = law.rows_at_once(logits)
-        parts = [_laws(logits[at : at + height]) for at in range(0, len(logits), height)]
-        laws = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        """Return the readings of its answers from `logits` [wanted, V]; None where some are unusable."""
+        height = distribution.rows_together(logits)
+        parts = [_columns(logits[at : at + height]) for at in range(0, len(logits), height)]
+        columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         readings: dict[Pair, Reading | None] = {}
         for answer, path in self._paths.items():
             rows = np.array(path) - len(self.prompt) + 1
-            own = {name: column[rows] for name, column in laws.items()}
+            own = {name: column[rows] for name, column in columns.items()}
             if own.pop("broken").any():
                 readings[self.prompt, answer] = None
                 continue
@@ -264,12 +264,12 @@ class _Tree:
         return readings
 
 
-def _laws(logits: torch.Tensor) -> dict[str, NDArray[Any]]:
-    """The columns of a `Reading` other than log-probabilities, and more, in float64 for each row.
+def _columns(logits: torch.Tensor) -> dict[str, NDArray[Any]]:
+    """Return the columns of a `Reading` other than log-probabilities, and more, in float64 for each row.
 
     `total` is the logarithm of the sum of exponentials.
     """
-    at_one = law.read(logits)
+    at_one = distribution.read(logits)
     total = at_one.top + at_one.log_total
     p = at_one.weights.flat * torch.exp(-at_one.log_total)[:, None]
     # 0 · log 0 is 0: tokens of probability 0 take no part in the moments.
@@ -284,7 +284,7 @@ def _laws(logits: torch.Tensor) -> dict[str, NDArray[Any]]:
 def _mask(
     seen: NDArray[np.bool_], positions: NDArray[np.int64], dtype: torch.dtype, window: int | None
 ) -> torch.Tensor:
-    """The additive mask, rows × 1 × tokens × tokens, for layers that look back `window` tokens."""
+    """Return the additive mask, rows × 1 × tokens × tokens, for layers that look back `window` tokens."""
     unseen = ~seen
     if window is not None:
         unseen |= positions[:, :, None] - positions[:, None, :] >= window

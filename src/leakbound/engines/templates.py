@@ -47,7 +47,7 @@ FAMILIES = (
 
 
 def family_of(tokenizer: Any) -> Family:
-    """The family of a tokenizer; `BASE` for one without a chat template."""
+    """Return the family of a tokenizer; `BASE` for one without a chat template."""
     template = getattr(tokenizer, "chat_template", None)
     if template is None:
         return BASE
@@ -77,14 +77,14 @@ _SHOWN = 60  # characters of a question
 
 
 def turn_of(role: str, text: str) -> dict[str, str]:
-    """One turn of a conversation: who speaks, and the text."""
+    """Return one turn of a conversation: who speaks, and the text."""
     return {"role": role, "content": text}
 
 
 def written(
     tokenizer: Tokenizer, turns: Turns, *, open_ended: bool, thinking: bool | None = None
 ) -> str:
-    """The chat template over these turns, `open_ended` with the opening of an answer.
+    """Return the chat template over these turns, `open_ended` with the opening of an answer.
 
     `thinking`: the setting that the template gets (None: none).
 
@@ -125,7 +125,7 @@ def _rendered(tokenizer: Tokenizer, turns: Turns, open_ended: bool, **settings: 
 
 
 def asks(prompt: str, question: str) -> bool:
-    """True if a prompt holds a question: its letters and digits in order, whatever their case.
+    """Return whether a prompt holds a question: its letters and digits in order, whatever their case.
 
     So templates may trim, wrap, quote it and spell it as JSON. Of one with neither, all but blanks
     counts.

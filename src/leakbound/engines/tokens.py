@@ -16,7 +16,7 @@ Tokenizer: TypeAlias = Any  # a transformers tokenizer; importing its type costs
 
 
 def split_at(tokenizer: Tokenizer, text: str, boundary: int) -> tuple[list[int], list[int]]:
-    """The tokens of `text`, none added: those that end at `boundary` or before, and the others.
+    """Return the tokens of `text`, none added: those that end at `boundary` or before, and the others.
 
     A token that lies across it is among the others. For a tokenizer without offsets, the first are
     those of `text[:boundary]`; InputError unless the tokens of `text` begin so.
@@ -60,7 +60,7 @@ _WRITTEN = {256 + i: byte for i, byte in enumerate(_UNPRINTED)} | dict.fromkeys(
 
 
 def _bytes_of(word: str) -> bytes:
-    """The bytes of a byte-level tokenizer's word; of any other word, its own text."""
+    """Return the bytes of a byte-level tokenizer's word; of any other word, its own text."""
     try:
         return word.translate(_WRITTEN).encode("latin-1")
     except UnicodeEncodeError:
@@ -110,7 +110,7 @@ class Detokenizer:
         return ThoughtBudget(self._marks, closing, self._decode, decoding, opened=opened == {True})
 
     def stopped(self, stop: Sequence[str]) -> Callable[[tuple[int, ...]], bool]:
-        """True of ids whose text holds a stop string."""
+        """Return whether ids whose text holds a stop string."""
         return lambda ids: any(s in self._decode(ids) for s in stop)
 
     def settled(
@@ -128,7 +128,7 @@ class Detokenizer:
         return self._marks.compose(pieces, self._opens(prompt), whole=False)
 
     def _opens(self, prompt: Sequence[int]) -> bool:
-        """Whether a prompt leaves a thought open, by its last tokens."""
+        """Return whether a prompt leaves a thought open, by its last tokens."""
         tail = tuple(prompt[-_TAIL:]) if self._marks.begins else ()
         if not (ids := self._marks.ids):
             return self._marks.opens(self._decode(tail))
@@ -137,7 +137,7 @@ class Detokenizer:
     def _between_marks(
         self, ids: Sequence[int], read: Callable[[Sequence[int]], str]
     ) -> list[tuple[Begins | None, str]]:
-        """The texts between marks, each with what its mark begins; `read` gives the last one's."""
+        """Return the texts between marks, each with what its mark begins; `read` gives the last one's."""
         marks, start, mark = self._marks, 0, None
         pieces: list[tuple[Begins | None, str]] = []
         if marks.begins and not marks.ids:
@@ -151,7 +151,7 @@ class Detokenizer:
         return [*pieces, (mark, read(ids[start:]))]
 
     def _settled(self, ids: Sequence[int]) -> str:
-        """The text that stands whatever follows these ids."""
+        """Return the text that stands whatever follows these ids."""
         # up to the last token whose bytes no later token is decoded with
         last, firm = len(ids), self._firm_ids
         while last and ids[last - 1] not in firm:

@@ -1,4 +1,4 @@
-"""The seam between the forest and whatever gives next-token logits, and the public fake at it."""
+"""The seam between the forest and a model of next-token logits, with a public fake."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Ids = tuple[int, ...]
 
 
 class PrefixModel(Protocol):
-    """Next-token logits of prefixes, each held under a handle until it is released.
+    """Next-token logits of prefixes, each of which has a handle until it is released.
 
-    A handle stands for a prompt and the tokens generated after it. Logits are those of the
+    A handle refers to a prompt and the tokens generated after it. Logits are those of the
     untruncated T = 1 model, [rows, vocabulary], float32 or float64, on any device; −inf is a
     token of probability 0. NaN, +inf or a row without a finite entry makes that query fail.
 
@@ -37,7 +37,7 @@ class PrefixModel(Protocol):
 
     @property
     def full(self) -> bool:
-        """Whether what is held leaves no room for another prompt."""
+        """Whether the stored prefixes leave no room for another prompt."""
         ...
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
@@ -57,10 +57,10 @@ class PrefixModel(Protocol):
         """Lengthen prefixes by one token each.
 
         Args:
-            parents: handles of prefixes, [n]; one may occur several times.
+            parents: handles of prefixes, [n]; a handle may occur several times.
             tokens: the token that each is lengthened by, [n].
-            takes_over: marks the last child a parent will ever have, [n]: its storage becomes the
-                child's, and the parent's handle is gone.
+            takes_over: marks the last child that a parent will have, [n]: the child gets its
+                storage, and the parent's handle becomes invalid.
 
         Returns:
             New handles, [n], and the logits after each, [n, vocabulary].
@@ -71,7 +71,7 @@ class PrefixModel(Protocol):
         """Forget prefixes that will not be extended.
 
         Args:
-            handles: theirs.
+            handles: the handles of these prefixes.
         """
         ...
 
@@ -80,8 +80,8 @@ class WholePrefixes:
     """The handles of a model that reads every prefix from its first token.
 
     Args:
-        logits: gives those after each of n prefixes, prompt and generated tokens together:
-            [n, vocabulary].
+        logits: returns the logits after each of n prefixes, [n, vocabulary]; a prefix has the
+            prompt and the generated tokens.
     """
 
     def __init__(self, logits: Callable[[Sequence[Ids]], torch.Tensor]) -> None:
@@ -91,7 +91,7 @@ class WholePrefixes:
 
     @property
     def held(self) -> int:
-        """Handles not yet released."""
+        """The number of handles that are not yet released."""
         return len(self._prefixes)
 
     @property
@@ -130,11 +130,11 @@ Table = Mapping[Ids, Sequence[float]] | Callable[[Ids], Sequence[float]]
 class TableModel(WholePrefixes):
     """Next-token probabilities in float64 from a mapping or a function.
 
-    NaN is let through, so that tests can make a model break.
+    NaN is accepted, so that tests can make a model break.
 
     Args:
-        table: of a prefix, prompt and generated tokens together, the probabilities of the next
-            token, [vocabulary], which sum to 1 within 1e-9.
+        table: maps a prefix, prompt and generated tokens together, to the probabilities of the
+            next token, [vocabulary], which sum to 1 within 1e-9.
         vocab_size: tokens in the vocabulary.
         eos_token_ids: the end tokens.
     """
@@ -146,7 +146,7 @@ class TableModel(WholePrefixes):
         self._table = table
 
     def probabilities(self, prefix: Ids) -> NDArray[np.float64]:
-        """The next-token distribution after a prefix.
+        """Return the next-token distribution after a prefix.
 
         Args:
             prefix: prompt and generated tokens together.
@@ -175,7 +175,7 @@ class TableModel(WholePrefixes):
 
 
 Ended = Callable[[Ids], Finish | None]
-"""Why generated ids end at a stop string or a budget, where the decoding has some; else None."""
+"""Returns why generated ids end at a stop string or a budget; None if they do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ class Ending:
     Attributes:
         eos: the end tokens.
         longest: the most tokens.
-        ended: why else generated ids end; None: they end at nothing else.
+        ended: tests generated ids for other ends; None: there are no others.
     """
 
     eos: frozenset[int]
@@ -194,13 +194,13 @@ class Ending:
 
     @classmethod
     def of(cls, model: PrefixModel, decoding: Decoding, ended: Ended | None) -> Ending:
-        """The endings of a decoding.
+        """Return the endings of a decoding.
 
         Args:
             model: has the end tokens.
             decoding: has the stop strings and the length.
-            ended: why else generated ids end; needed where the decoding has stop strings or a
-                budget for thoughts.
+            ended: tests generated ids for other ends; required if the decoding has stop strings or
+                a budget for thoughts.
 
         Returns:
             The endings.
@@ -216,12 +216,12 @@ class Ending:
     def ends(
         self, last: NDArray[np.int64], depth: NDArray[np.int64], paths: Callable[[], Sequence[Ids]]
     ) -> NDArray[np.bool_]:
-        """Which generated ids are complete.
+        """Return which generated ids are complete.
 
         Args:
             last: the last token of each, [n].
-            depth: how many tokens each has, [n].
-            paths: gives all of them; called only where there is `ended`.
+            depth: the number of tokens of each, [n].
+            paths: returns all of their tokens; called only if there is `ended`.
 
         Returns:
             A mask, [n].
@@ -232,13 +232,13 @@ class Ending:
         return ended
 
     def reason(self, path: Ids) -> Finish | None:
-        """Why generated ids are complete.
+        """Return why generated ids are complete.
 
         Args:
             path: the ids, at least one.
 
         Returns:
-            The reason; None where they go on.
+            The reason; None if they are not complete.
         """
         if path[-1] in self.eos:
             return "stop"

@@ -1,4 +1,4 @@
-"""Results of the forest, of exploring and of forcing, told as an engine tells them: in texts."""
+"""Results of the forest, of exploring and of forcing as texts, in the types of an engine."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ _EXPLORE_ROWS = 64  # prefixes forwarded together in an exploration or a search 
 
 
 class Spells(Protocol):
-    """From generated ids to texts; an output ends at the first string of `stop` in it."""
+    """Converts generated ids to texts; an output ends at the first string of `stop` in it."""
 
     def parts(self, ids: Ids, stop: Sequence[str], prompt: Ids = ()) -> Parts:
-        """The thought and the answer of a complete output.
+        """Return the thought and the answer of a complete output.
 
         Args:
             ids: generated ids, the end token included.
-            stop: strings of which the first ends it.
+            stop: strings of which the first ends the output.
             prompt: the tokens before them, which may open a thought.
 
         Returns:
@@ -61,7 +61,7 @@ class Spells(Protocol):
         ...
 
     def settled(self, ids: Ids, stop: Sequence[str], prompt: Ids = ()) -> Parts:
-        """The beginnings of thought and answer that all outputs share that begin with some ids.
+        """Return the beginnings of thought and answer that all outputs with a prefix share.
 
         Args:
             ids: generated ids.
@@ -69,34 +69,31 @@ class Spells(Protocol):
             prompt: the tokens before them, which may open a thought.
 
         Returns:
-            Both texts; the answer is empty until it has surely begun.
+            Both texts; the answer is empty until it has certainly begun.
         """
         ...
 
     def budget(self, decoding: Decoding, prompts: Sequence[Ids]) -> Budget:
-        """The budgets of thought and answer of a decoding that has `max_thinking_tokens`.
+        """Return the budgets of thought and answer of a decoding that has `max_thinking_tokens`.
 
         Args:
-            decoding: has them.
-            prompts: what outputs are drawn after.
+            decoding: has the budgets.
+            prompts: the prompts of the outputs.
 
         Returns:
             The budgets.
 
         Raises:
-            InputError: a model that marks no thought by tokens, a budget that its marks exceed, or
-                prompts of which some open a thought and others do not.
+            InputError: a model without tokens that mark a thought, a budget that its marks exceed,
+                or prompts of which some open a thought and others do not.
         """
         ...
 
     def stopped(self, stop: Sequence[str]) -> Callable[[Ids], bool]:
-        """A test for ids whose text holds a stop string.
+        """Return a test of whether the text of ids contains a stop string.
 
         Args:
             stop: the strings.
-
-        Returns:
-            True of such ids.
         """
         ...
 
@@ -107,16 +104,15 @@ class Sampler:
 
     Attributes:
         model: gives the logits of prefixes.
-        spells: makes texts of generated ids.
-        prompt: gives the tokens that a query's completions are drawn after.
-        usage: what all of it cost is added here.
-        margin: how far a T = 1 log-probability may move with the batch shape, in nats; at least 0
-            (see `law`).
-        rows: the most prefixes forwarded at a time.
+        spells: converts generated ids to texts.
+        prompt: returns the tokens of a query's prompt.
+        usage: the total cost is added here.
+        margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
+            least 0 (see `distribution`).
+        rows: the most prefixes forwarded together.
         held: as for a `Forest`.
-        tell: hears what is done after every step.
-        lightest: open prefixes of an exploration whose log-probability is below this are not told
-            of: they say no more than not knowing.
+        tell: receives the progress after every step.
+        lightest: open prefixes of an exploration with a lower log-probability are not reported.
     """
 
     model: PrefixModel
@@ -132,7 +128,7 @@ class Sampler:
     def generate(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws, longest: int | None = None
     ) -> Iterator[Sample | Failure]:
-        """See `Generate.generate`; with `longest`, no completion has more tokens than that."""
+        """See `Generate.generate`; `longest` limits the tokens of a completion."""
         started, roots = time.perf_counter(), self._roots(queries)
         forest = self._forest(Forest, roots, decoding, draws, longest)
         for tree in forest.sample(roots):
@@ -167,10 +163,10 @@ class Sampler:
         draws: Draws,
         longest: int | None = None,
     ) -> F:
-        """A forest that draws as this decoding says, no completion longer than `longest` tokens."""
+        """Make a forest for this decoding; `longest` limits the tokens of a completion."""
         if longest not in (None, decoding.longest):
             decoding = replace(decoding, max_new_tokens=longest)
-        model, ended = self._law(roots, decoding)
+        model, ended = self._budgeted(roots, decoding)
         return kind(
             model,
             decoding,
@@ -182,8 +178,8 @@ class Sampler:
             tell=self.tell,
         )
 
-    def _law(self, roots: Sequence[Root], decoding: Decoding) -> tuple[PrefixModel, Ended]:
-        """The model under the budgets of a decoding, and what ends an output beside its tokens."""
+    def _budgeted(self, roots: Sequence[Root], decoding: Decoding) -> tuple[PrefixModel, Ended]:
+        """Return the model under the budgets of a decoding, and a test for its other ends."""
         stopped = self.spells.stopped(decoding.stop)
         if decoding.max_thinking_tokens is None:
             return self.model, lambda ids: "stop_string" if stopped(ids) else None
@@ -227,7 +223,7 @@ class Sampler:
         forwards: int,
         ranges: Ranges,
     ) -> Iterator[Proving | Failure]:
-        """See `Proves.prove`; the texts come as the ids of outputs."""
+        """See `Proves.prove`; a lead is the ids of an output."""
         queries = [query for query, _ in query_leads]
         started, roots = time.perf_counter(), self._roots(queries)
         tree, settle = self._tree(roots, decoding), self._settle(queries, roots, decoding, ranges)
@@ -248,15 +244,15 @@ class Sampler:
     def _tree(
         self, roots: Sequence[Root], decoding: Decoding, most: int = _EXPLORE_ROWS
     ) -> SearchTree:
-        """The tree to search, with at most so many prefixes forwarded together."""
-        model, ended = self._law(roots, decoding)
+        """Return the tree to search, with at most `most` prefixes forwarded together."""
+        model, ended = self._budgeted(roots, decoding)
         rows = min(most, self.rows)
         return SearchTree(model, decoding, self.margin, rows, ended, self.tell)
 
     def _settle(
         self, queries: Sequence[Query], roots: Sequence[Root], decoding: Decoding, ranges: Ranges
     ) -> Settle:
-        """Ids of a query have the range of scores that their text has."""
+        """Return a function that gives ids of a query the range of scores of their text."""
 
         def settle(
             root: int, nodes: Sequence[tuple[Ids, Finish | None]]
@@ -273,9 +269,9 @@ class Sampler:
         decoding: Decoding,
         beginnings: bool = False,
     ) -> list[Completion | None]:
-        """The completion that each query's ids are; None where they are none or cannot be.
+        """Return the completion of each query's ids; None if it has no ids or is impossible.
 
-        `beginnings`: as for `force`; their text is what every output has that begins so.
+        `beginnings`: as for `force`; the text of a beginning is shared by all outputs with it.
         """
         numbers = {query: i for i, query in enumerate(dict.fromkeys(q for q, _ in outputs))}
         roots = self._roots([*numbers])
@@ -302,7 +298,7 @@ class Sampler:
         return replace(event, mass=math.exp(node.floor))
 
     def _event(self, ids: Ids, finish: Finish | None, stop: Sequence[str], prompt: Ids) -> Event:
-        """The outputs that are these ids, or begin with them where they have no finish."""
+        """Return the output with these ids, or all that begin with them if there is no finish."""
         read = self.spells.settled if finish is None else self.spells.parts
         thought, answer, ended = read(ids, stop, prompt)
         return Event(
@@ -342,7 +338,7 @@ class Sampler:
 
 
 def _outputs(completions: Sequence[Completion]) -> StoredOutputs:
-    """Each distinct output once, with its count in every chunk."""
+    """Return each distinct output once, with its count in every chunk."""
     outputs: dict[Ids, Counter[int]] = {}
     for drawn in completions:
         outputs.setdefault(drawn.token_ids or (), Counter())[drawn.chunk] += drawn.count

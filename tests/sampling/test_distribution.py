@@ -19,7 +19,7 @@ from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWa
 
 from leakbound.errors import InputError
 from leakbound.sampling import philox
-from leakbound.sampling.law import Law, Picks, certain_law, pick
+from leakbound.sampling.distribution import Distribution, Picks, next_distribution, pick
 from leakbound.types import Decoding, Draws
 from leakbound.types.decoding import CUTS
 from leakbound.types.records import changed
@@ -29,11 +29,11 @@ from suites import require_fit
 
 def law_of(
     logits: np.ndarray, decoding: Decoding, margin: float, before: float = 0.0, depth: int = 1
-) -> Law:
+) -> Distribution:
     rows = torch.from_numpy(np.atleast_2d(logits))
     count = len(rows)
     confidence = np.full(count, before), np.full(count, depth, dtype=np.int64)
-    return certain_law(rows, decoding, confidence, margin)
+    return next_distribution(rows, decoding, confidence, margin)
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
@@ -186,7 +186,7 @@ def test_a_draw_has_the_floor_of_its_token(decoding: Decoding) -> None:
     for adaptive in (None, 0.5):
         each = replace(decoding, adaptive_temperature=adaptive)
         picks = pick(logits, each, rows, u, (before, depth), margin)
-        law = certain_law(logits, each, (before, depth), margin)
+        law = next_distribution(logits, each, (before, depth), margin)
         assert np.allclose(picks.floor, law.floor[rows, picks.tokens], atol=1e-12)
         assert np.allclose(picks.logprob, law.logprob[rows, picks.tokens], atol=1e-12)
         plain = pick(logits, each, rows, u, (before, depth))
