@@ -373,10 +373,12 @@ def adapted(folder: Path) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_an_adapter_beside_whole_weights_is_refused(folder: Path) -> None:
     adapted(folder)
-    with pytest.raises(ModelError, match=r"beside a model.*move adapter_config\.json.*of its own"):
+    with pytest.raises(
+        ModelError, match=r"a model and a PEFT.*move adapter_config\.json.*separate"
+    ):
         load_model(str(folder))
     (folder / "config.json").unlink()
-    with pytest.raises(ModelError, match=r"is a PEFT adapter.*into a folder of its own"):
+    with pytest.raises(ModelError, match=r"is a PEFT adapter.*into a separate folder"):
         load_model(str(folder))
 
 
