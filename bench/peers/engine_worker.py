@@ -67,14 +67,14 @@ class Forest:
         loaded = _llama(model, work, threads)
         self.seam, _ = prefix_model(loaded, frozenset(work.ends))
         budget = RowBudget.of(loaded.device)
-        self.rows, self.held = budget.rows(loaded, work.new, work.rows)
+        self.rows, self.live = budget.rows(loaded, work.new, work.rows)
         self.forwarded: int | None = None
 
     def draw(self, work: Work) -> Any:
         from leakbound.sampling import Forest, Root
         from leakbound.types import Decoding, Draws
 
-        how: Any = {"rows": self.rows, "held": self.held}
+        how: Any = {"rows": self.rows, "live": self.live}
         draws = Draws(sizes=(work.n,), seed=work.seed)
         forest = Forest(self.seam, Decoding(max_new_tokens=work.new), draws, **how)
         roots = [Root(str(i), tuple(p)) for i, p in enumerate(work.prompts)]

@@ -131,7 +131,7 @@ def test_cached_branches_give_the_logits_of_plain_forwards(name: str, joins: boo
     plain = grow(RecomputedModel(model, frozenset([5])), rows=9)
     for seam in seams:
         require_same_draws(grow(seam, rows=50), plain)
-        assert seam.held == 0
+        assert seam.live == 0
         assert model.config._attn_implementation == before
 
 
@@ -223,7 +223,7 @@ def test_what_could_not_be_read_is_not_taken_as_read() -> None:
     with pytest.raises(ZeroDivisionError):
         seam.prefill([[1, 2, 3], [1, 2]])
     norm.remove()
-    assert (slots_used(seam), seam.held) == (0, 0)
+    assert (slots_used(seam), seam.live) == (0, 0)
     _, read, logits = read_by(seam, [1, 2, 3, 4])
     assert read == 4
     assert (logits - plain.prefill([[1, 2, 3, 4]])[1]).abs().max() < 1e-5
@@ -234,7 +234,7 @@ def test_what_could_not_be_read_is_not_taken_as_read() -> None:
 def test_prompts_read_at_once_share_what_they_begin_with(name: str, at_once: int) -> None:
     model = build(BRANCHING[name])
     seam, plain = CachedModel(model, frozenset()), RecomputedModel(model, frozenset())
-    seam._at_once = at_once
+    seam._together = at_once
     prompts = [[1, 2, 3, 4, 5, 6], [1, 2, 3, 9, 8], [7], [1, 2, 3, 4, 5, 6, 7, 8], [1, 2, 3], [7]]
     _, want = plain.prefill(prompts)
     read = forwarded(model)
@@ -245,7 +245,7 @@ def test_prompts_read_at_once_share_what_they_begin_with(name: str, at_once: int
     }
     assert read == shapes.get(at_once, [(6, 3)])
     assert (logits - want).abs().max() < 1e-5
-    assert len(set(handles.tolist())) == seam.held == len(prompts)
+    assert len(set(handles.tolist())) == seam.live == len(prompts)
     assert slots_used(seam) == 2 + 3 + 2 + 3 + 2  # of [7] twice, since one token gives the logits
     tokens, over = np.arange(len(prompts)), np.ones(len(prompts), dtype=bool)
     _, logits = seam.extend(handles, tokens, over)
@@ -292,7 +292,7 @@ def test_any_order_of_branching_and_releasing_gives_the_logits_of_plain_forwards
         plain.release(np.array([theirs.pop(handle) for handle in drop], dtype=np.int64))
         for handle in drop:
             del events[handle]
-        assert seam.held == len(events)
+        assert seam.live == len(events)
         assert slots_used(seam) == len({event for path in events.values() for event in path})
 
 
@@ -312,7 +312,7 @@ def test_thousands_of_prefixes_are_held_in_little_memory_that_is_used_again() ->
         return np.concatenate(held).tolist()
 
     first = hold()
-    assert seam.held == len(set(first)) == 5001
+    assert seam.live == len(set(first)) == 5001
     assert slots_used(seam) == 5000 + 8
     assert max(sizes) < 1.5 * 5250
     assert len(sizes) < 12
@@ -440,7 +440,7 @@ def test_a_layer_that_misuses_the_cache_is_found(fault: str, dtype: torch.dtype)
     assert isinstance(seam, RecomputedModel)
     assert note is not None
     assert fault != "doubles its output" or dtype != torch.float32 or "logits differ" in note
-    assert seam.held == 0
+    assert seam.live == 0
 
 
 @BOTH_KINDS

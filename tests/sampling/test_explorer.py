@@ -63,7 +63,7 @@ def explore(
     effort = Effort(mode=mode, forwards=forwards, seed=seed)  # type: ignore[arg-type]
     tree = SearchTree(model, decoding, margin, rows, ended=stops_12)
     found = list(Explorer(tree, settle, effort).explore(roots))
-    assert model.held == 0
+    assert model.live == 0
     broken = any(each.broken_at is not None for each in found)
     assert broken or tree.usage.forwards == sum(each.forwards for each in found)
     assert [each.root for each in found] == list(range(len(roots)))
@@ -175,14 +175,14 @@ def test_draws_follow_the_law_given_that_no_event_happens(decoding: Decoding, ba
     for root in ROOTS[1:3]:
         model = table()
         search = grown(model, root, batches, decoding)
-        held, draws = model.held, Draws(sizes=(n,), seed=3)
+        held, draws = model.live, Draws(sizes=(n,), seed=3)
         starts = plant(search, decoding, draws, 0.0)
         found = []
         for rows in (1000, 3):
             forest = Forest(model, decoding, draws, rows=rows)
             (tree,) = forest.sample([Root(root.query_id, root.token_ids, starts)])
             found.append(tree)
-            assert model.held == held
+            assert model.live == held
         assert found[0] == found[1]
         law = enumerate_law(decoding, root.token_ids)
         rest = {k: p for k, p in law.items() if k not in closed(search)}
@@ -375,7 +375,7 @@ def prove(
     if leads is None:
         leads = [leaking(decoding, root)[:3] for root in roots]
     found = list(prove_roots(tree, settle, forwards, roots, leads))
-    assert model.held == 0
+    assert model.live == 0
     assert tree.usage.forwards == sum(one.forwards for one in found)
     assert [one.root for one in found] == list(range(len(roots)))
     assert all(one.forwards <= forwards for one in found)

@@ -42,7 +42,7 @@ def grow(
 ) -> dict[int, Tree]:
     model = table()
     trees = {t.root: t for t in Forest(model, decoding, draws, rows=rows).sample(list(roots))}
-    assert model.held == 0
+    assert model.live == 0
     return trees
 
 
@@ -142,16 +142,16 @@ def test_prefixes_held_stay_within_the_budget_and_the_widest_query(held: int) ->
     class Watched(TableModel):
         most = 0
 
-        def _hold(self, prefix: tuple[int, ...]) -> int:
-            handle = super()._hold(prefix)
-            self.most = max(self.most, self.held)
+        def _add(self, prefix: tuple[int, ...]) -> int:
+            handle = super()._add(prefix)
+            self.most = max(self.most, self.live)
             return handle
 
     def flat(prefix: tuple[int, ...]) -> list[float]:
         return [1 / VOCAB] * VOCAB
 
     model = Watched(flat, vocab_size=VOCAB)
-    forest = Forest(model, Decoding(max_new_tokens=4), Draws(sizes=(40,)), rows=10, held=held)
+    forest = Forest(model, Decoding(max_new_tokens=4), Draws(sizes=(40,)), rows=10, live=held)
     assert len(list(forest.sample(ROOTS))) == len(ROOTS)
     assert model.most <= max(10, held) + 2 * 40
 
@@ -162,7 +162,7 @@ def test_prompts_are_read_one_by_one_where_the_model_is_full(law: Table) -> None
         beside, full = 0, property(lambda _: True)  # held while others were read: how many
 
         def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
-            self.beside += self.held + len(prompts) - 1
+            self.beside += self.live + len(prompts) - 1
             return super().prefill(prompts)
 
     plain, model = (kind(law, vocab_size=VOCAB, eos_token_ids=[EOS]) for kind in (TableModel, Full))
@@ -204,7 +204,7 @@ def test_roots_with_starts_have_trees_of_their_own() -> None:
     roots = [Root(name, prompt, starts) for name in ("one", "other")]
     for tree in Forest(model, Decoding(max_new_tokens=4), Draws(sizes=(1,))).sample(roots):
         assert sum(leaf.counts[0] for leaf in tree.leaves) == 90 * len(starts)
-    assert model.held == 1  # the handle stays its owner's
+    assert model.live == 1  # the handle stays its owner's
 
 
 def test_starts_that_are_complete_are_leaves_at_once() -> None:
@@ -255,7 +255,7 @@ def test_broken_logits_fail_their_query_alone_and_name_the_prefix() -> None:
     trees = {
         t.root: t for t in Forest(model, Decoding(max_new_tokens=4), draws, rows=8).sample(roots)
     }
-    assert model.held == 0
+    assert model.live == 0
     failed, too = trees.pop(2), trees.pop(len(ROOTS))
     assert failed.leaves == too.leaves == ()
     assert failed.broken_at == too.broken_at is not None
@@ -299,7 +299,7 @@ def retrace(
     model = table()
     forest = Retracer(model, decoding, draws, margin=margin)
     found = {one.root: one for one in forest.retrace(list(roots), stored)}
-    assert model.held == 0
+    assert model.live == 0
     return found
 
 

@@ -114,7 +114,7 @@ def forced(
 ) -> list[Leaf | None]:
     model = table() if model is None else model
     found = force(SearchTree(model, decoding, **{"margin": 0.0, **settings}), ROOTS, keys)
-    assert model.held == 0
+    assert model.live == 0
     return found
 
 
@@ -154,7 +154,7 @@ def test_draws_and_forced_outputs_have_the_probability_of_their_law(decoding: De
     assert reasons == {"stop", "length", *(["stop_string"] if decoding.stop else [])}
     assert (made.usage.draws, made.usage.prompt_tokens) == (300 * len(QUERIES), len(QUERIES))
     assert made.usage.seconds > 0
-    assert model.held == 0
+    assert model.live == 0
 
 
 @pytest.mark.parametrize("decoding", HOW, ids=lambda how: f"{how.name} {how.longest} {how.stop}")
@@ -179,7 +179,7 @@ def test_an_exploration_has_the_masses_and_texts_of_the_law(decoding: Decoding) 
     assert {query_id for query_id, *_ in asked} == set(PROMPTS)
     assert all(text.endswith("…") == (not ended) for _, text, ended in asked)
     assert made.usage.forwards > 0
-    assert model.held == 0
+    assert model.live == 0
 
 
 def test_the_ends_of_an_output_under_budgets() -> None:

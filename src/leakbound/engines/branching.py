@@ -11,8 +11,9 @@ sequences, and its outputs must agree.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -71,13 +72,11 @@ class FedLayers:
         self._fed: list[list[torch.Tensor]] = [[] for _ in layers]
         self._attended: list[list[torch.Tensor]] = [[] for _ in layers]
 
-        def record_fed(i: int, _: Any, args: Any, kwargs: Any) -> None:
-            self._fed[i].append(_hidden(args, kwargs)[0])
+        def record(record: list[list[torch.Tensor]], i: int, tensor: torch.Tensor) -> None:
+            record[i].append(tensor[0])
 
-        def record_attended(i: int, _: Any, __: Any, output: Any) -> None:
-            self._attended[i].append(_first(output)[0])
-
-        with self._hooks(record_fed, record_attended), torch.inference_mode():
+        hooks = partial(record, self._fed), partial(record, self._attended)
+        with self._hooks(*hooks), torch.inference_mode():
             for sequence in sequences:
                 model(input_ids=torch.tensor([sequence], device=model.device), use_cache=False)
 
@@ -107,12 +106,27 @@ class FedLayers:
             yield
 
     @contextmanager
-    def _hooks(self, before: Any, after: Any) -> Iterator[None]:
+    def _hooks(
+        self,
+        before: Callable[[int, torch.Tensor], torch.Tensor | None],
+        after: Callable[[int, torch.Tensor], None],
+    ) -> Iterator[None]:
+        """Call `before` with each layer's inputs, which it may replace, `after` with outputs."""
+
+        def enter(i: int, _: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
+            fed = before(i, args[0] if args else kwargs["hidden_states"])
+            if fed is None:
+                return args, kwargs
+            return ((fed, *args[1:]), kwargs) if args else ((), {**kwargs, "hidden_states": fed})
+
+        def leave(i: int, _: Any, __: Any, output: Any) -> None:
+            after(i, output[0] if isinstance(output, tuple) else output)
+
         handles = []
         for i, (layer, attention) in enumerate(self._layers):
             handles += [
-                layer.register_forward_pre_hook(_with(before, i), with_kwargs=True),
-                attention.register_forward_hook(_with(after, i)),
+                layer.register_forward_pre_hook(partial(enter, i), with_kwargs=True),
+                attention.register_forward_hook(partial(leave, i)),
             ]
         try:
             yield
@@ -120,17 +134,13 @@ class FedLayers:
             for handle in handles:
                 handle.remove()
 
-    def _feed(self, i: int, _: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        hidden = _hidden(args, kwargs)
+    def _feed(self, i: int, hidden: torch.Tensor) -> torch.Tensor:
         fed = self._of(self._fed[i], hidden.shape[1])
         if i == 0:
             self._compare(hidden, fed)
-        if args:
-            return (fed, *args[1:]), kwargs
-        return args, {**kwargs, "hidden_states": fed}
+        return fed
 
-    def _compare_attended(self, i: int, _: Any, __: Any, output: Any) -> None:
-        attended = _first(output)
+    def _compare_attended(self, i: int, attended: torch.Tensor) -> None:
         self._compare(attended, self._of(self._attended[i], attended.shape[1]))
 
     def _of(self, whole: Sequence[torch.Tensor], new: int) -> torch.Tensor:
@@ -154,10 +164,6 @@ def distance(actual: torch.Tensor, want: torch.Tensor) -> float:
     return float(((actual - want).abs().max() / largest).nan_to_num(math.inf, math.inf))
 
 
-def _with(hook: Any, i: int) -> Any:
-    return lambda *args: hook(i, *args)
-
-
 def _layers_of(model: Any) -> list[tuple[Any, Any]]:
     """Return each layer with its attention; nothing if the model has no such list."""
     count = getattr(model.config.get_text_config(), "num_hidden_layers", None)
@@ -172,16 +178,6 @@ def _layers_of(model: Any) -> list[tuple[Any, Any]]:
                     (layer, attentions[0]) for layer, attentions in zip(module, named, strict=True)
                 ]
     return []
-
-
-def _hidden(args: Any, kwargs: Any) -> torch.Tensor:
-    hidden: torch.Tensor = args[0] if args else kwargs["hidden_states"]
-    return hidden
-
-
-def _first(output: Any) -> torch.Tensor:
-    tensor: torch.Tensor = output[0] if isinstance(output, tuple) else output
-    return tensor
 
 
 def _sequences(vocab: int) -> list[list[int]]:

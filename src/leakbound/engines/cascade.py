@@ -167,10 +167,10 @@ class Shared:
         most = scores // (heads * (offered.ahead + offered.columns))
         key = kinds, max(min(most, self.block // offered.bytes) // height, 1)
         if key not in self._together:
-            self._together[key] = [*self._each(*key)]
+            self._together[key] = [*self._divide(*key)]
         return self._together[key]
 
-    def _each(self, kinds: int, count: int) -> Iterator[Together]:
+    def _divide(self, kinds: int, count: int) -> Iterator[Together]:
         strips, height = self._rows.shape
         kind = torch.arange(kinds, device=self._rows.device)
         for low in range(0, strips, count):

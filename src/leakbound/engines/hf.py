@@ -449,7 +449,7 @@ class TransformersEngine:
 
     def _sampler(self, longest: int, tell: Tell | None = None) -> Sampler:
         """Return a sampler of completions with at most this number of tokens."""
-        rows, held = self.rows(longest)
+        rows, live = self.rows(longest)
         return Sampler(
             model=self._seam,
             spells=self._text,
@@ -457,7 +457,7 @@ class TransformersEngine:
             usage=self.usage,
             margin=self.margin,
             rows=rows,
-            held=held,
+            live=live,
             tell=tell or self.tell,
             lightest=_LIGHT,
         )

@@ -37,7 +37,7 @@ from leakbound.engines.products import HEAVY, LEAST, Products
 from leakbound.sampling.model import Handles, WholePrefixes
 
 _SLIDING, _FULL = "sliding_attention", "full_attention"
-AT_ONCE = {"cpu": 512, "other": 2048}  # tokens of prompts, read together
+READ_TOGETHER = {"cpu": 512, "other": 2048}  # tokens of prompts, read together
 BLOCK = 1 << 21  # bytes of keys and values that rows gather at a time
 # without cuDNN's: with each new number of rows or columns an H200's host took 50 ms more
 _BACKENDS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
@@ -77,7 +77,7 @@ def arithmetic(device: torch.device) -> str:
         "oneDNN from {}, without AVX-512 by {} weights, prompts read {} tokens at once, "
         "once for all rows from {} by {}, {}"
     )
-    at_once = AT_ONCE.get(device.type, AT_ONCE["other"])
+    at_once = READ_TOGETHER.get(device.type, READ_TOGETHER["other"])
     return rule.format(LEAST, HEAVY, at_once, *astuple(Cascade.on(device)))
 
 
@@ -95,7 +95,7 @@ def memory_for_keys(device: torch.device) -> int:
 class CachedModel:
     """Branching prefixes over stored keys and values; see `PrefixModel` for the contract.
 
-    A handle is the slot of a prefix's last token; `held` of them are not yet released. `cascade`
+    A handle is the slot of a prefix's last token; `live` of them are not yet released. `cascade`
     decides when prompts are read once for all of their rows; None: never. It may change between
     calls. Rows that would gather more than `block` bytes for a layer attend in parts, with the same
     bits; None: all gather before any attends.
@@ -114,7 +114,7 @@ class CachedModel:
         self.eos_token_ids = eos_token_ids
         self.dtype: torch.dtype = model.dtype  # of the weights
         self.cascade, self.block = cascade, block
-        self.held = 0
+        self.live = 0
         self._products = Products(model)
         self._model = model
         self._config = model.config.get_text_config()
@@ -122,7 +122,7 @@ class CachedModel:
         self._tree = PrefixTree()
         self._cache = _Gathered()
         self._memory = memory_for_keys(model.device)
-        self._at_once = AT_ONCE.get(model.device.type, AT_ONCE["other"])
+        self._together = READ_TOGETHER.get(model.device.type, READ_TOGETHER["other"])
 
     @property
     def full(self) -> bool:
@@ -141,7 +141,7 @@ class CachedModel:
             some = self._fitting([prompts[i] for i in waiting])
             read.append(self._read(some))
             waiting = waiting[len(some) :]
-        self.held += len(prompts)
+        self.live += len(prompts)
         handles, logits = zip(*read, strict=True)
         back = torch.as_tensor(order, device=logits[0].device)
         return np.concatenate(handles)[order], torch.cat(logits)[back]
@@ -152,7 +152,7 @@ class CachedModel:
         for count, prompt in enumerate(prompts):
             widest = max(widest, len(prompt) - self._tree.find(prompt[:-1])[1])
             size, gathered = (count + 1) * widest, (count + 1) * len(prompt)
-            if count and (size > self._at_once or gathered > most):
+            if count and (size > self._together or gathered > most):
                 return prompts[:count]
         return prompts
 
@@ -191,7 +191,7 @@ class CachedModel:
     ) -> tuple[Handles, torch.Tensor]:
         """See `PrefixModel.extend`."""
         slots = self._tree.add(parents)
-        self.held += len(slots)
+        self.live += len(slots)
         self.release(parents[takes_over])
         if self.cascade is not None:
             by_prompt = self._tree.by_prompt(slots)
@@ -210,7 +210,7 @@ class CachedModel:
     def release(self, handles: Handles) -> None:
         """See `PrefixModel.release`."""
         self._tree.drop(handles)
-        self.held -= len(handles)
+        self.live -= len(handles)
 
     def _forward(
         self, tokens: NDArray[np.int64], slots: Slots, block: int | None = None
@@ -227,7 +227,7 @@ class CachedModel:
     ) -> torch.Tensor:
         """Return the logits after one new token per row; each prompt's keys are read once."""
         tokens, slots = tokens[by_prompt.order, None], slots[by_prompt.order, None]
-        strips, whole = Strips.of(by_prompt.sizes), self._tree.whole(by_prompt.prompts)
+        strips, whole = Strips.of(by_prompt.sizes), self._tree.prompt_slots(by_prompt.prompts)
         sizes = np.repeat(self._tree.length[by_prompt.prompts], by_prompt.sizes)
         own = self._tree.generated(slots[:, 0])
         laid = own, whole[strips.prompts], strips.rows, strips.places, sizes

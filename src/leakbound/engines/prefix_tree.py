@@ -50,7 +50,7 @@ class PrefixTree:
         self._free: list[int] = []
         self._prompts: dict[tuple[int, int], int] = {}  # (slot, prompt token after it) -> its slot
         self._entries: dict[int, tuple[int, int]] = {}  # the inverse
-        self._whole: dict[int, Slots] = {}  # by the last slot of a prompt, all of its slots
+        self._prompt_slots: dict[int, Slots] = {}  # by the last slot of a prompt, all of its slots
 
     @property
     def size(self) -> int:
@@ -110,21 +110,21 @@ class PrefixTree:
             unused = np.unique(handles[self._users[handles] == 0])
             self._free += unused.tolist()
             self.forget(unused)
-            for slot in self._whole.keys() & unused.tolist():
-                del self._whole[slot]
+            for slot in self._prompt_slots.keys() & unused.tolist():
+                del self._prompt_slots[slot]
             handles = self._parent[unused]
 
     def paths(self, slots: Slots) -> Slots:
         """Return for each slot the slots from its prompt's first token to it, padded in front."""
         return self._climb(slots, int(self.length[slots].max()))
 
-    def whole(self, prompts: Slots) -> Slots:
+    def prompt_slots(self, prompts: Slots) -> Slots:
         """Return all slots of prompts, given their last slots, with zeros behind shorter ones."""
         paths = np.full((len(prompts), int(self.length[prompts].max())), NOTHING)
         for row, prompt in zip(paths, prompts.tolist(), strict=True):
-            if prompt not in self._whole:
-                self._whole[prompt] = self.paths(np.array([prompt]))[0]
-            row[: self.length[prompt]] = self._whole[prompt]
+            if prompt not in self._prompt_slots:
+                self._prompt_slots[prompt] = self.paths(np.array([prompt]))[0]
+            row[: self.length[prompt]] = self._prompt_slots[prompt]
         return paths
 
     def generated(self, slots: Slots) -> Slots:

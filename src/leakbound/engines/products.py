@@ -33,17 +33,17 @@ class Products:
 
     def __init__(self, model: torch.nn.Module) -> None:
         layers = [layer for layer in model.modules() if type(layer) is torch.nn.Linear]
-        self._ways = [(vars(x), _product(x)) for x in layers if _fits(x) and _is_there()]
+        self._products = [(vars(x), _product(x)) for x in layers if _fits(x) and _is_there()]
 
     @contextmanager
     def applied(self) -> Iterator[None]:
         """Multiply large products by oneDNN."""
         try:
-            for own, product in self._ways:
+            for own, product in self._products:
                 own["forward"] = product  # found before the class's
             yield
         finally:
-            for own, _ in self._ways:
+            for own, _ in self._products:
                 own.pop("forward", None)
 
 

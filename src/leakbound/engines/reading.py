@@ -157,7 +157,7 @@ class Reader:
             seen[row, start:, start:] &= self._shown(ids[row, start:])
         on_device = partial(torch.as_tensor, device=self.loaded.model.device)
         if not self.shares:
-            return self._alone(on_device(ids))
+            return self._unmasked(on_device(ids))
         config = self.loaded.model.config.get_text_config()
         mask = partial(_mask, seen, positions, self.loaded.model.dtype)
         return {
@@ -171,7 +171,7 @@ class Reader:
         hidden = self.prompting.hidden_token_id(self.loaded.tokenizer)
         return ids != (_NO_TOKEN if hidden is None else hidden)
 
-    def _alone(self, ids: torch.Tensor) -> dict[str, torch.Tensor]:
+    def _unmasked(self, ids: torch.Tensor) -> dict[str, torch.Tensor]:
         """Return the model's inputs for rows of one text each, without padding."""
         shown = self._shown(ids)
         hides = {} if shown.all() else {"attention_mask": shown.long()}
@@ -186,7 +186,7 @@ class Reader:
         model, (prompt, answer) = self.loaded.model, pair
         ids = torch.tensor([[*prompt, *answer[:-1]]], device=model.device)
         labels = ids[0, len(prompt) :]
-        logits = model(**self._alone(ids), use_cache=False).logits[0, len(prompt) - 1 : -1]
+        logits = model(**self._unmasked(ids), use_cache=False).logits[0, len(prompt) - 1 : -1]
         loss = torch.nn.functional.cross_entropy(logits.float(), labels)
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         gradients = torch.autograd.grad(loss, trained, allow_unused=True)

@@ -94,7 +94,7 @@ def written(
     settings = {} if thinking is None else {"enable_thinking": thinking}
     prompt = _rendered(tokenizer, turns, open_ended, **settings)
     question = next(turn["content"] for turn in reversed(turns) if turn["role"] == "user")
-    if not asks(prompt, question):
+    if not contains_question(prompt, question):
         raise ModelError(
             f"the model's chat template leaves {question[:_SHOWN]!r} out of the prompt, so that a "
             "bound would be about another question. Restore the model's own template."
@@ -124,7 +124,7 @@ def _rendered(tokenizer: Tokenizer, turns: Turns, open_ended: bool, **settings: 
     return prompt
 
 
-def asks(prompt: str, question: str) -> bool:
+def contains_question(prompt: str, question: str) -> bool:
     """Return whether a prompt contains a question: its letters and digits in order, in any case.
 
     So templates may trim, wrap, quote it and write it as JSON. A question without letters and
@@ -146,7 +146,7 @@ def require_sound(tokenizer: Tokenizer, file: str) -> None:
         prompts = [_rendered(tokenizer, [turn_of("user", q)], open_ended=True) for q in _QUESTIONS]
     except InputError:
         return
-    if prompts[0] == prompts[1] or not all(map(asks, prompts, _QUESTIONS)):
+    if prompts[0] == prompts[1] or not all(map(contains_question, prompts, _QUESTIONS)):
         raise ModelError(
             f"the chat template in `{file}` leaves the question out of the prompt, so that a bound "
             "would be about another one. Restore the model's own template, or take it out of the "

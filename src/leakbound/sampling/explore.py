@@ -134,7 +134,7 @@ class Exploring(BestFirstSearch):
     @property
     def open(self) -> list[Candidate]:
         """All open prefixes in the order of their worth; `settle_all` makes them."""
-        return self._open.made
+        return self._open.candidates
 
     def goal(self) -> int:
         """Return the number of forwards up to the next decision; the present one to stop."""
@@ -153,11 +153,10 @@ class Exploring(BestFirstSearch):
         """Settle all open prefixes that are heavy enough: settled ones are events."""
         self._push_waiting()
         waiting = (prefix for brood in self._open.broods for prefix in brood.open_waiting())
-        every, self._open = [*self._open.made, *waiting], BestFirst()
-        fresh = [p.share is None and p.mass >= _LIGHTEST_SETTLED for p in every]
-        kept = [prefix for prefix, new in zip(every, fresh, strict=True) if not new]
-        kept += self._ask([prefix for prefix, new in zip(every, fresh, strict=True) if new])
-        for prefix in kept:
+        every, self._open = [*self._open.candidates, *waiting], BestFirst()
+        heavy = [p for p in every if p.share is None and p.mass >= _LIGHTEST_SETTLED]
+        kept = [p for p in every if p.share is not None or p.mass < _LIGHTEST_SETTLED]
+        for prefix in [*kept, *self._settle_texts(heavy)]:
             self._open.push(prefix, self._worth(prefix))
 
     def tree(self, leaves: tuple[Leaf, ...]) -> Tree:

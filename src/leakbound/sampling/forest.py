@@ -12,7 +12,7 @@ each with separate draws; if the model breaks, they fail together.
 
 Scheduling: queries advance in the order of admission, all rows of a query together. A query waits
 while its children would not fit next to the stored prefixes; the oldest never waits. So at most
-`held` prefixes are stored, plus the widest single query. Prompts begin while fewer than `rows`
+`live` prefixes are stored, plus the widest single query. Prompts begin while fewer than `rows`
 prefixes are live. If others are live, they begin only until the model reports that it is full. As
 many are read together as are expected to fill the rows.
 """
@@ -46,7 +46,7 @@ class Forest:
         decoding: the distribution to draw from.
         draws: the sizes of the chunks, and the key; every chunk has at least 1.
         rows: the most prefixes forwarded together, at least 1.
-        held: the most prefixes stored, except for the widest query; at least `rows`. If there are
+        live: the most prefixes stored, except for the widest query; at least `rows`. If there are
             more, fewer queries wait for the last draws of others.
         ended: tests generated ids for stop strings and budgets; required if there are some.
         margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
@@ -67,7 +67,7 @@ class Forest:
         draws: Draws,
         *,
         rows: int = 1024,
-        held: int = 0,
+        live: int = 0,
         ended: Ended | None = None,
         margin: float = 0.0,
         tell: Tell = untold,
@@ -78,7 +78,7 @@ class Forest:
             raise InputError(f"every chunk must hold at least 1 draw, got sizes {draws.sizes}.")
         self.usage = Usage()
         self._model, self._decoding, self._draws = model, decoding, draws
-        self._rows, self._held, self._margin, self._tell = rows, max(rows, held), margin, tell
+        self._rows, self._live, self._margin, self._tell = rows, max(rows, live), margin, tell
         self._ended = 0  # draws, so far
         self._first_splits = np.zeros(2, dtype=np.int64)  # prompts read, rows that they became
         self._ending = Ending.of(model, decoding, ended)
@@ -192,12 +192,12 @@ class Forest:
         """Choose the rows to forward now: query by query, while their children fit."""
         _, which, sizes = np.unique(frontier.query, return_inverse=True, return_counts=True)
         pairs = which * (frontier.parent.max(initial=0) + 1) + frontier.parent
-        held = np.bincount(which[np.unique(pairs, return_index=True)[1]]).tolist()
-        total = sum(held)
+        live = np.bincount(which[np.unique(pairs, return_index=True)[1]]).tolist()
+        total = sum(live)
         chosen = np.zeros(len(sizes), dtype=bool)
         for i, size in enumerate(sizes.tolist()):
-            after = total - held[i] + size
-            if i == 0 or after <= self._held:
+            after = total - live[i] + size
+            if i == 0 or after <= self._live:
                 chosen[i], total = True, after
         return np.repeat(chosen, sizes)
 

@@ -90,7 +90,7 @@ class WholePrefixes:
         self._next = 0
 
     @property
-    def held(self) -> int:
+    def live(self) -> int:
         """The number of handles that are not yet released."""
         return len(self._prefixes)
 
@@ -101,7 +101,7 @@ class WholePrefixes:
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
         """See `PrefixModel.prefill`."""
-        return self._hold([tuple(prompt) for prompt in prompts])
+        return self._add([tuple(prompt) for prompt in prompts])
 
     def extend(
         self, parents: Handles, tokens: NDArray[np.int64], takes_over: NDArray[np.bool_]
@@ -110,14 +110,14 @@ class WholePrefixes:
         pairs = zip(parents.tolist(), tokens.tolist(), strict=True)
         prefixes = [(*self._prefixes[parent], token) for parent, token in pairs]
         self.release(parents[takes_over])
-        return self._hold(prefixes)
+        return self._add(prefixes)
 
     def release(self, handles: Handles) -> None:
         """See `PrefixModel.release`."""
         for handle in handles.tolist():
             del self._prefixes[handle]
 
-    def _hold(self, prefixes: Sequence[Ids]) -> tuple[Handles, torch.Tensor]:
+    def _add(self, prefixes: Sequence[Ids]) -> tuple[Handles, torch.Tensor]:
         handles = np.arange(self._next, self._next + len(prefixes))
         self._next += len(prefixes)
         self._prefixes.update(zip(handles.tolist(), prefixes, strict=True))

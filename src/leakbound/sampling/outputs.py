@@ -110,7 +110,7 @@ class Sampler:
         margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
             least 0 (see `distribution`).
         rows: the most prefixes forwarded together.
-        held: as for a `Forest`.
+        live: as for a `Forest`.
         tell: receives the progress after every step.
         lightest: open prefixes of an exploration with a lower log-probability are not reported.
     """
@@ -121,7 +121,7 @@ class Sampler:
     usage: Usage
     margin: float = 0.0
     rows: int = 1024
-    held: int = 0
+    live: int = 0
     tell: Tell = untold
     lightest: float = -math.inf
 
@@ -172,7 +172,7 @@ class Sampler:
             decoding,
             draws,
             rows=self.rows,
-            held=self.held,
+            live=self.live,
             ended=ended,
             margin=self.margin,
             tell=self.tell,
@@ -205,7 +205,7 @@ class Sampler:
             else:
                 yield Exploration(
                     events=tuple(
-                        self._found(node, decoding.stop, prompt)
+                        self._with_mass(node, decoding.stop, prompt)
                         for node in explored.nodes
                         if node.ended or node.low == node.high or node.floor >= self.lightest
                     ),
@@ -233,9 +233,10 @@ class Sampler:
             if proof.broken_at is not None:
                 yield self._failure(query, proof.broken_at)
             else:
+                nodes = (self._with_mass(node, decoding.stop, prompt) for node in proof.nodes)
                 yield Proving(
                     query=query,
-                    events=tuple(self._found(node, decoding.stop, prompt) for node in proof.nodes),
+                    events=tuple(nodes),
                     lows=tuple(node.low for node in proof.nodes),
                     forwards=proof.forwards,
                 )
@@ -293,7 +294,7 @@ class Sampler:
     def _roots(self, queries: Sequence[Query]) -> list[Root]:
         return [Root(query.id, tuple(self.prompt(query))) for query in queries]
 
-    def _found(self, node: Node, stop: Sequence[str], prompt: Ids) -> Event:
+    def _with_mass(self, node: Node, stop: Sequence[str], prompt: Ids) -> Event:
         event = self._event(node.token_ids, node.finish, stop, prompt)
         return replace(event, mass=math.exp(node.floor))
 

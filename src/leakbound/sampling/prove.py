@@ -95,7 +95,7 @@ class Hunt(BestFirstSearch):
             return []
         while self._forced:
             first, self._forced = self._forced[:most], self._forced[most:]
-            if going := self._ask(first):
+            if going := self._settle_texts(first):
                 return going
         return BestFirstSearch.next_batch(self, most)  # a class with slots has no plain super()
 
@@ -104,7 +104,7 @@ class Hunt(BestFirstSearch):
         self._push_waiting()
         mass = math.fsum(math.exp(node.floor) * node.low for node in self.nodes)
         least = math.log(max(_LIGHT * mass, math.exp(_LIGHTEST)))
-        left = [prefix for prefix in (*self._forced, *self._open.made) if prefix.floor >= least]
+        left = [p for p in (*self._forced, *self._open.candidates) if p.floor >= least]
         self._settle([prefix for prefix in left if prefix.share is None])
         for brood in self._open.broods:
             heavy = np.flatnonzero(brood.waits & (brood.sums[1] >= least)).tolist()
@@ -175,9 +175,9 @@ class Hunt(BestFirstSearch):
         mass = np.array([math.exp(floor) for floor in brood.sums[1, brood.waits].tolist()])
         return np.asarray(mass * rate / missing)
 
-    def _ask(self, prefixes: Sequence[Candidate]) -> list[Candidate]:
+    def _settle_texts(self, prefixes: Sequence[Candidate]) -> list[Candidate]:
         """Settle the texts of prefixes; file leaks, and set the factor of the worth of others."""
-        going = BestFirstSearch._ask(self, prefixes)
+        going = BestFirstSearch._settle_texts(self, prefixes)
         hopes = [_hopes(prefix) for prefix in going]
         pairs = zip(going, hopes, strict=True)
         outputs = [

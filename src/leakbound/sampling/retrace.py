@@ -217,7 +217,7 @@ class Retracer(Forest):
         ends = np.cumsum(rows.count)
         groups = zip(rows.row, rows.chunk, ends - rows.count, ends, strict=True)
         for row, chunk, start, end in groups:
-            query, own = self._whose(int(rows.query[row]), int(chunk))
+            query, own = self._root_of(int(rows.query[row]), int(chunk))
             if query in self._differs or not self._stored[query]:
                 continue
             path = paths[row]
@@ -233,7 +233,7 @@ class Retracer(Forest):
                 self._differs[query] = path
         return picks
 
-    def _whose(self, number: int, chunk: int) -> tuple[int, int]:
+    def _root_of(self, number: int, chunk: int) -> tuple[int, int]:
         """Return the root of a tree's chunk, and the number of the chunk in that root."""
         query, own = divmod(chunk, len(self._draws.sizes))
         return self._sharing[number][query], self._draws.first_chunk + own

@@ -191,7 +191,7 @@ class BestFirst:
             break
 
     @property
-    def made(self) -> list[Candidate]:
+    def candidates(self) -> list[Candidate]:
         """The candidates that were made, best first; other children wait in `broods`."""
         return [candidate for _, _, candidate, _ in sorted(self._heap, key=itemgetter(0, 1))]
 
@@ -291,7 +291,7 @@ class BestFirstSearch(Search):
             fresh = [prefix for prefix in taken if prefix.share is None]
             if not fresh:
                 break
-            for prefix in self._ask(fresh):
+            for prefix in self._settle_texts(fresh):
                 self._open.push(prefix, self._worth(prefix))
         return batch
 
@@ -321,14 +321,14 @@ class BestFirstSearch(Search):
             self._open.push_all(brood, self._worths(brood))
         self._waiting = []
 
-    def _ask(self, prefixes: Sequence[Candidate]) -> list[Candidate]:
+    def _settle_texts(self, prefixes: Sequence[Candidate]) -> list[Candidate]:
         """Settle the texts of prefixes and file those that are settled; return the others."""
         self._settle(prefixes)
         for prefix in prefixes:
             prefix.share = 1.0
-        return [prefix for prefix in prefixes if self._goes_on(prefix)]
+        return [prefix for prefix in prefixes if self._stays_open(prefix)]
 
-    def _goes_on(self, prefix: Candidate) -> bool:
+    def _stays_open(self, prefix: Candidate) -> bool:
         """Return whether a prefix may be expanded; if not, file it."""
         low, high = prefix.scores
         if low < high:
