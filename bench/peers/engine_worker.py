@@ -71,12 +71,11 @@ class Forest:
         self.forwarded: int | None = None
 
     def draw(self, work: Work) -> Any:
-        from leakbound.sampling import Forest, Root
+        from leakbound.sampling import Forest, OutputTree, Root
         from leakbound.types import Decoding, Draws
 
-        how: Any = {"rows": self.rows, "live": self.live}
-        draws = Draws(sizes=(work.n,), seed=work.seed)
-        forest = Forest(self.seam, Decoding(max_new_tokens=work.new), draws, **how)
+        tree = OutputTree(self.seam, Decoding(max_new_tokens=work.new), rows=self.rows)
+        forest = Forest(tree, Draws(sizes=(work.n,), seed=work.seed), live=self.live)
         roots = [Root(str(i), tuple(p)) for i, p in enumerate(work.prompts)]
         trees = sorted(forest.sample(roots), key=lambda tree: tree.root)
         self.forwarded = forest.usage.forwards + sum(map(len, work.prompts))

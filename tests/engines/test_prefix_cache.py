@@ -17,7 +17,7 @@ import transformers as tf
 from leakbound.engines import branching, cascade
 from leakbound.engines.branching import FedLayers, prefix_model
 from leakbound.engines.prefix_cache import ALWAYS, BLOCK, CachedModel, Cascade, RecomputedModel
-from leakbound.sampling import Forest, PrefixModel, Root, Tree
+from leakbound.sampling import Forest, OutputTree, PrefixModel, Root, Tree
 from leakbound.types import Decoding, Draws
 from suites import slow_but
 from tiny import BOTH_KINDS
@@ -96,7 +96,9 @@ def forwarded(model: Any) -> list[tuple[int, int]]:
 
 
 def grow(seam: PrefixModel, rows: int, n: int = 16) -> list[Tree]:
-    forest = Forest(seam, Decoding(max_new_tokens=7), Draws(sizes=(n,), seed=1), rows=rows)
+    forest = Forest(
+        OutputTree(seam, Decoding(max_new_tokens=7), rows=rows), Draws(sizes=(n,), seed=1)
+    )
     return sorted(forest.sample(ROOTS), key=lambda tree: tree.root)
 
 
@@ -164,7 +166,9 @@ def test_a_model_whose_cache_cannot_branch_is_recomputed_and_says_so() -> None:
     assert isinstance(seam, RecomputedModel)
     assert note is not None
     assert type(model).__name__ in note
-    (tree,) = Forest(seam, Decoding(max_new_tokens=3), Draws(sizes=(20,))).sample(ROOTS[:1])
+    (tree,) = Forest(OutputTree(seam, Decoding(max_new_tokens=3)), Draws(sizes=(20,))).sample(
+        ROOTS[:1]
+    )
     for leaf in tree.leaves:
         ids = torch.tensor([[*ROOTS[0].token_ids, *leaf.token_ids]])
         with torch.inference_mode():

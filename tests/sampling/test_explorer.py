@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakbound.sampling import Explorer, Forest, Root, Settle, TableModel, Tree, philox
+from leakbound.sampling import Explorer, Forest, OutputTree, Root, Settle, TableModel, Tree, philox
 from leakbound.sampling import explore as explore_module
 from leakbound.sampling.explore import Exploring, certain_mass, plant, split
 from leakbound.sampling.prove import prove as prove_roots
-from leakbound.sampling.search import SearchTree
+from leakbound.sampling.search import forward
 from leakbound.types import Decoding, Draws, Effort
 from sampling_tables import (
     DECODINGS,
@@ -61,7 +61,7 @@ def explore(
 ) -> list[Tree]:
     model = model or table()
     effort = Effort(mode=mode, forwards=forwards, seed=seed)  # type: ignore[arg-type]
-    tree = SearchTree(model, decoding, margin, rows, ended=stops_12)
+    tree = OutputTree(model, decoding, margin, rows, ended=stops_12)
     found = list(Explorer(tree, settle, effort).explore(roots))
     assert model.live == 0
     broken = any(each.broken_at is not None for each in found)
@@ -144,10 +144,10 @@ def grown(
     model: TableModel, root: Root, forwards: int, decoding: Decoding = PLAIN, margin: float = 0.0
 ) -> Exploring:
     """An exploration of so many prefixes, one after the other."""
-    tree = SearchTree(model, decoding, margin, rows=1)
+    tree = OutputTree(model, decoding, margin, rows=1)
     search = Explorer(tree, unsettled, Effort(mode="auto", forwards=100)).begin(0, root)
     for _ in range(forwards):
-        tree.forward([(search, prefix) for prefix in search.next_batch(1)], split)
+        forward(tree, [(search, prefix) for prefix in search.next_batch(1)], split)
     search.settle_all()
     return search
 
@@ -179,7 +179,7 @@ def test_draws_follow_the_law_given_that_no_event_happens(decoding: Decoding, ba
         starts = plant(search, decoding, draws, 0.0)
         found = []
         for rows in (1000, 3):
-            forest = Forest(model, decoding, draws, rows=rows)
+            forest = Forest(OutputTree(model, decoding, rows=rows), draws)
             (tree,) = forest.sample([Root(root.query_id, root.token_ids, starts)])
             found.append(tree)
             assert model.live == held
@@ -371,7 +371,7 @@ def prove(
     roots: Sequence[Root] = ROOTS,
 ) -> list[Tree]:
     model = model or table()
-    tree = SearchTree(model, decoding, margin, rows)
+    tree = OutputTree(model, decoding, margin, rows)
     if leads is None:
         leads = [leaking(decoding, root)[:3] for root in roots]
     found = list(prove_roots(tree, settle, forwards, roots, leads))
@@ -526,7 +526,7 @@ def random_case(seed: int) -> tuple[float, float]:
     rng.shuffle(leaks)
     leads = [tuple(ids) for ids in leaks[: int(rng.integers(0, 4))]]
     model = TableModel(p, vocab_size=words, eos_token_ids=[0])
-    tree, forwards = SearchTree(model, decoding, 0.0, rows=4), int(rng.integers(1, 40))
+    tree, forwards = OutputTree(model, decoding, 0.0, rows=4), int(rng.integers(1, 40))
     (proof,) = prove_roots(tree, settle, forwards, [Root("q", (0,))], [leads])
     require_antichain(proof)
     return (

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from leakbound.errors import InputError
-from leakbound.sampling import Forest, Root, TableModel, Tree
+from leakbound.sampling import Forest, OutputTree, Root, TableModel, Tree
 from leakbound.sampling.distribution import next_distribution, pick
 from leakbound.sampling.frontier import Paths
 from leakbound.sampling.model import Handles
@@ -41,7 +41,9 @@ def grow(
     decoding: Decoding, draws: Draws, roots: Iterable[Root] = ROOTS, rows: int = 1000
 ) -> dict[int, Tree]:
     model = table()
-    trees = {t.root: t for t in Forest(model, decoding, draws, rows=rows).sample(list(roots))}
+    trees = {
+        t.root: t for t in Forest(OutputTree(model, decoding, rows=rows), draws).sample(list(roots))
+    }
     assert model.live == 0
     return trees
 
@@ -98,7 +100,7 @@ def test_queries_with_one_prompt_share_a_tree_and_keep_their_own_draws() -> None
         assert [together[i].leaves for i in range(len(roots))] == apart
     assert apart[0] != apart[len(ROOTS)]
 
-    alone, shared = (Forest(table(), decoding, draws) for _ in range(2))
+    alone, shared = (Forest(OutputTree(table(), decoding), draws) for _ in range(2))
     list(alone.sample(roots[:1]))
     list(shared.sample([roots[0], roots[len(ROOTS)]]))
     assert shared.usage.prompt_tokens == alone.usage.prompt_tokens
@@ -123,7 +125,7 @@ def test_more_chunks_leave_the_old_ones_untouched() -> None:
 
 def test_one_forward_per_distinct_prefix() -> None:
     decoding, draws = Decoding(max_new_tokens=4), Draws(sizes=(500,))
-    forest = Forest(table(), decoding, draws)
+    forest = Forest(OutputTree(table(), decoding), draws)
     trees = list(forest.sample(ROOTS))
     inner = {
         (tree.root, leaf.token_ids[:depth])
@@ -151,7 +153,9 @@ def test_prefixes_held_stay_within_the_budget_and_the_widest_query(held: int) ->
         return [1 / VOCAB] * VOCAB
 
     model = Watched(flat, vocab_size=VOCAB)
-    forest = Forest(model, Decoding(max_new_tokens=4), Draws(sizes=(40,)), rows=10, live=held)
+    forest = Forest(
+        OutputTree(model, Decoding(max_new_tokens=4), rows=10), Draws(sizes=(40,)), live=held
+    )
     assert len(list(forest.sample(ROOTS))) == len(ROOTS)
     assert model.most <= max(10, held) + 2 * 40
 
@@ -167,7 +171,9 @@ def test_prompts_are_read_one_by_one_where_the_model_is_full(law: Table) -> None
 
     plain, model = (kind(law, vocab_size=VOCAB, eos_token_ids=[EOS]) for kind in (TableModel, Full))
     decoding, draws = Decoding(max_new_tokens=4), Draws(sizes=(40,))
-    found, want = (list(Forest(each, decoding, draws).sample(ROOTS)) for each in (model, plain))
+    found, want = (
+        list(Forest(OutputTree(each, decoding), draws).sample(ROOTS)) for each in (model, plain)
+    )
     assert sorted(found, key=lambda tree: tree.root) == sorted(want, key=lambda tree: tree.root)
     assert model.beside == 0
 
@@ -186,7 +192,7 @@ def test_prompts_are_read_together_while_their_rows_are_expected_to_fit(n: int, 
     model = Noting(probabilities, vocab_size=VOCAB, eos_token_ids=[EOS])
     draws, decoding = Draws(sizes=(n,)), Decoding(max_new_tokens=4)
     found, want = (
-        list(Forest(each, decoding, draws, rows=most).sample(roots))
+        list(Forest(OutputTree(each, decoding, rows=most), draws).sample(roots))
         for each, most in ((model, rows), (table(), 1))
     )
     assert sorted(found, key=lambda tree: tree.root) == sorted(want, key=lambda tree: tree.root)
@@ -202,7 +208,9 @@ def test_roots_with_starts_have_trees_of_their_own() -> None:
     pairs = zip(first.tolist(), sums, strict=True)
     starts = tuple((Stem(handle, (token,), *own), (90,)) for token, own in pairs)
     roots = [Root(name, prompt, starts) for name in ("one", "other")]
-    for tree in Forest(model, Decoding(max_new_tokens=4), Draws(sizes=(1,))).sample(roots):
+    for tree in Forest(OutputTree(model, Decoding(max_new_tokens=4)), Draws(sizes=(1,))).sample(
+        roots
+    ):
         assert sum(leaf.counts[0] for leaf in tree.leaves) == 90 * len(starts)
     assert model.live == 1  # the handle stays its owner's
 
@@ -211,7 +219,7 @@ def test_starts_that_are_complete_are_leaves_at_once() -> None:
     model, prompt = table(), ROOTS[0].token_ids
     (handle,), _ = model.prefill([prompt])
     end = Stem(handle, (1, EOS), -2.0, -2.5, -3.0, 1.25)
-    forest = Forest(model, Decoding(max_new_tokens=4), Draws(sizes=(1,)))
+    forest = Forest(OutputTree(model, Decoding(max_new_tokens=4)), Draws(sizes=(1,)))
     (tree,) = forest.sample([Root("one", prompt, ((end, (7,)),))])
     assert tree.leaves == (end.leaf((7,), "stop"),)
     assert (forest.usage.draws, forest.usage.forwards) == (7, 0)
@@ -253,7 +261,8 @@ def test_broken_logits_fail_their_query_alone_and_name_the_prefix() -> None:
     draws = Draws(sizes=(100,))
     roots = [*ROOTS, Root("another", ROOTS[2].token_ids)]
     trees = {
-        t.root: t for t in Forest(model, Decoding(max_new_tokens=4), draws, rows=8).sample(roots)
+        t.root: t
+        for t in Forest(OutputTree(model, Decoding(max_new_tokens=4), rows=8), draws).sample(roots)
     }
     assert model.live == 0
     failed, too = trees.pop(2), trees.pop(len(ROOTS))
@@ -281,7 +290,7 @@ def drawn(
 ) -> Stored:
     """What is stored of these roots."""
     found: Stored = {}
-    for tree in Forest(table(of), decoding, draws).sample(list(roots)):
+    for tree in Forest(OutputTree(table(of), decoding), draws).sample(list(roots)):
         found[roots[tree.root].query_id] = [
             (leaf.token_ids, {draws.first_chunk + i: n for i, n in enumerate(leaf.counts) if n})
             for leaf in tree.leaves
@@ -297,7 +306,7 @@ def retrace(
     margin: float = 0.0,
 ) -> dict[int, Retraced]:
     model = table()
-    forest = Retracer(model, decoding, draws, margin=margin)
+    forest = Retracer(OutputTree(model, decoding, margin), draws)
     found = {one.root: one for one in forest.retrace(list(roots), stored)}
     assert model.live == 0
     return found
@@ -420,10 +429,10 @@ def test_where_the_model_breaks_nothing_may_be_stored() -> None:
 
     decoding, draws = Decoding(max_new_tokens=3), Draws(sizes=(16,), seed=2)
     sound = drawn(decoding, draws)
-    forest = Retracer(table(broken), decoding, draws)
+    forest = Retracer(OutputTree(table(broken), decoding), draws)
     found = {one.root: one for one in forest.retrace(ROOTS, {**sound, "q1": []})}
     assert all(one.differs_at is None for one in found.values())
-    forest = Retracer(table(broken), decoding, draws)
+    forest = Retracer(OutputTree(table(broken), decoding), draws)
     found = {one.root: one for one in forest.retrace(ROOTS, {**sound, "q2": []})}
     assert [i for i, one in sorted(found.items()) if one.differs_at is not None] == [1, 2]
 

@@ -15,10 +15,8 @@ import numpy as np
 import pytest
 
 from leakbound.errors import InputError
-from leakbound.sampling import Forest, TableModel, force
-from leakbound.sampling.model import Ending
+from leakbound.sampling import Forest, OutputTree, TableModel, force
 from leakbound.sampling.outputs import FORCED, Sampler
-from leakbound.sampling.search import SearchTree
 from leakbound.sampling.stems import Leaf
 from leakbound.types import (
     Decoding,
@@ -113,7 +111,7 @@ def forced(
     **settings: Any,
 ) -> list[Leaf | None]:
     model = table() if model is None else model
-    found = force(SearchTree(model, decoding, **{"margin": 0.0, **settings}), ROOTS, keys)
+    found = force(OutputTree(model, decoding, **settings), ROOTS, keys)
     assert model.live == 0
     return found
 
@@ -184,8 +182,9 @@ def test_an_exploration_has_the_masses_and_texts_of_the_law(decoding: Decoding) 
 
 def test_the_ends_of_an_output_under_budgets() -> None:
     with pytest.raises(InputError, match="stop strings or budgets needs `ended`"):
-        Ending.of(table(), THINKS, None)
-    ending = Ending.of(table(), THINKS, lambda ids: "length" if SPELLS.spent(ids) else None)
+        _ = OutputTree(table(), THINKS).ending
+    tree = OutputTree(table(), THINKS, ended=lambda ids: "length" if SPELLS.spent(ids) else None)
+    ending = tree.ending
     paths = [(1, 1), (1, EOS), (BEGIN, 1), (BEGIN, 1, END, BEGIN, BEGIN), (1, 2, 3, 1, 2)]
     assert [ending.reason(path) for path in paths] == ["length", "stop", None, "length", "length"]
     last, depth = np.array([p[-1] for p in paths]), np.array([len(p) for p in paths])
@@ -289,7 +288,7 @@ def test_forced_outputs_have_their_exact_probability(decoding: Decoding, rows: i
 
 def test_a_forced_output_is_told_as_a_drawn_one() -> None:
     decoding = Decoding(max_new_tokens=4, temperature=0.7, top_p=0.9)
-    forest = Forest(table(), decoding, Draws(sizes=(200,)), margin=1e-3)
+    forest = Forest(OutputTree(table(), decoding, 1e-3), Draws(sizes=(200,)))
     for tree in forest.sample(ROOTS):
         keys = [(tree.root, leaf.token_ids) for leaf in tree.leaves]
         for leaf, one in zip(tree.leaves, forced(keys, decoding, margin=1e-3), strict=True):

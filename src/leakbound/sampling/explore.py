@@ -33,7 +33,7 @@ import torch
 from leakbound.sampling import philox
 from leakbound.sampling.distribution import Distribution, next_distribution, pick
 from leakbound.sampling.forest import Forest
-from leakbound.sampling.model import Ids
+from leakbound.sampling.model import Ids, OutputTree
 from leakbound.sampling.search import (
     CHILDREN,
     Batch,
@@ -41,8 +41,9 @@ from leakbound.sampling.search import (
     BestFirstSearch,
     Brood,
     Candidate,
-    SearchTree,
     Settle,
+    begin,
+    forward,
 )
 from leakbound.sampling.stems import Floats, Ints, Leaf, Root, Starts, Stem, Tree, confidence_of
 from leakbound.types import Decoding, Draws, Effort
@@ -239,7 +240,7 @@ class Explorer:
         effort: the forwards per root, and how they are shared between exploring and draws.
     """
 
-    def __init__(self, tree: SearchTree, settle: Settle, effort: Effort) -> None:
+    def __init__(self, tree: OutputTree, settle: Settle, effort: Effort) -> None:
         self._tree, self._settle, self._effort = tree, settle, effort
         # the first draw must not cost more than the whole effort
         self._draws = effort.mode != "exact" and effort.forwards >= tree.decoding.longest
@@ -288,7 +289,7 @@ class Explorer:
             draws=self._draws,
             most=self._most,
         )
-        self._tree.begin([root], [(search, Candidate.prompt())], split)
+        begin(self._tree, [root], [(search, Candidate.prompt())], split)
         return search
 
     def _round(self, searches: Sequence[Exploring]) -> bool:
@@ -301,7 +302,7 @@ class Explorer:
         ]:
             begun = True
             for start in range(0, len(batch), rows):
-                self._tree.forward(batch[start : start + rows], split)
+                forward(self._tree, batch[start : start + rows], split)
         return begun
 
     def _pilot(self, searches: Sequence[Exploring]) -> dict[int, int]:
@@ -338,26 +339,16 @@ class Explorer:
         if not wanted:
             return []
         tree = self._tree
-        forest = Forest(
-            tree.model,
-            tree.decoding,
-            wanted[0][1],
-            rows=tree.rows,
-            ended=tree.ended,
-            margin=tree.margin,
-            tell=tree.tell,
-        )
         roots = [
             replace(search.root, starts=plant(search, tree.decoding, draws, tree.margin))
             for search, draws in wanted
         ]
         sampled = []
-        for drawn in forest.sample(roots):
+        for drawn in Forest(tree, wanted[0][1]).sample(roots):
             search = wanted[drawn.root][0]
             if drawn.broken_at is not None:
                 search.broken_at = drawn.broken_at
             sampled.append((search, drawn.leaves))
-        tree.usage.add(forest.usage)
         return sampled
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from leakbound.sampling.distribution import Distribution
-from leakbound.sampling.model import Ending, Ids
-from leakbound.sampling.search import Batch, Brood, Candidate, Search, SearchTree
+from leakbound.sampling.model import Ending, Ids, OutputTree
+from leakbound.sampling.search import Batch, Brood, Candidate, Search, begin, forward
 from leakbound.sampling.stems import Ints, Leaf, Root
 from leakbound.types import Finish
 
@@ -47,7 +47,7 @@ class Followed(Search):
 
 
 def force(
-    tree: SearchTree, roots: Sequence[Root], sequences: Sequence[Key], beginnings: bool = False
+    tree: OutputTree, roots: Sequence[Root], sequences: Sequence[Key], beginnings: bool = False
 ) -> list[Leaf | None]:
     """Return the probabilities of sequences as outputs, or as beginnings of outputs.
 
@@ -82,9 +82,9 @@ def force(
         for start in range(0, len(batch), tree.rows):
             part = batch[start : start + tree.rows]
             if part[0][1].path:
-                tree.forward(part, _wanted)
+                forward(tree, part, _wanted)
             else:
-                tree.begin([roots[search.number] for search, _ in part], part, _wanted)
+                begin(tree, [roots[search.number] for search, _ in part], part, _wanted)
         tree.model.release(np.array(before, dtype=np.int64))
         batch = [(search, prefix) for search in searches.values() for prefix in search.take()]
     last = [handle for search in searches.values() for handle in search.handles]

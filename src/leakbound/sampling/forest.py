@@ -31,9 +31,9 @@ from leakbound.errors import InputError
 from leakbound.sampling import philox
 from leakbound.sampling.distribution import Picks, pick
 from leakbound.sampling.frontier import Frontier, Paths
-from leakbound.sampling.model import Ended, Ending, Handles, Ids, PrefixModel
+from leakbound.sampling.model import Handles, Ids, OutputTree
 from leakbound.sampling.stems import Floats, Root, Stem, Tree
-from leakbound.types import Decoding, Draws, Tell, Usage, untold
+from leakbound.types import Draws
 
 _READ = 2048  # tokens of prompts, after which no more are read with them
 
@@ -42,46 +42,28 @@ class Forest:
     """Samples many prompts under one decoding; the module's docstring explains why it is exact.
 
     Args:
-        model: gives the logits of prefixes.
-        decoding: the distribution to draw from.
+        tree: the model and the decoding.
         draws: the sizes of the chunks, and the key; every chunk has at least 1.
-        rows: the most prefixes forwarded together, at least 1.
-        live: the most prefixes stored, except for the widest query; at least `rows`. If there are
-            more, fewer queries wait for the last draws of others.
-        ended: tests generated ids for stop strings and budgets; required if there are some.
-        margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
-            least 0 (see `distribution`).
-        tell: receives the progress after every step.
+        live: the most prefixes stored, except for the widest query; at least the rows of the tree.
+            If there are more, fewer queries wait for the last draws of others.
 
     Attributes:
-        usage: the forwards and draws so far.
+        usage: the usage of the tree.
 
     Raises:
-        InputError: `rows` below 1, no chunk or an empty one, or stop strings without `ended`.
+        InputError: no chunk or an empty one, or stop strings without `ended`.
     """
 
-    def __init__(
-        self,
-        model: PrefixModel,
-        decoding: Decoding,
-        draws: Draws,
-        *,
-        rows: int = 1024,
-        live: int = 0,
-        ended: Ended | None = None,
-        margin: float = 0.0,
-        tell: Tell = untold,
-    ) -> None:
-        if rows < 1:
-            raise InputError(f"`rows` must be at least 1, got {rows}.")
+    def __init__(self, tree: OutputTree, draws: Draws, *, live: int = 0) -> None:
         if min(draws.sizes, default=0) < 1:
             raise InputError(f"every chunk must hold at least 1 draw, got sizes {draws.sizes}.")
-        self.usage = Usage()
-        self._model, self._decoding, self._draws = model, decoding, draws
-        self._rows, self._live, self._margin, self._tell = rows, max(rows, live), margin, tell
+        self.usage = tree.usage
+        self._model, self._decoding, self._draws = tree.model, tree.decoding, draws
+        self._rows, self._live = tree.rows, max(tree.rows, live)
+        self._margin, self._tell = tree.margin, tree.tell
         self._ended = 0  # draws, so far
         self._first_splits = np.zeros(2, dtype=np.int64)  # prompts read, rows that they became
-        self._ending = Ending.of(model, decoding, ended)
+        self._ending = tree.ending
         self._chunks = len(draws.sizes)  # of the widest tree
         self._sharing: dict[int, list[int]] = {}
         self._keys: dict[int, philox.Words] = {}  # of the trees that grow, by chunk number

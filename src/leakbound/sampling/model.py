@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from leakbound.errors import InputError
-from leakbound.types import Decoding, Finish
+from leakbound.types import Decoding, Finish, Tell, Usage, untold
 
 Handles = NDArray[np.int64]
 Ids = tuple[int, ...]
@@ -192,27 +192,6 @@ class Ending:
     longest: int
     ended: Ended | None
 
-    @classmethod
-    def of(cls, model: PrefixModel, decoding: Decoding, ended: Ended | None) -> Ending:
-        """Return the endings of a decoding.
-
-        Args:
-            model: has the end tokens.
-            decoding: has the stop strings and the length.
-            ended: tests generated ids for other ends; required if the decoding has stop strings or
-                a budget for thoughts.
-
-        Returns:
-            The endings.
-
-        Raises:
-            InputError: such a decoding without `ended`.
-        """
-        needed = decoding.stop or decoding.max_thinking_tokens is not None
-        if needed and ended is None:
-            raise InputError("a decoding with stop strings or budgets needs `ended`. Pass one.")
-        return cls(model.eos_token_ids, decoding.longest, ended if needed else None)
-
     def ends(
         self, last: NDArray[np.int64], depth: NDArray[np.int64], paths: Callable[[], Sequence[Ids]]
     ) -> NDArray[np.bool_]:
@@ -244,3 +223,43 @@ class Ending:
             return "stop"
         reason = None if self.ended is None else self.ended(path)
         return reason or ("length" if len(path) == self.longest else None)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputTree:
+    """The tree of all outputs of a model after its prompts, to draw from or to search.
+
+    Attributes:
+        model: gives the logits of prefixes.
+        decoding: the distribution of outputs.
+        margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
+            least 0 (see `distribution`).
+        rows: the most prefixes forwarded together, at least 1.
+        ended: tests generated ids for stop strings and budgets; required if there are some.
+        tell: receives the progress after every step.
+        usage: the cost is added here.
+
+    Raises:
+        InputError: `rows` below 1.
+    """
+
+    model: PrefixModel
+    decoding: Decoding
+    margin: float = 0.0
+    rows: int = 1024
+    ended: Ended | None = None
+    tell: Tell = untold
+    usage: Usage = field(default_factory=Usage)
+
+    def __post_init__(self) -> None:
+        if self.rows < 1:
+            raise InputError(f"`rows` must be at least 1, got {self.rows}.")
+
+    @property
+    def ending(self) -> Ending:
+        """The ends of a completion; InputError for stop strings or budgets without `ended`."""
+        needed = self.decoding.stop or self.decoding.max_thinking_tokens is not None
+        if needed and self.ended is None:
+            raise InputError("a decoding with stop strings or budgets needs `ended`. Pass one.")
+        ended = self.ended if needed else None
+        return Ending(self.model.eos_token_ids, self.decoding.longest, ended)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from leakbound.sampling.budget import Budget, Budgeted
 from leakbound.sampling.explore import Explorer
 from leakbound.sampling.forced import force
 from leakbound.sampling.forest import Forest
-from leakbound.sampling.model import Ended, Ids, PrefixModel
+from leakbound.sampling.model import Ids, OutputTree, PrefixModel
 from leakbound.sampling.prove import prove
 from leakbound.sampling.retrace import Retracer, StoredOutputs
-from leakbound.sampling.search import SearchTree, Settle
+from leakbound.sampling.search import Settle
 from leakbound.sampling.stems import Leaf, Node, Root
 from leakbound.types import (
     Completion,
@@ -37,8 +38,6 @@ from leakbound.types import (
     Usage,
     untold,
 )
-
-F = TypeVar("F", bound=Forest)
 
 FORCED = -1  # the chunk of a completion that was not drawn
 _EXPLORE_ROWS = 64  # prefixes forwarded together in an exploration or a search for proofs
@@ -130,14 +129,17 @@ class Sampler:
     ) -> Iterator[Sample | Failure]:
         """See `Generate.generate`; `longest` limits the tokens of a completion."""
         started, roots = time.perf_counter(), self._roots(queries)
-        forest = self._forest(Forest, roots, decoding, draws, longest)
-        for tree in forest.sample(roots):
-            query, prompt = queries[tree.root], roots[tree.root].token_ids
-            if tree.broken_at is not None:
-                yield self._failure(query, tree.broken_at)
+        limited = decoding
+        if longest is not None and longest != decoding.longest:
+            limited = replace(decoding, max_new_tokens=longest)
+        tree = self._tree(roots, limited)
+        for drawn in Forest(tree, draws, live=self.live).sample(roots):
+            query, prompt = queries[drawn.root], roots[drawn.root].token_ids
+            if drawn.broken_at is not None:
+                yield self._failure(query, drawn.broken_at)
             else:
-                yield self._sample(query, decoding, tree.leaves, draws.first_chunk, prompt)
-        self._count(forest.usage, started)
+                yield self._sample(query, decoding, drawn.leaves, draws.first_chunk, prompt)
+        self._count(tree.usage, started)
 
     def retrace(
         self,
@@ -148,56 +150,20 @@ class Sampler:
     ) -> Iterator[Redrawn]:
         """See `Redraws.redraw`."""
         started, roots = time.perf_counter(), self._roots(queries)
-        forest = self._forest(Retracer, roots, decoding, draws)
+        tree = self._tree(roots, decoding)
         outputs = {query_id: _outputs(own) for query_id, own in stored.items()}
-        for traced in forest.retrace(roots, outputs):
+        for traced in Retracer(tree, draws, live=self.live).retrace(roots, outputs):
             after = None if traced.differs_at is None else len(traced.differs_at)
             yield Redrawn(query=queries[traced.root], differs_after=after, excused=traced.excused)
-        self._count(forest.usage, started)
-
-    def _forest(
-        self,
-        kind: type[F],
-        roots: Sequence[Root],
-        decoding: Decoding,
-        draws: Draws,
-        longest: int | None = None,
-    ) -> F:
-        """Make a forest for this decoding; `longest` limits the tokens of a completion."""
-        if longest not in (None, decoding.longest):
-            decoding = replace(decoding, max_new_tokens=longest)
-        model, ended = self._budgeted(roots, decoding)
-        return kind(
-            model,
-            decoding,
-            draws,
-            rows=self.rows,
-            live=self.live,
-            ended=ended,
-            margin=self.margin,
-            tell=self.tell,
-        )
-
-    def _budgeted(self, roots: Sequence[Root], decoding: Decoding) -> tuple[PrefixModel, Ended]:
-        """Return the model under the budgets of a decoding, and a test for its other ends."""
-        stopped = self.spells.stopped(decoding.stop)
-        if decoding.max_thinking_tokens is None:
-            return self.model, lambda ids: "stop_string" if stopped(ids) else None
-        budget = self.spells.budget(decoding, [root.token_ids for root in roots])
-
-        def ended(ids: Ids) -> Finish | None:
-            if stopped(ids):
-                return "stop_string"
-            return "length" if budget.spent(ids) else None
-
-        return Budgeted(self.model, budget), ended
+        self._count(tree.usage, started)
 
     def explore(
         self, queries: Sequence[Query], decoding: Decoding, effort: Effort, ranges: Ranges
     ) -> Iterator[Exploration | Failure]:
         """See `Explores.explore`."""
         started, roots = time.perf_counter(), self._roots(queries)
-        tree, settle = self._tree(roots, decoding), self._settle(queries, roots, decoding, ranges)
+        tree = self._tree(roots, decoding, _EXPLORE_ROWS)
+        settle = self._settle(queries, roots, decoding, ranges)
         for explored in Explorer(tree, settle, effort).explore(roots):
             query, prompt = queries[explored.root], roots[explored.root].token_ids
             if explored.broken_at is not None:
@@ -226,7 +192,8 @@ class Sampler:
         """See `Proves.prove`; a lead is the ids of an output."""
         queries = [query for query, _ in query_leads]
         started, roots = time.perf_counter(), self._roots(queries)
-        tree, settle = self._tree(roots, decoding), self._settle(queries, roots, decoding, ranges)
+        tree = self._tree(roots, decoding, _EXPLORE_ROWS)
+        settle = self._settle(queries, roots, decoding, ranges)
         leads = [ids for _, ids in query_leads]
         for proof in prove(tree, settle, forwards, roots, leads):
             query, prompt = queries[proof.root], roots[proof.root].token_ids
@@ -243,12 +210,22 @@ class Sampler:
         self._count(tree.usage, started)
 
     def _tree(
-        self, roots: Sequence[Root], decoding: Decoding, most: int = _EXPLORE_ROWS
-    ) -> SearchTree:
-        """Return the tree to search, with at most `most` prefixes forwarded together."""
-        model, ended = self._budgeted(roots, decoding)
-        rows = min(most, self.rows)
-        return SearchTree(model, decoding, self.margin, rows, ended, self.tell)
+        self, roots: Sequence[Root], decoding: Decoding, most: int = sys.maxsize
+    ) -> OutputTree:
+        """Return the outputs after some roots, with at most `most` prefixes forwarded together."""
+        stopped = self.spells.stopped(decoding.stop)
+        model, rows = self.model, min(most, self.rows)
+        budget = None
+        if decoding.max_thinking_tokens is not None:
+            budget = self.spells.budget(decoding, [root.token_ids for root in roots])
+            model = Budgeted(model, budget)
+
+        def ended(ids: Ids) -> Finish | None:
+            if stopped(ids):
+                return "stop_string"
+            return "length" if budget is not None and budget.spent(ids) else None
+
+        return OutputTree(model, decoding, self.margin, rows, ended, self.tell)
 
     def _settle(
         self, queries: Sequence[Query], roots: Sequence[Root], decoding: Decoding, ranges: Ranges
@@ -276,7 +253,7 @@ class Sampler:
         """
         numbers = {query: i for i, query in enumerate(dict.fromkeys(q for q, _ in outputs))}
         roots = self._roots([*numbers])
-        tree = replace(self._tree(roots, decoding, self.rows), tell=untold)
+        tree = replace(self._tree(roots, decoding), tell=untold)
         sequences = [(numbers[query], ids or ()) for query, ids in outputs]
         leaves = force(tree, roots, sequences, beginnings)
         prompts = (roots[numbers[query]].token_ids for query, _ in outputs)

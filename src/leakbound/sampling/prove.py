@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from leakbound.sampling.distribution import Distribution, Flags
-from leakbound.sampling.model import Ids
+from leakbound.sampling.model import Ids, OutputTree
 from leakbound.sampling.search import (
     CHILDREN,
     Batch,
@@ -30,8 +30,9 @@ from leakbound.sampling.search import (
     BestFirstSearch,
     Brood,
     Candidate,
-    SearchTree,
     Settle,
+    begin,
+    forward,
 )
 from leakbound.sampling.stems import Floats, Ints, Root, Tree
 
@@ -230,7 +231,7 @@ def _split(
 
 
 def prove(
-    tree: SearchTree,
+    tree: OutputTree,
     settle: Settle,
     forwards: int,
     roots: Sequence[Root],
@@ -253,9 +254,9 @@ def prove(
         hunt = Hunt(number=number, ending=tree.ending, settle=settle, most=forwards)
         hunt.follow(mine)
         prompt = Candidate.prompt(hunt.leads[0] if hunt.leads else None)
-        tree.begin([root], [(hunt, prompt)], _split)
+        begin(tree, [root], [(hunt, prompt)], _split)
         while batch := hunt.next_batch(min(tree.rows, forwards - hunt.forwards)):
-            tree.forward([(hunt, prefix) for prefix in batch], _split)
+            forward(tree, [(hunt, prefix) for prefix in batch], _split)
         hunt.finish()
         tree.model.release(np.array(hunt.handles, dtype=np.int64))
         nodes = () if hunt.broken_at is not None else tuple(hunt.nodes)

@@ -34,9 +34,9 @@ from leakbound.sampling.distribution import (
     next_distribution,
     rows_together,
 )
-from leakbound.sampling.model import Ended, Ending, Ids, PrefixModel
+from leakbound.sampling.model import Ending, Ids, OutputTree
 from leakbound.sampling.stems import Floats, Ints, Node, Root, Stem, confidence_of
-from leakbound.types import Decoding, Finish, Tell, Usage, untold
+from leakbound.types import Finish
 
 Settle = Callable[[int, Sequence[tuple[Ids, Finish | None]]], list[tuple[float, float]]]
 """(root number, (generated ids, why they ended) pairs) -> the range of possible final scores."""
@@ -356,92 +356,66 @@ Split = Callable[[Distribution, Batch[S], Sequence[int], torch.Tensor], list[Int
 """(distribution, n prefixes of searches, their handles, logits) -> the children of each."""
 
 
-@dataclass(frozen=True, slots=True)
-class SearchTree:
-    """The tree to search: its model and decoding, and the resources of the search.
+def begin(tree: OutputTree, roots: Sequence[Root], batch: Batch[S], split: Split[S]) -> None:
+    """Read prompts, and record their children.
 
-    Attributes:
-        model: gives the logits of prefixes.
-        decoding: the distribution to draw from.
-        margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
-            least 0 (see `distribution`).
-        rows: the most prefixes forwarded at a time.
-        ended: tests generated ids for stop strings and budgets; required if there are some.
-        tell: receives the progress after every step.
-        usage: the cost of the search is added here.
+    Args:
+        tree: the model and the decoding.
+        roots: the roots with these prompts.
+        batch: the search of each, with its empty prefix.
+        split: chooses the children of prefixes.
 
     Raises:
         InputError: a decoding whose probabilities cannot be computed.
     """
+    if why := tree.decoding.inexact:
+        raise InputError(f"{why}.")
+    tree.usage.prompt_tokens += sum(len(root.token_ids) for root in roots)
+    handles, logits = tree.model.prefill([root.token_ids for root in roots])
+    _expand(tree, batch, handles.tolist(), logits, split)
 
-    model: PrefixModel
-    decoding: Decoding
-    margin: float
-    rows: int = 64
-    ended: Ended | None = None
-    tell: Tell = untold
-    usage: Usage = field(default_factory=Usage)
 
-    def __post_init__(self) -> None:
-        if why := self.decoding.inexact:
-            raise InputError(f"{why}.")
+def forward(tree: OutputTree, batch: Batch[S], split: Split[S]) -> None:
+    """Forward prefixes, and record their children.
 
-    @property
-    def ending(self) -> Ending:
-        """The ends of a completion."""
-        return Ending.of(self.model, self.decoding, self.ended)
+    Args:
+        tree: the model and the decoding.
+        batch: prefixes of at least one token, those of one search together.
+        split: chooses the children of prefixes.
+    """
+    parents = np.array([prefix.stem.parent for _, prefix in batch], dtype=np.int64)
+    tokens = np.array([prefix.path[-1] for _, prefix in batch], dtype=np.int64)
+    handles, logits = tree.model.extend(parents, tokens, np.zeros(len(batch), dtype=bool))
+    tree.usage.forwards += len(batch)
+    tree.tell(0, len(batch))
+    _expand(tree, batch, handles.tolist(), logits, split)
 
-    def begin(self, roots: Sequence[Root], batch: Batch[S], split: Split[S]) -> None:
-        """Read prompts, and record their children.
 
-        Args:
-            roots: the roots with these prompts.
-            batch: the search of each, with its empty prefix.
-            split: chooses the children of prefixes.
-        """
-        self.usage.prompt_tokens += sum(len(root.token_ids) for root in roots)
-        handles, logits = self.model.prefill([root.token_ids for root in roots])
-        self._expand(batch, handles.tolist(), logits, split)
-
-    def forward(self, batch: Batch[S], split: Split[S]) -> None:
-        """Forward prefixes, and record their children.
-
-        Args:
-            batch: prefixes of at least one token, those of one search together.
-            split: chooses the children of prefixes.
-        """
-        parents = np.array([prefix.stem.parent for _, prefix in batch], dtype=np.int64)
-        tokens = np.array([prefix.path[-1] for _, prefix in batch], dtype=np.int64)
-        handles, logits = self.model.extend(parents, tokens, np.zeros(len(batch), dtype=bool))
-        self.usage.forwards += len(batch)
-        self.tell(0, len(batch))
-        self._expand(batch, handles.tolist(), logits, split)
-
-    def _expand(
-        self, batch: Batch[S], handles: Sequence[int], logits: torch.Tensor, split: Split[S]
-    ) -> None:
-        height = rows_together(logits)
-        for first in range(0, len(batch), height):
-            part = slice(first, first + height)
-            mine = batch[part]
-            confidence = confidence_of([prefix.stem for _, prefix in mine])
-            after = next_distribution(logits[part], self.decoding, confidence, self.margin)
-            tokens = split(after, mine, handles[part], logits[part])
-            for i in np.flatnonzero(after.broken).tolist():
-                search, prefix = mine[i]
-                search.broken_at = search.broken_at or prefix.path
-                tokens[i] = tokens[i][:0]
-            sizes = [len(own) for own in tokens]
-            row, token = np.repeat(np.arange(len(tokens)), sizes), np.concatenate(tokens)
-            before = np.stack([prefix.sums for _, prefix in mine], axis=1)
-            sums = before[:, row] + after.at(row, token)
-            stop = 0
-            for _, group in groupby(mine, key=lambda pair: pair[0].number):
-                searches, parents = zip(*group, strict=True)
-                search, start, stop = searches[0], stop, stop + len(parents)
-                low, high = np.searchsorted(row, [start, stop])
-                own, last, values = row[low:high] - start, token[low:high], sums[:, low:high]
-                at, left = search.along(parents, own, last)
-                waits = values[1] >= search.lightest
-                mine_of = handles[part][start:stop]
-                search.expand(Brood(parents, mine_of, own, last, values, at, left, waits))
+def _expand(
+    tree: OutputTree, batch: Batch[S], handles: Sequence[int], logits: torch.Tensor, split: Split[S]
+) -> None:
+    height = rows_together(logits)
+    for first in range(0, len(batch), height):
+        part = slice(first, first + height)
+        mine = batch[part]
+        confidence = confidence_of([prefix.stem for _, prefix in mine])
+        after = next_distribution(logits[part], tree.decoding, confidence, tree.margin)
+        tokens = split(after, mine, handles[part], logits[part])
+        for i in np.flatnonzero(after.broken).tolist():
+            search, prefix = mine[i]
+            search.broken_at = search.broken_at or prefix.path
+            tokens[i] = tokens[i][:0]
+        sizes = [len(own) for own in tokens]
+        row, token = np.repeat(np.arange(len(tokens)), sizes), np.concatenate(tokens)
+        before = np.stack([prefix.sums for _, prefix in mine], axis=1)
+        sums = before[:, row] + after.at(row, token)
+        stop = 0
+        for _, group in groupby(mine, key=lambda pair: pair[0].number):
+            searches, parents = zip(*group, strict=True)
+            search, start, stop = searches[0], stop, stop + len(parents)
+            low, high = np.searchsorted(row, [start, stop])
+            own, last, values = row[low:high] - start, token[low:high], sums[:, low:high]
+            at, left = search.along(parents, own, last)
+            waits = values[1] >= search.lightest
+            mine_of = handles[part][start:stop]
+            search.expand(Brood(parents, mine_of, own, last, values, at, left, waits))
