@@ -27,6 +27,7 @@ from sampling_tables import (
     ROOTS,
     VOCAB,
     Ids,
+    breaking,
     enumerate_law,
     keyword,
     mass_of,
@@ -334,12 +335,9 @@ def test_pilots_choices_and_draws_share_no_random_numbers(monkeypatch: pytest.Mo
 def test_broken_logits_fail_their_root_alone_and_name_the_prefix(
     decoding: Decoding, depth: int
 ) -> None:
-    def broken(prefix: Ids) -> Sequence[float]:
-        broke = prefix[:1] == (2,) and len(prefix) == 1 + depth
-        return [math.nan] * VOCAB if broke else probabilities(prefix)
-
+    model = breaking(lambda prefix: prefix[:1] == (2,) and len(prefix) == 1 + depth)
     for mode in ("exact", "hybrid"):
-        found = explore(mode, 30, decoding, model=table(broken))
+        found = explore(mode, 30, decoding, model=model)
         assert found[2].broken_at is not None
         assert len(found[2].broken_at) == depth
         assert (found[2].nodes, found[2].leaves, found[2].remainder) == ((), (), 0.0)
@@ -494,11 +492,8 @@ def test_what_a_prefix_may_become_is_scored_as_an_output_that_ends() -> None:
 
 
 def test_a_model_that_breaks_proves_nothing() -> None:
-    def broken(prefix: Ids) -> Sequence[float]:
-        p = probabilities(prefix)
-        return p if len(prefix) < 3 else [math.nan] * VOCAB
-
-    for proof in prove(model=table(broken), leads=[leaking(PLAIN, root) for root in ROOTS]):
+    model, leads = breaking(lambda prefix: len(prefix) >= 3), [leaking(PLAIN, r) for r in ROOTS]
+    for proof in prove(model=model, leads=leads):
         assert proof.broken_at is not None
         assert proof.nodes == ()
 

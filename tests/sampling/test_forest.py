@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from sampling_tables import (
     VOCAB,
     Ids,
     Table,
+    breaking,
     enumerate_law,
     perturbed,
     probabilities,
@@ -38,12 +39,15 @@ from suites import require_fit
 
 
 def grow(
-    decoding: Decoding, draws: Draws, roots: Iterable[Root] = ROOTS, rows: int = 1000
+    decoding: Decoding,
+    draws: Draws,
+    roots: Sequence[Root] = ROOTS,
+    rows: int = 1000,
+    model: TableModel | None = None,
 ) -> dict[int, Tree]:
-    model = table()
-    trees = {
-        t.root: t for t in Forest(OutputTree(model, decoding, rows=rows), draws).sample(list(roots))
-    }
+    model = model or table()
+    tree = OutputTree(model, decoding, rows=rows)
+    trees = {t.root: t for t in Forest(tree, draws).sample(roots)}
     assert model.live == 0
     return trees
 
@@ -171,10 +175,7 @@ def test_prompts_are_read_one_by_one_where_the_model_is_full(law: Table) -> None
 
     plain, model = (kind(law, vocab_size=VOCAB, eos_token_ids=[EOS]) for kind in (TableModel, Full))
     decoding, draws = Decoding(max_new_tokens=4), Draws(sizes=(40,))
-    found, want = (
-        list(Forest(OutputTree(each, decoding), draws).sample(ROOTS)) for each in (model, plain)
-    )
-    assert sorted(found, key=lambda tree: tree.root) == sorted(want, key=lambda tree: tree.root)
+    assert grow(decoding, draws, model=model) == grow(decoding, draws, model=plain)
     assert model.beside == 0
 
 
@@ -191,11 +192,7 @@ def test_prompts_are_read_together_while_their_rows_are_expected_to_fit(n: int, 
     read, roots = list[int](), [Root(f"q{i}", (i, 1, 2)) for i in range(7)]
     model = Noting(probabilities, vocab_size=VOCAB, eos_token_ids=[EOS])
     draws, decoding = Draws(sizes=(n,)), Decoding(max_new_tokens=4)
-    found, want = (
-        list(Forest(OutputTree(each, decoding, rows=most), draws).sample(roots))
-        for each, most in ((model, rows), (table(), 1))
-    )
-    assert sorted(found, key=lambda tree: tree.root) == sorted(want, key=lambda tree: tree.root)
+    assert grow(decoding, draws, roots, rows, model) == grow(decoding, draws, roots, 1)
     assert read == READS[n, rows]
 
 
@@ -253,18 +250,10 @@ def test_finish_reasons_and_confidence() -> None:
 
 
 def test_broken_logits_fail_their_query_alone_and_name_the_prefix() -> None:
-    def broken(prefix: tuple[int, ...]) -> list[float]:
-        broke = prefix[:1] == (2,) and len(prefix) >= 3
-        return [math.nan] * VOCAB if broke else list(probabilities(prefix))
-
-    model = table(broken)
+    model = breaking(lambda prefix: prefix[:1] == (2,) and len(prefix) >= 3)
     draws = Draws(sizes=(100,))
     roots = [*ROOTS, Root("another", ROOTS[2].token_ids)]
-    trees = {
-        t.root: t
-        for t in Forest(OutputTree(model, Decoding(max_new_tokens=4), rows=8), draws).sample(roots)
-    }
-    assert model.live == 0
+    trees = grow(Decoding(max_new_tokens=4), draws, roots, 8, model)
     failed, too = trees.pop(2), trees.pop(len(ROOTS))
     assert failed.leaves == too.leaves == ()
     assert failed.broken_at == too.broken_at is not None
@@ -290,7 +279,7 @@ def drawn(
 ) -> Stored:
     """What is stored of these roots."""
     found: Stored = {}
-    for tree in Forest(OutputTree(table(of), decoding), draws).sample(list(roots)):
+    for tree in grow(decoding, draws, roots, model=table(of)).values():
         found[roots[tree.root].query_id] = [
             (leaf.token_ids, {draws.first_chunk + i: n for i, n in enumerate(leaf.counts) if n})
             for leaf in tree.leaves
@@ -424,17 +413,13 @@ def test_each_query_has_its_own_number_of_draws() -> None:
 
 
 def test_where_the_model_breaks_nothing_may_be_stored() -> None:
-    def broken(prefix: tuple[int, ...]) -> Sequence[float]:
-        return (math.nan,) * VOCAB if prefix[0] == 1 else probabilities(prefix)
-
     decoding, draws = Decoding(max_new_tokens=3), Draws(sizes=(16,), seed=2)
     sound = drawn(decoding, draws)
-    forest = Retracer(OutputTree(table(broken), decoding), draws)
-    found = {one.root: one for one in forest.retrace(ROOTS, {**sound, "q1": []})}
-    assert all(one.differs_at is None for one in found.values())
-    forest = Retracer(OutputTree(table(broken), decoding), draws)
-    found = {one.root: one for one in forest.retrace(ROOTS, {**sound, "q2": []})}
-    assert [i for i, one in sorted(found.items()) if one.differs_at is not None] == [1, 2]
+    model = breaking(lambda prefix: prefix[0] == 1)
+    for absent, differing in (("q1", []), ("q2", [1, 2])):
+        forest = Retracer(OutputTree(model, decoding), draws)
+        found = {one.root: one for one in forest.retrace(ROOTS, {**sound, absent: []})}
+        assert [i for i, one in sorted(found.items()) if one.differs_at is not None] == differing
 
 
 @pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)

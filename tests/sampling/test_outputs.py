@@ -38,6 +38,7 @@ from sampling_tables import (
     VOCAB,
     Digits,
     Ids,
+    breaking,
     enumerate_law,
     mass_of,
     probabilities,
@@ -226,36 +227,26 @@ def test_open_prefixes_that_are_too_light_are_not_told_of() -> None:
     assert 0 < len(heavy) < len(every)
 
 
-def test_a_forced_output_has_no_draws_and_an_impossible_one_is_none() -> None:
-    law = enumerate_law(PLAIN, PROMPTS["q2"])
+def test_a_forced_output_has_no_draws_and_a_beginning_the_probability_of_its_outputs() -> None:
+    law, made = enumerate_law(PLAIN, PROMPTS["q2"]), sampler()
     likeliest = max(law, key=lambda ids: law[ids])
-    asked = [(QUERIES[2], likeliest), (QUERIES[0], None), (QUERIES[2], (EOS, EOS))]
-    one, *others = sampler().force(asked, PLAIN)
-    assert others == [None, None]
+    begun = max(law, key=lambda ids: (len(ids), law[ids]))[:1]
+    outputs = [(QUERIES[2], ids) for ids in (likeliest, (EOS, EOS), begun)]
+    one, *others = made.force([*outputs, (QUERIES[0], None)], PLAIN)
+    assert others == [None, None, None]
     assert one is not None
     assert (one.count, one.chunk, one.token_ids) == (0, FORCED, likeliest)
     assert one.answer == Digits().parts(likeliest, ()).answer
     assert one.logprob == pytest.approx(math.log(law[likeliest]), abs=1e-9)
-
-
-def test_the_beginning_of_outputs_has_the_probability_of_all_of_them() -> None:
-    law = enumerate_law(PLAIN, PROMPTS["q2"])
-    begun = max(law, key=lambda ids: (len(ids), law[ids]))[:1]
-    made = sampler()
-    assert made.force([(QUERIES[2], begun)], PLAIN) == [None]
-    (one,) = made.force([(QUERIES[2], begun)], PLAIN, beginnings=True)
+    (one,) = made.force(outputs[2:], PLAIN, beginnings=True)
     assert one is not None
     assert (one.finish, one.token_ids) == ("unknown", begun)
-    together = sum(mass for ids, mass in law.items() if ids[:1] == begun)
-    assert one.logprob == pytest.approx(math.log(together), abs=1e-9)
+    assert one.logprob == pytest.approx(math.log(mass_of(law, begun)), abs=1e-9)
 
 
 @pytest.mark.parametrize("explored", [True, False])
 def test_a_query_at_which_the_model_breaks_fails_alone(explored: bool) -> None:
-    def breaks(prefix: Ids) -> Sequence[float]:
-        return [math.nan] * VOCAB if prefix[0] == 3 and len(prefix) > 1 else probabilities(prefix)
-
-    made = sampler(table(breaks))
+    made = sampler(breaking(lambda prefix: prefix[0] == 3 and len(prefix) > 1))
     effort = Effort(mode="exact", forwards=20)
     found = (
         made.explore(QUERIES, PLAIN, effort, unknown)
