@@ -155,9 +155,11 @@ class Exploring(BestFirstSearch):
         self._push_waiting()
         waiting = (prefix for brood in self._open.broods for prefix in brood.open_waiting())
         every, self._open = [*self._open.candidates, *waiting], BestFirst()
-        heavy = [p for p in every if p.share is None and p.mass >= _LIGHTEST_SETTLED]
-        kept = [p for p in every if p.share is not None or p.mass < _LIGHTEST_SETTLED]
-        for prefix in [*kept, *self._settle_texts(heavy)]:
+        fresh, kept = list[Candidate](), list[Candidate]()
+        for prefix in every:
+            new = prefix.share is None and prefix.mass >= _LIGHTEST_SETTLED
+            (fresh if new else kept).append(prefix)
+        for prefix in [*kept, *self._settle_texts(fresh)]:
             self._open.push(prefix, self._worth(prefix))
 
     def tree(self, leaves: tuple[Leaf, ...]) -> Tree:
