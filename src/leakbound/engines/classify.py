@@ -108,8 +108,9 @@ class SequenceClassifier:
             ModelError: weights that cannot be read, or probabilities that are NaN or infinite.
         """
         tokenizer = self.checkpoint.tokenizer
+        cut = {} if self.most is None else {"truncation": True, "max_length": self.most}
         with quiet():  # it would warn of a text that is too long
-            rows = [dict(tokenizer(text, second, **self._cut)) for text, second in texts]
+            rows = [dict(tokenizer(text, second, **cut)) for text, second in texts]
         return _classified(self, rows)
 
     def truncated(self, tokens: int) -> SequenceClassifier:
@@ -122,10 +123,6 @@ class SequenceClassifier:
             A classifier for which no text is too long.
         """
         return replace(self, most=int(min(tokens, _room(self.checkpoint))))
-
-    @property
-    def _cut(self) -> dict[str, bool | int]:
-        return {} if self.most is None else {"truncation": True, "max_length": self.most}
 
     def _probabilities(self, inputs: Mapping[str, Tensor]) -> Tensor:
         return torch.softmax(self._model(**inputs).logits.double(), dim=-1)

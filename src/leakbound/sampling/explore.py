@@ -85,11 +85,6 @@ class Lump:
     def mass(self) -> float:
         return math.exp(self.stem.logprob) * self.rest
 
-    @property
-    def floor_mass(self) -> float:
-        """A lower bound of the mass, for any logits within the margin."""
-        return math.exp(self.stem.floor) * self.rest_floor
-
 
 @dataclass(slots=True, kw_only=True)
 class Exploring(BestFirstSearch):
@@ -378,7 +373,8 @@ def certain_mass(search: Exploring) -> float:
         The sum of the floors of its open prefixes and lumps.
     """
     opens = (math.exp(prefix.floor) for prefix in search.open)
-    return math.fsum((*opens, *(lump.floor_mass for lump in search.lumps)))
+    lumps = (math.exp(lump.stem.floor) * lump.rest_floor for lump in search.lumps)
+    return math.fsum((*opens, *lumps))
 
 
 def plant(search: Exploring, decoding: Decoding, draws: Draws, margin: float) -> Starts:

@@ -199,7 +199,10 @@ class Forest:
 
     def _split(self, rows: Frontier, handles: Handles, logits: torch.Tensor) -> Frontier:
         """Draw the next token of every draw on `rows`; return the incomplete children."""
-        u = philox.uniforms(self._streams(rows), _pair(rows.digest[rows.row]), rows.count)
+        queries, which = np.unique(rows.query, return_inverse=True)
+        keys = np.stack([self._keys[query] for query in queries.tolist()])
+        key = _pair(keys[which[rows.row], rows.chunk])
+        u = philox.uniforms(key, _pair(rows.digest[rows.row]), rows.count)
         picks = self._pick(rows, logits, u)
         self.usage.sampled_tokens += len(u)
         bad = np.flatnonzero(picks.broken)
@@ -232,12 +235,6 @@ class Forest:
         extended[parent[~ended]] = True
         self._model.release(handles[~extended])
         return children.where(~ended)
-
-    def _streams(self, rows: Frontier) -> tuple[philox.Words, philox.Words]:
-        """Return the key of each group of draws."""
-        queries, which = np.unique(rows.query, return_inverse=True)
-        keys = np.stack([self._keys[query] for query in queries.tolist()])
-        return _pair(keys[which[rows.row], rows.chunk])
 
     def _pick(self, rows: Frontier, logits: torch.Tensor, u: Floats) -> Picks:
         """Pick the next token of every draw on `rows`, in the order of their groups."""

@@ -217,11 +217,12 @@ class Retracer(Forest):
         ends = np.cumsum(rows.count)
         groups = zip(rows.row, rows.chunk, ends - rows.count, ends, strict=True)
         for row, chunk, start, end in groups:
-            query, own = self._root_of(int(rows.query[row]), int(chunk))
+            place, number = divmod(int(chunk), len(self._draws.sizes))
+            query = self._sharing[int(rows.query[row])][place]
             if query in self._differs or not self._stored[query]:
                 continue
             path = paths[row]
-            stored = self._next_tokens(query, own, path)
+            stored = self._next_tokens(query, self._draws.first_chunk + number, path)
             if stored == Counter(picks.tokens[start:end].tolist()):
                 continue
             at = (confidence[0][row : row + 1], confidence[1][row : row + 1])
@@ -232,11 +233,6 @@ class Retracer(Forest):
             else:
                 self._differs[query] = path
         return picks
-
-    def _root_of(self, number: int, chunk: int) -> tuple[int, int]:
-        """Return the root of a tree's chunk, and the number of the chunk in that root."""
-        query, own = divmod(chunk, len(self._draws.sizes))
-        return self._sharing[number][query], self._draws.first_chunk + own
 
     def _next_tokens(self, root: int, chunk: int, path: Ids) -> Counter[int]:
         """Count the stored next tokens of a chunk after this prefix."""
