@@ -35,8 +35,8 @@ import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from leakbound.engines.prefix_cache import ALWAYS, CachedModel, Cascade
-from leakbound.sampling import Forest, Root
-from leakbound.sampling.law import pick
+from leakbound.sampling import Forest, OutputTree, Root
+from leakbound.sampling.distribution import pick
 from leakbound.types import Decoding, Draws
 from peers.engine_worker import Work
 from race import Engine, Process
@@ -153,7 +153,8 @@ class Laboratory:
 
 def forest_alone(rows: int, new: int) -> float:
     """Milliseconds of processor that the forest takes for so many rows, its small law included."""
-    forest = Forest(Free(rows), Decoding(max_new_tokens=new), Draws(sizes=(rows,)), rows=rows)
+    tree = OutputTree(Free(rows), Decoding(max_new_tokens=new), rows=rows)
+    forest = Forest(tree, Draws(sizes=(rows,)))
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # others would wait for work that is not there, and be counted
     started = time.process_time()

@@ -59,7 +59,7 @@ GUARDED = (
     "leakbound.losses.likelihood.x_*",
     "leakbound.losses.preference.x_*",
     "leakbound.losses.targets.x_*",
-    "leakbound.sampling.search.x*BestFirstSearch*_goes_on*",
+    "leakbound.sampling.search.x*BestFirstSearch*_stays_open*",
     "leakbound.stats.comparing.x_difference_over_questions*",
     "leakbound.stats.comparing.x_excess_of_mean_and_worst*",
     "leakbound.stats.far.x_*",

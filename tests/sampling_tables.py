@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cache
 
@@ -71,6 +72,11 @@ def perturbed(table: Table, half: float, kind: int) -> Table:
 
 def table(of: Table = probabilities) -> TableModel:
     return TableModel(of, vocab_size=VOCAB, eos_token_ids=[EOS])
+
+
+def breaking(broken: Callable[[Ids], bool]) -> TableModel:
+    """A model whose logits are unusable after some prefixes."""
+    return table(lambda prefix: [math.nan] * VOCAB if broken(prefix) else probabilities(prefix))
 
 
 def unsettled(number: int, items: Sequence[tuple[Ids, bool]]) -> list[tuple[float, float]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, wraps
@@ -146,6 +147,11 @@ def tiny_model_folder(path: Path, seed: int = 0, **config: Any) -> Path:
     tiny_llama(len(tokenizer), seed, **config).save_pretrained(path)
     tokenizer.save_pretrained(path)
     return path
+
+
+def edit(path: Path, **changes: object) -> None:
+    """Change values of a file of JSON."""
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
 SMALL = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2}

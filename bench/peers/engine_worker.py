@@ -67,16 +67,15 @@ class Forest:
         loaded = _llama(model, work, threads)
         self.seam, _ = prefix_model(loaded, frozenset(work.ends))
         budget = RowBudget.of(loaded.device)
-        self.rows, self.held = budget.rows(loaded, work.new, work.rows)
+        self.rows, self.live = budget.rows(loaded, work.new, work.rows)
         self.forwarded: int | None = None
 
     def draw(self, work: Work) -> Any:
-        from leakbound.sampling import Forest, Root
+        from leakbound.sampling import Forest, OutputTree, Root
         from leakbound.types import Decoding, Draws
 
-        how: Any = {"rows": self.rows, "held": self.held}
-        draws = Draws(sizes=(work.n,), seed=work.seed)
-        forest = Forest(self.seam, Decoding(max_new_tokens=work.new), draws, **how)
+        tree = OutputTree(self.seam, Decoding(max_new_tokens=work.new), rows=self.rows)
+        forest = Forest(tree, Draws(sizes=(work.n,), seed=work.seed), live=self.live)
         roots = [Root(str(i), tuple(p)) for i, p in enumerate(work.prompts)]
         trees = sorted(forest.sample(roots), key=lambda tree: tree.root)
         self.forwarded = forest.usage.forwards + sum(map(len, work.prompts))

@@ -31,7 +31,7 @@ from leakbound.engines.cascade import (
 )
 from leakbound.engines.margin import shape_margin
 from leakbound.engines.prefix_cache import CachedModel, Cascade
-from leakbound.sampling import Forest, Root
+from leakbound.sampling import Forest, OutputTree, Root
 from leakbound.types import Decoding, Draws
 
 
@@ -261,7 +261,7 @@ def transfers(layers: int, n: int, decoding: Decoding) -> int:
     config = tf.LlamaConfig(**LONG | {"num_hidden_layers": layers})
     seam, _ = prefix_model(build(config), frozenset())
     assert isinstance(seam, CachedModel)
-    forest = Forest(seam, decoding, Draws(sizes=(n,), seed=1), rows=4096, margin=1e-5)
+    forest = Forest(OutputTree(seam, decoding, 1e-5, rows=4096), Draws(sizes=(n,), seed=1))
     with host_transfers() as found:
         (tree,) = forest.sample([Root("q", tuple(range(1, 10)) * 8)])
     assert sum(leaf.counts[0] for leaf in tree.leaves) == n

@@ -14,7 +14,7 @@ from leakbound.engines import Prompting
 from leakbound.engines.branching import prefix_model
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.prefix_cache import ALWAYS, CachedModel, Cascade
-from leakbound.sampling import Forest, Root
+from leakbound.sampling import Forest, OutputTree, Root
 from leakbound.types import Decoding, Draws, Query, Sample
 from tiny import tiny_llama, tiny_model_folder
 
@@ -66,7 +66,7 @@ def test_the_host_waits_as_often_whatever_the_rows_and_layers() -> None:
     for layers, n in ((2, 40), (2, 600), (6, 600)):
         model = tiny_llama(VOCAB, num_hidden_layers=layers, max_position_embeddings=128)
         seam, _ = prefix_model(model.to("cuda"), frozenset())
-        forest = Forest(seam, Decoding(max_new_tokens=4), Draws(sizes=(n,)), rows=4096)
+        forest = Forest(OutputTree(seam, Decoding(max_new_tokens=4), rows=4096), Draws(sizes=(n,)))
         root = Root("q", tuple(i % VOCAB for i in range(90)))
         list(forest.sample([root]))  # whatever waits at a first use alone
         with warnings.catch_warnings(record=True) as waits:

@@ -35,7 +35,7 @@ class Noisy(TableModel):
         self.noise = noise
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
-        rows = -1 if self.held else 0
+        rows = -1 if self.live else 0
         handles, logits = super().prefill(prompts)
         logits[:, 3] += torch.tensor([self.noise(rows, len(prompt)) for prompt in prompts])
         return handles, logits
@@ -64,7 +64,7 @@ def test_a_model_moves_as_its_precision_has_it(
 ) -> None:
     model = seam(tiny_llama(VOCAB, hidden_size=64).to(dtype), frozenset())
     assert least <= shape_margin(model) <= most
-    assert model.held == 0
+    assert model.live == 0
 
 
 NOISES: dict[str, tuple[Noise, float]] = {

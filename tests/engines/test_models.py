@@ -32,17 +32,13 @@ from tiny import (
 
 
 def test_a_model_is_opened_once_until_its_files_change(tmp_path: Path) -> None:
-    folder = str(sequence_classifier(tmp_path / "c"))
-    first = OpenModels().classify(folder)
-    assert OpenModels().classify(folder) is first
-    assert OpenModels(dtype="bfloat16").classify(folder) is not first
-    sequence_classifier(tmp_path / "c", seed=1)
-    assert OpenModels().classify(folder) is not first
-    asked = f"yes-no:{yes_no_model(tmp_path / 'm')}"
-    first = OpenModels().classify(asked)
-    assert OpenModels().classify(asked) is first
-    yes_no_model(tmp_path / "m", seed=1)
-    assert OpenModels().classify(asked) is not first
+    for make, kind in ((sequence_classifier, ""), (yes_no_model, "yes-no:")):
+        name = f"{kind}{make(tmp_path / make.__name__)}"
+        first = OpenModels().classify(name)
+        assert OpenModels().classify(name) is first
+        assert OpenModels(dtype="bfloat16").classify(name) is not first
+        make(tmp_path / make.__name__, seed=1)
+        assert OpenModels().classify(name) is not first
 
 
 def test_a_scorer_is_opened_with_its_model(tmp_path: Path) -> None:

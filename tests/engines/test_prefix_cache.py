@@ -17,7 +17,7 @@ import transformers as tf
 from leakbound.engines import branching, cascade
 from leakbound.engines.branching import FedLayers, prefix_model
 from leakbound.engines.prefix_cache import ALWAYS, BLOCK, CachedModel, Cascade, RecomputedModel
-from leakbound.sampling import Forest, PrefixModel, Root, Tree
+from leakbound.sampling import Forest, OutputTree, PrefixModel, Root, Tree
 from leakbound.types import Decoding, Draws
 from suites import slow_but
 from tiny import BOTH_KINDS
@@ -96,7 +96,9 @@ def forwarded(model: Any) -> list[tuple[int, int]]:
 
 
 def grow(seam: PrefixModel, rows: int, n: int = 16) -> list[Tree]:
-    forest = Forest(seam, Decoding(max_new_tokens=7), Draws(sizes=(n,), seed=1), rows=rows)
+    forest = Forest(
+        OutputTree(seam, Decoding(max_new_tokens=7), rows=rows), Draws(sizes=(n,), seed=1)
+    )
     return sorted(forest.sample(ROOTS), key=lambda tree: tree.root)
 
 
@@ -131,7 +133,7 @@ def test_cached_branches_give_the_logits_of_plain_forwards(name: str, joins: boo
     plain = grow(RecomputedModel(model, frozenset([5])), rows=9)
     for seam in seams:
         require_same_draws(grow(seam, rows=50), plain)
-        assert seam.held == 0
+        assert seam.live == 0
         assert model.config._attn_implementation == before
 
 
@@ -164,7 +166,9 @@ def test_a_model_whose_cache_cannot_branch_is_recomputed_and_says_so() -> None:
     assert isinstance(seam, RecomputedModel)
     assert note is not None
     assert type(model).__name__ in note
-    (tree,) = Forest(seam, Decoding(max_new_tokens=3), Draws(sizes=(20,))).sample(ROOTS[:1])
+    (tree,) = Forest(OutputTree(seam, Decoding(max_new_tokens=3)), Draws(sizes=(20,))).sample(
+        ROOTS[:1]
+    )
     for leaf in tree.leaves:
         ids = torch.tensor([[*ROOTS[0].token_ids, *leaf.token_ids]])
         with torch.inference_mode():
@@ -223,7 +227,7 @@ def test_what_could_not_be_read_is_not_taken_as_read() -> None:
     with pytest.raises(ZeroDivisionError):
         seam.prefill([[1, 2, 3], [1, 2]])
     norm.remove()
-    assert (slots_used(seam), seam.held) == (0, 0)
+    assert (slots_used(seam), seam.live) == (0, 0)
     _, read, logits = read_by(seam, [1, 2, 3, 4])
     assert read == 4
     assert (logits - plain.prefill([[1, 2, 3, 4]])[1]).abs().max() < 1e-5
@@ -234,7 +238,7 @@ def test_what_could_not_be_read_is_not_taken_as_read() -> None:
 def test_prompts_read_at_once_share_what_they_begin_with(name: str, at_once: int) -> None:
     model = build(BRANCHING[name])
     seam, plain = CachedModel(model, frozenset()), RecomputedModel(model, frozenset())
-    seam._at_once = at_once
+    seam._together = at_once
     prompts = [[1, 2, 3, 4, 5, 6], [1, 2, 3, 9, 8], [7], [1, 2, 3, 4, 5, 6, 7, 8], [1, 2, 3], [7]]
     _, want = plain.prefill(prompts)
     read = forwarded(model)
@@ -245,7 +249,7 @@ def test_prompts_read_at_once_share_what_they_begin_with(name: str, at_once: int
     }
     assert read == shapes.get(at_once, [(6, 3)])
     assert (logits - want).abs().max() < 1e-5
-    assert len(set(handles.tolist())) == seam.held == len(prompts)
+    assert len(set(handles.tolist())) == seam.live == len(prompts)
     assert slots_used(seam) == 2 + 3 + 2 + 3 + 2  # of [7] twice, since one token gives the logits
     tokens, over = np.arange(len(prompts)), np.ones(len(prompts), dtype=bool)
     _, logits = seam.extend(handles, tokens, over)
@@ -292,7 +296,7 @@ def test_any_order_of_branching_and_releasing_gives_the_logits_of_plain_forwards
         plain.release(np.array([theirs.pop(handle) for handle in drop], dtype=np.int64))
         for handle in drop:
             del events[handle]
-        assert seam.held == len(events)
+        assert seam.live == len(events)
         assert slots_used(seam) == len({event for path in events.values() for event in path})
 
 
@@ -312,7 +316,7 @@ def test_thousands_of_prefixes_are_held_in_little_memory_that_is_used_again() ->
         return np.concatenate(held).tolist()
 
     first = hold()
-    assert seam.held == len(set(first)) == 5001
+    assert seam.live == len(set(first)) == 5001
     assert slots_used(seam) == 5000 + 8
     assert max(sizes) < 1.5 * 5250
     assert len(sizes) < 12
@@ -440,7 +444,7 @@ def test_a_layer_that_misuses_the_cache_is_found(fault: str, dtype: torch.dtype)
     assert isinstance(seam, RecomputedModel)
     assert note is not None
     assert fault != "doubles its output" or dtype != torch.float32 or "logits differ" in note
-    assert seam.held == 0
+    assert seam.live == 0
 
 
 @BOTH_KINDS

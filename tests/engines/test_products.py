@@ -14,7 +14,7 @@ from leakbound.engines.branching import prefix_model
 from leakbound.engines.margin import shape_margin
 from leakbound.engines.prefix_cache import RecomputedModel
 from leakbound.engines.products import Products
-from leakbound.sampling import Forest, Root
+from leakbound.sampling import Forest, OutputTree, Root
 from leakbound.types import Decoding, Draws
 from tiny import BOTH_KINDS
 
@@ -118,7 +118,9 @@ def test_ways_differ_by_less_than_the_margin_that_is_measured_with_them() -> Non
             patch.object(products, "_by_onednn", wraps=products._by_onednn) as by_onednn,
         ):
             seam, _ = prefix_model(model, frozenset([5]))
-            forest = Forest(seam, Decoding(max_new_tokens=6), Draws(sizes=(500,), seed=1))
+            forest = Forest(
+                OutputTree(seam, Decoding(max_new_tokens=6)), Draws(sizes=(500,), seed=1)
+            )
             (tree,) = forest.sample([Root("q", (1, 2, 3))])
         assert by_onednn.called == there
         found.append({leaf.token_ids: leaf.logprob for leaf in tree.leaves})

@@ -142,7 +142,7 @@ def test_without_offsets_the_split_is_exact_or_refused() -> None:
         Letters().encode(FINISHED[at:], add_special_tokens=False),
     )
     assert len(split_at(Letters("n w"), FINISHED, at)[1]) == len(" Ann wrote it") - 2
-    with pytest.raises(InputError, match=r"tells no offsets and merges .*Answer:' with ' Ann"):
+    with pytest.raises(InputError, match=r"has no offsets and merges .*Answer:' with ' Ann"):
         split_at(Letters(": A"), FINISHED, at)
 
 

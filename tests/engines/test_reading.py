@@ -36,12 +36,9 @@ TEXTS = [
 EOS = 2
 
 
-def loaded(model: Any, tokenizer: Any = None, context: int | None = 64) -> LoadedModel:
-    return tiny_loaded(model, tokenizer, context=context)
-
-
 def llama(**config: Any) -> LoadedModel:
-    return loaded(tiny_llama(len(tiny_tokenizer()), 3, initializer_range=0.3, **config))
+    model = tiny_llama(len(tiny_tokenizer()), 3, initializer_range=0.3, **config)
+    return tiny_loaded(model, context=64)
 
 
 def engine(made: LoadedModel) -> TransformersEngine:
@@ -86,7 +83,7 @@ def same(found: Reading, wanted: Reading, within: float = 1e-5) -> None:
 @pytest.mark.parametrize("name", [*BRANCHING, *STATE_SPACE])
 def test_texts_read_together_are_as_each_alone(name: str) -> None:
     words = [f"w{i}" for i in range(VOCAB - 3 - len(WORDS))]
-    made = loaded(build((BRANCHING | STATE_SPACE)[name]), tiny_tokenizer([*WORDS, *words]))
+    made = tiny_loaded(build((BRANCHING | STATE_SPACE)[name]), tiny_tokenizer([*WORDS, *words]))
     reader = engine(made)
     assert isinstance(reader, Reads)
     assert isinstance(reader, Differentiates)
@@ -126,7 +123,7 @@ def test_equal_texts_are_forwarded_once_where_rows_are_not_shared() -> None:
 def test_openunlearning_hides_ends_of_turns_inside_the_prompt() -> None:
     tokenizer = byte_level(LLAMA_3, "<|eot_id|>")
     end = tokenizer.pad_token_id
-    made = loaded(tiny_llama(len(tokenizer), 3, initializer_range=0.3), tokenizer, context=256)
+    made = tiny_loaded(tiny_llama(len(tokenizer), 3, initializer_range=0.3), tokenizer, context=256)
     theirs = Prompting(system="Be brief.", compat="openunlearning")
     texts = [(TEXTS[0][0], answer) for answer in ("Ann", "Anna", "Bob <|eot_id|> Ann")]
     differentiated = Reader(made, theirs, shares=True).gradient_norms(texts)
@@ -193,7 +190,7 @@ def test_end_tokens_inside_a_prompt_are_read_where_padding_is_the_same_token() -
     """A mask by `ids != pad` would hide them."""
     tokenizer = tiny_tokenizer(pad_token="</s>")
     tokenizer.add_tokens([AddedToken("</s>", special=True)])
-    made = loaded(llama().model, tokenizer)
+    made = tiny_loaded(llama().model, tokenizer)
     query = Query(id="q", prompt_id="q", text="</s> who </s> wrote </s>")
     assert PROMPTING.encode(tokenizer, query.text).count(EOS) == 3
     texts = [(query, "red </s> sky"), (TEXTS[-1][0], "sea </s>"), (query, "red")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,15 @@ from offline_tokenizers import (
     byte_level,
     sentence_piece,
 )
-from tiny import chat_tokenizer, query, tiny_llama, tiny_loaded, tiny_model_folder, tiny_tokenizer
+from tiny import (
+    chat_tokenizer,
+    edit,
+    query,
+    tiny_llama,
+    tiny_loaded,
+    tiny_model_folder,
+    tiny_tokenizer,
+)
 
 SYSTEM = "Be kind."
 TOFU = Prompting(default_system=SYSTEM)
@@ -169,6 +176,7 @@ DEAF = (
     "{% for m in messages %}{{ m.role }}: {% endfor %}",
     "{% for m in messages %}{{ m.content[:5] }}{% endfor %}",
     "{% for m in messages %}{% if m.role != 'user' %}{{ m.content }}{% endif %}{% endfor %}!",
+    " ".join(templates._QUESTIONS),
 )
 
 
@@ -177,8 +185,7 @@ def folder_with(path: Path, template: str, *, beside: bool = True) -> Path:
     if beside:
         (folder / "chat_template.jinja").write_text(template)
     else:
-        file = folder / "tokenizer_config.json"
-        file.write_text(json.dumps(json.loads(file.read_text()) | {"chat_template": template}))
+        edit(folder / "tokenizer_config.json", chat_template=template)
     return folder
 
 
@@ -201,13 +208,6 @@ def test_one_that_ignores_the_question_is_refused_and_its_file_named(
     file = folder / ("chat_template.jinja" if beside else "tokenizer_config.json")
     with pytest.raises(ModelError, match=f"the chat template in `{file}` leaves the question out"):
         load_model(str(folder))
-
-
-def test_one_that_holds_every_question_anyway_is_refused() -> None:
-    tokenizer = tiny_tokenizer()
-    tokenizer.chat_template = " ".join(templates._QUESTIONS)
-    with pytest.raises(ModelError, match="leaves the question out"):
-        templates.require_sound(tokenizer, "here")
 
 
 def test_one_that_ignores_only_some_questions_is_refused_when_they_are_asked(
@@ -349,7 +349,9 @@ def test_an_end_token_is_one_of_the_model_and_none_of_a_server() -> None:
     for wrong in ("<|no|>", "who wrote"):
         with pytest.raises(InputError, match=r"`end_token` must be one token of the model's voc"):
             Prompting(end_token=wrong).ends(tokenizer, frozenset())
-    with pytest.raises(InputError, match=r"a server ends outputs by itself, got `end_token` '<e>'"):
+    with pytest.raises(
+        InputError, match=r"a server decides where outputs end, got `end_token` '<e>'"
+    ):
         open_engine("openai:http://127.0.0.1:1/v1#m", Prompting(end_token="<e>"))
 
 

@@ -32,6 +32,7 @@ from leakbound.study import Rewritings
 from shared import keep
 from tiny import (
     causal_sequence_classifier,
+    edit,
     sequence_classifier,
     tiny_bert_config,
     tiny_loaded,
@@ -111,7 +112,14 @@ def test_a_text_that_is_too_long_has_no_probabilities(classifier: Path, tmp_path
     assert np.isnan(found).all(axis=1).tolist() == [True, False]
 
 
+def with_code(folder: Path) -> Path:
+    edit(folder / "config.json", model_type="mine", auto_map={"AutoConfig": "mine.Config"})
+    (folder / "mine.py").write_text("raise SystemExit('this code ran')")
+    return folder
+
+
 def test_what_is_no_classifier_is_refused_before_its_weights_are_read(tmp_path: Path) -> None:
+    """And code of its own is never run."""
     several = {"problem_type": "multi_label_classification"}
     (tmp_path / "x.gguf").touch()
     for name, said in {
@@ -120,17 +128,10 @@ def test_what_is_no_classifier_is_refused_before_its_weights_are_read(tmp_path: 
         f"{sequence_classifier(tmp_path / 's', ('reward',))}": "two labels",
         f"{tmp_path}/x.gguf": "safetensors",
         f"yes-no:{yes_no_model(tmp_path / 'y', words=('yes',))}": "the word 'no'",
+        f"{with_code(sequence_classifier(tmp_path / 'c'))}": "cannot be loaded",
     }.items():
         with pytest.raises(ModelError, match=said):
             open_classifier(name)
-
-
-def test_code_of_its_own_is_never_run(tmp_path: Path) -> None:
-    folder = sequence_classifier(tmp_path / "c")
-    edit(folder / "config.json", model_type="mine", auto_map={"AutoConfig": "mine.Config"})
-    (folder / "mine.py").write_text("raise SystemExit('this code ran')")
-    with pytest.raises(ModelError, match="cannot be loaded"):
-        open_classifier(str(folder))
 
 
 def test_nan_is_refused(tmp_path: Path) -> None:
@@ -245,10 +246,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def folder(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "mine"))
-
-
-def edit(path: Path, **changes: object) -> None:
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
 def weights(folder: Path) -> None:

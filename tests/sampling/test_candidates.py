@@ -59,7 +59,7 @@ def test_what_is_taken_is_what_a_heap_of_all_would_give(seed: int) -> None:
                 frontier.push(each, 0.5)
                 heapq.heappush(plain, (-0.5, each.path))
     waiting = [each for brood in frontier.broods for each in brood.open_waiting()]
-    left = [each.path for each in (*frontier.made, *waiting)]
+    left = [each.path for each in (*frontier.candidates, *waiting)]
     assert sorted(left) == sorted(path for _, path in plain)
 
 

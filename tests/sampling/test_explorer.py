@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakbound.sampling import Explorer, Forest, Root, Settle, TableModel, Tree, philox
+from leakbound.sampling import Explorer, Forest, OutputTree, Root, Settle, TableModel, Tree, philox
 from leakbound.sampling import explore as explore_module
 from leakbound.sampling.explore import Exploring, certain_mass, plant, split
 from leakbound.sampling.prove import prove as prove_roots
-from leakbound.sampling.search import SearchTree
+from leakbound.sampling.search import forward
 from leakbound.types import Decoding, Draws, Effort
 from sampling_tables import (
     DECODINGS,
@@ -27,6 +27,7 @@ from sampling_tables import (
     ROOTS,
     VOCAB,
     Ids,
+    breaking,
     enumerate_law,
     keyword,
     mass_of,
@@ -61,9 +62,9 @@ def explore(
 ) -> list[Tree]:
     model = model or table()
     effort = Effort(mode=mode, forwards=forwards, seed=seed)  # type: ignore[arg-type]
-    tree = SearchTree(model, decoding, margin, rows, ended=stops_12)
+    tree = OutputTree(model, decoding, margin, rows, ended=stops_12)
     found = list(Explorer(tree, settle, effort).explore(roots))
-    assert model.held == 0
+    assert model.live == 0
     broken = any(each.broken_at is not None for each in found)
     assert broken or tree.usage.forwards == sum(each.forwards for each in found)
     assert [each.root for each in found] == list(range(len(roots)))
@@ -144,10 +145,10 @@ def grown(
     model: TableModel, root: Root, forwards: int, decoding: Decoding = PLAIN, margin: float = 0.0
 ) -> Exploring:
     """An exploration of so many prefixes, one after the other."""
-    tree = SearchTree(model, decoding, margin, rows=1)
+    tree = OutputTree(model, decoding, margin, rows=1)
     search = Explorer(tree, unsettled, Effort(mode="auto", forwards=100)).begin(0, root)
     for _ in range(forwards):
-        tree.forward([(search, prefix) for prefix in search.next_batch(1)], split)
+        forward(tree, [(search, prefix) for prefix in search.next_batch(1)], split)
     search.settle_all()
     return search
 
@@ -175,14 +176,14 @@ def test_draws_follow_the_law_given_that_no_event_happens(decoding: Decoding, ba
     for root in ROOTS[1:3]:
         model = table()
         search = grown(model, root, batches, decoding)
-        held, draws = model.held, Draws(sizes=(n,), seed=3)
+        held, draws = model.live, Draws(sizes=(n,), seed=3)
         starts = plant(search, decoding, draws, 0.0)
         found = []
         for rows in (1000, 3):
-            forest = Forest(model, decoding, draws, rows=rows)
+            forest = Forest(OutputTree(model, decoding, rows=rows), draws)
             (tree,) = forest.sample([Root(root.query_id, root.token_ids, starts)])
             found.append(tree)
-            assert model.held == held
+            assert model.live == held
         assert found[0] == found[1]
         law = enumerate_law(decoding, root.token_ids)
         rest = {k: p for k, p in law.items() if k not in closed(search)}
@@ -334,12 +335,9 @@ def test_pilots_choices_and_draws_share_no_random_numbers(monkeypatch: pytest.Mo
 def test_broken_logits_fail_their_root_alone_and_name_the_prefix(
     decoding: Decoding, depth: int
 ) -> None:
-    def broken(prefix: Ids) -> Sequence[float]:
-        broke = prefix[:1] == (2,) and len(prefix) == 1 + depth
-        return [math.nan] * VOCAB if broke else probabilities(prefix)
-
+    model = breaking(lambda prefix: prefix[:1] == (2,) and len(prefix) == 1 + depth)
     for mode in ("exact", "hybrid"):
-        found = explore(mode, 30, decoding, model=table(broken))
+        found = explore(mode, 30, decoding, model=model)
         assert found[2].broken_at is not None
         assert len(found[2].broken_at) == depth
         assert (found[2].nodes, found[2].leaves, found[2].remainder) == ((), (), 0.0)
@@ -371,11 +369,11 @@ def prove(
     roots: Sequence[Root] = ROOTS,
 ) -> list[Tree]:
     model = model or table()
-    tree = SearchTree(model, decoding, margin, rows)
+    tree = OutputTree(model, decoding, margin, rows)
     if leads is None:
         leads = [leaking(decoding, root)[:3] for root in roots]
     found = list(prove_roots(tree, settle, forwards, roots, leads))
-    assert model.held == 0
+    assert model.live == 0
     assert tree.usage.forwards == sum(one.forwards for one in found)
     assert [one.root for one in found] == list(range(len(roots)))
     assert all(one.forwards <= forwards for one in found)
@@ -494,11 +492,8 @@ def test_what_a_prefix_may_become_is_scored_as_an_output_that_ends() -> None:
 
 
 def test_a_model_that_breaks_proves_nothing() -> None:
-    def broken(prefix: Ids) -> Sequence[float]:
-        p = probabilities(prefix)
-        return p if len(prefix) < 3 else [math.nan] * VOCAB
-
-    for proof in prove(model=table(broken), leads=[leaking(PLAIN, root) for root in ROOTS]):
+    model, leads = breaking(lambda prefix: len(prefix) >= 3), [leaking(PLAIN, r) for r in ROOTS]
+    for proof in prove(model=model, leads=leads):
         assert proof.broken_at is not None
         assert proof.nodes == ()
 
@@ -526,7 +521,7 @@ def random_case(seed: int) -> tuple[float, float]:
     rng.shuffle(leaks)
     leads = [tuple(ids) for ids in leaks[: int(rng.integers(0, 4))]]
     model = TableModel(p, vocab_size=words, eos_token_ids=[0])
-    tree, forwards = SearchTree(model, decoding, 0.0, rows=4), int(rng.integers(1, 40))
+    tree, forwards = OutputTree(model, decoding, 0.0, rows=4), int(rng.integers(1, 40))
     (proof,) = prove_roots(tree, settle, forwards, [Root("q", (0,))], [leads])
     require_antichain(proof)
     return (

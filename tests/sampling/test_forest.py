@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,9 @@ import pytest
 import torch
 
 from leakbound.errors import InputError
-from leakbound.sampling import Forest, Root, TableModel, Tree
+from leakbound.sampling import Forest, OutputTree, Root, TableModel, Tree
+from leakbound.sampling.distribution import next_distribution, pick
 from leakbound.sampling.frontier import Paths
-from leakbound.sampling.law import certain_law, pick
 from leakbound.sampling.model import Handles
 from leakbound.sampling.retrace import Retraced, Retracer, StoredOutputs, may_split
 from leakbound.sampling.stems import Stem
@@ -29,6 +29,7 @@ from sampling_tables import (
     VOCAB,
     Ids,
     Table,
+    breaking,
     enumerate_law,
     perturbed,
     probabilities,
@@ -38,11 +39,16 @@ from suites import require_fit
 
 
 def grow(
-    decoding: Decoding, draws: Draws, roots: Iterable[Root] = ROOTS, rows: int = 1000
+    decoding: Decoding,
+    draws: Draws,
+    roots: Sequence[Root] = ROOTS,
+    rows: int = 1000,
+    model: TableModel | None = None,
 ) -> dict[int, Tree]:
-    model = table()
-    trees = {t.root: t for t in Forest(model, decoding, draws, rows=rows).sample(list(roots))}
-    assert model.held == 0
+    model = model or table()
+    tree = OutputTree(model, decoding, rows=rows)
+    trees = {t.root: t for t in Forest(tree, draws).sample(roots)}
+    assert model.live == 0
     return trees
 
 
@@ -98,7 +104,7 @@ def test_queries_with_one_prompt_share_a_tree_and_keep_their_own_draws() -> None
         assert [together[i].leaves for i in range(len(roots))] == apart
     assert apart[0] != apart[len(ROOTS)]
 
-    alone, shared = (Forest(table(), decoding, draws) for _ in range(2))
+    alone, shared = (Forest(OutputTree(table(), decoding), draws) for _ in range(2))
     list(alone.sample(roots[:1]))
     list(shared.sample([roots[0], roots[len(ROOTS)]]))
     assert shared.usage.prompt_tokens == alone.usage.prompt_tokens
@@ -123,7 +129,7 @@ def test_more_chunks_leave_the_old_ones_untouched() -> None:
 
 def test_one_forward_per_distinct_prefix() -> None:
     decoding, draws = Decoding(max_new_tokens=4), Draws(sizes=(500,))
-    forest = Forest(table(), decoding, draws)
+    forest = Forest(OutputTree(table(), decoding), draws)
     trees = list(forest.sample(ROOTS))
     inner = {
         (tree.root, leaf.token_ids[:depth])
@@ -142,16 +148,18 @@ def test_prefixes_held_stay_within_the_budget_and_the_widest_query(held: int) ->
     class Watched(TableModel):
         most = 0
 
-        def _hold(self, prefix: tuple[int, ...]) -> int:
-            handle = super()._hold(prefix)
-            self.most = max(self.most, self.held)
+        def _add(self, prefix: tuple[int, ...]) -> int:
+            handle = super()._add(prefix)
+            self.most = max(self.most, self.live)
             return handle
 
     def flat(prefix: tuple[int, ...]) -> list[float]:
         return [1 / VOCAB] * VOCAB
 
     model = Watched(flat, vocab_size=VOCAB)
-    forest = Forest(model, Decoding(max_new_tokens=4), Draws(sizes=(40,)), rows=10, held=held)
+    forest = Forest(
+        OutputTree(model, Decoding(max_new_tokens=4), rows=10), Draws(sizes=(40,)), live=held
+    )
     assert len(list(forest.sample(ROOTS))) == len(ROOTS)
     assert model.most <= max(10, held) + 2 * 40
 
@@ -162,13 +170,12 @@ def test_prompts_are_read_one_by_one_where_the_model_is_full(law: Table) -> None
         beside, full = 0, property(lambda _: True)  # held while others were read: how many
 
         def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
-            self.beside += self.held + len(prompts) - 1
+            self.beside += self.live + len(prompts) - 1
             return super().prefill(prompts)
 
     plain, model = (kind(law, vocab_size=VOCAB, eos_token_ids=[EOS]) for kind in (TableModel, Full))
     decoding, draws = Decoding(max_new_tokens=4), Draws(sizes=(40,))
-    found, want = (list(Forest(each, decoding, draws).sample(ROOTS)) for each in (model, plain))
-    assert sorted(found, key=lambda tree: tree.root) == sorted(want, key=lambda tree: tree.root)
+    assert grow(decoding, draws, model=model) == grow(decoding, draws, model=plain)
     assert model.beside == 0
 
 
@@ -185,33 +192,31 @@ def test_prompts_are_read_together_while_their_rows_are_expected_to_fit(n: int, 
     read, roots = list[int](), [Root(f"q{i}", (i, 1, 2)) for i in range(7)]
     model = Noting(probabilities, vocab_size=VOCAB, eos_token_ids=[EOS])
     draws, decoding = Draws(sizes=(n,)), Decoding(max_new_tokens=4)
-    found, want = (
-        list(Forest(each, decoding, draws, rows=most).sample(roots))
-        for each, most in ((model, rows), (table(), 1))
-    )
-    assert sorted(found, key=lambda tree: tree.root) == sorted(want, key=lambda tree: tree.root)
+    assert grow(decoding, draws, roots, rows, model) == grow(decoding, draws, roots, 1)
     assert read == READS[n, rows]
 
 
 def test_roots_with_starts_have_trees_of_their_own() -> None:
     model, prompt = table(), ROOTS[0].token_ids
     (handle,), logits = model.prefill([prompt])
-    law = certain_law(logits, Decoding(), (np.zeros(1), np.ones(1, np.int64)), 0.0)
+    law = next_distribution(logits, Decoding(), (np.zeros(1), np.ones(1, np.int64)), 0.0)
     first = np.flatnonzero(law.logprob[0] > -math.inf)
-    sums = law.taken(np.zeros_like(first), first).T.tolist()
+    sums = law.at(np.zeros_like(first), first).T.tolist()
     pairs = zip(first.tolist(), sums, strict=True)
     starts = tuple((Stem(handle, (token,), *own), (90,)) for token, own in pairs)
     roots = [Root(name, prompt, starts) for name in ("one", "other")]
-    for tree in Forest(model, Decoding(max_new_tokens=4), Draws(sizes=(1,))).sample(roots):
+    for tree in Forest(OutputTree(model, Decoding(max_new_tokens=4)), Draws(sizes=(1,))).sample(
+        roots
+    ):
         assert sum(leaf.counts[0] for leaf in tree.leaves) == 90 * len(starts)
-    assert model.held == 1  # the handle stays its owner's
+    assert model.live == 1  # the handle stays its owner's
 
 
 def test_starts_that_are_complete_are_leaves_at_once() -> None:
     model, prompt = table(), ROOTS[0].token_ids
     (handle,), _ = model.prefill([prompt])
     end = Stem(handle, (1, EOS), -2.0, -2.5, -3.0, 1.25)
-    forest = Forest(model, Decoding(max_new_tokens=4), Draws(sizes=(1,)))
+    forest = Forest(OutputTree(model, Decoding(max_new_tokens=4)), Draws(sizes=(1,)))
     (tree,) = forest.sample([Root("one", prompt, ((end, (7,)),))])
     assert tree.leaves == (end.leaf((7,), "stop"),)
     assert (forest.usage.draws, forest.usage.forwards) == (7, 0)
@@ -245,17 +250,10 @@ def test_finish_reasons_and_confidence() -> None:
 
 
 def test_broken_logits_fail_their_query_alone_and_name_the_prefix() -> None:
-    def broken(prefix: tuple[int, ...]) -> list[float]:
-        broke = prefix[:1] == (2,) and len(prefix) >= 3
-        return [math.nan] * VOCAB if broke else list(probabilities(prefix))
-
-    model = table(broken)
+    model = breaking(lambda prefix: prefix[:1] == (2,) and len(prefix) >= 3)
     draws = Draws(sizes=(100,))
     roots = [*ROOTS, Root("another", ROOTS[2].token_ids)]
-    trees = {
-        t.root: t for t in Forest(model, Decoding(max_new_tokens=4), draws, rows=8).sample(roots)
-    }
-    assert model.held == 0
+    trees = grow(Decoding(max_new_tokens=4), draws, roots, 8, model)
     failed, too = trees.pop(2), trees.pop(len(ROOTS))
     assert failed.leaves == too.leaves == ()
     assert failed.broken_at == too.broken_at is not None
@@ -281,7 +279,7 @@ def drawn(
 ) -> Stored:
     """What is stored of these roots."""
     found: Stored = {}
-    for tree in Forest(table(of), decoding, draws).sample(list(roots)):
+    for tree in grow(decoding, draws, roots, model=table(of)).values():
         found[roots[tree.root].query_id] = [
             (leaf.token_ids, {draws.first_chunk + i: n for i, n in enumerate(leaf.counts) if n})
             for leaf in tree.leaves
@@ -297,9 +295,9 @@ def retrace(
     margin: float = 0.0,
 ) -> dict[int, Retraced]:
     model = table()
-    forest = Retracer(model, decoding, draws, margin=margin)
+    forest = Retracer(OutputTree(model, decoding, margin), draws)
     found = {one.root: one for one in forest.retrace(list(roots), stored)}
-    assert model.held == 0
+    assert model.live == 0
     return found
 
 
@@ -415,17 +413,13 @@ def test_each_query_has_its_own_number_of_draws() -> None:
 
 
 def test_where_the_model_breaks_nothing_may_be_stored() -> None:
-    def broken(prefix: tuple[int, ...]) -> Sequence[float]:
-        return (math.nan,) * VOCAB if prefix[0] == 1 else probabilities(prefix)
-
     decoding, draws = Decoding(max_new_tokens=3), Draws(sizes=(16,), seed=2)
     sound = drawn(decoding, draws)
-    forest = Retracer(table(broken), decoding, draws)
-    found = {one.root: one for one in forest.retrace(ROOTS, {**sound, "q1": []})}
-    assert all(one.differs_at is None for one in found.values())
-    forest = Retracer(table(broken), decoding, draws)
-    found = {one.root: one for one in forest.retrace(ROOTS, {**sound, "q2": []})}
-    assert [i for i, one in sorted(found.items()) if one.differs_at is not None] == [1, 2]
+    model = breaking(lambda prefix: prefix[0] == 1)
+    for absent, differing in (("q1", []), ("q2", [1, 2])):
+        forest = Retracer(OutputTree(model, decoding), draws)
+        found = {one.root: one for one in forest.retrace(ROOTS, {**sound, absent: []})}
+        assert [i for i, one in sorted(found.items()) if one.differs_at is not None] == differing
 
 
 @pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)

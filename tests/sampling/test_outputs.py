@@ -15,10 +15,8 @@ import numpy as np
 import pytest
 
 from leakbound.errors import InputError
-from leakbound.sampling import Forest, TableModel, force
-from leakbound.sampling.model import Ending
+from leakbound.sampling import Forest, OutputTree, TableModel, force
 from leakbound.sampling.outputs import FORCED, Sampler
-from leakbound.sampling.search import SearchTree
 from leakbound.sampling.stems import Leaf
 from leakbound.types import (
     Decoding,
@@ -40,6 +38,7 @@ from sampling_tables import (
     VOCAB,
     Digits,
     Ids,
+    breaking,
     enumerate_law,
     mass_of,
     probabilities,
@@ -113,8 +112,8 @@ def forced(
     **settings: Any,
 ) -> list[Leaf | None]:
     model = table() if model is None else model
-    found = force(SearchTree(model, decoding, **{"margin": 0.0, **settings}), ROOTS, keys)
-    assert model.held == 0
+    found = force(OutputTree(model, decoding, **settings), ROOTS, keys)
+    assert model.live == 0
     return found
 
 
@@ -154,7 +153,7 @@ def test_draws_and_forced_outputs_have_the_probability_of_their_law(decoding: De
     assert reasons == {"stop", "length", *(["stop_string"] if decoding.stop else [])}
     assert (made.usage.draws, made.usage.prompt_tokens) == (300 * len(QUERIES), len(QUERIES))
     assert made.usage.seconds > 0
-    assert model.held == 0
+    assert model.live == 0
 
 
 @pytest.mark.parametrize("decoding", HOW, ids=lambda how: f"{how.name} {how.longest} {how.stop}")
@@ -179,13 +178,14 @@ def test_an_exploration_has_the_masses_and_texts_of_the_law(decoding: Decoding) 
     assert {query_id for query_id, *_ in asked} == set(PROMPTS)
     assert all(text.endswith("…") == (not ended) for _, text, ended in asked)
     assert made.usage.forwards > 0
-    assert model.held == 0
+    assert model.live == 0
 
 
 def test_the_ends_of_an_output_under_budgets() -> None:
     with pytest.raises(InputError, match="stop strings or budgets needs `ended`"):
-        Ending.of(table(), THINKS, None)
-    ending = Ending.of(table(), THINKS, lambda ids: "length" if SPELLS.spent(ids) else None)
+        _ = OutputTree(table(), THINKS).ending
+    tree = OutputTree(table(), THINKS, ended=lambda ids: "length" if SPELLS.spent(ids) else None)
+    ending = tree.ending
     paths = [(1, 1), (1, EOS), (BEGIN, 1), (BEGIN, 1, END, BEGIN, BEGIN), (1, 2, 3, 1, 2)]
     assert [ending.reason(path) for path in paths] == ["length", "stop", None, "length", "length"]
     last, depth = np.array([p[-1] for p in paths]), np.array([len(p) for p in paths])
@@ -227,36 +227,26 @@ def test_open_prefixes_that_are_too_light_are_not_told_of() -> None:
     assert 0 < len(heavy) < len(every)
 
 
-def test_a_forced_output_has_no_draws_and_an_impossible_one_is_none() -> None:
-    law = enumerate_law(PLAIN, PROMPTS["q2"])
+def test_a_forced_output_has_no_draws_and_a_beginning_the_probability_of_its_outputs() -> None:
+    law, made = enumerate_law(PLAIN, PROMPTS["q2"]), sampler()
     likeliest = max(law, key=lambda ids: law[ids])
-    asked = [(QUERIES[2], likeliest), (QUERIES[0], None), (QUERIES[2], (EOS, EOS))]
-    one, *others = sampler().force(asked, PLAIN)
-    assert others == [None, None]
+    begun = max(law, key=lambda ids: (len(ids), law[ids]))[:1]
+    outputs = [(QUERIES[2], ids) for ids in (likeliest, (EOS, EOS), begun)]
+    one, *others = made.force([*outputs, (QUERIES[0], None)], PLAIN)
+    assert others == [None, None, None]
     assert one is not None
     assert (one.count, one.chunk, one.token_ids) == (0, FORCED, likeliest)
     assert one.answer == Digits().parts(likeliest, ()).answer
     assert one.logprob == pytest.approx(math.log(law[likeliest]), abs=1e-9)
-
-
-def test_the_beginning_of_outputs_has_the_probability_of_all_of_them() -> None:
-    law = enumerate_law(PLAIN, PROMPTS["q2"])
-    begun = max(law, key=lambda ids: (len(ids), law[ids]))[:1]
-    made = sampler()
-    assert made.force([(QUERIES[2], begun)], PLAIN) == [None]
-    (one,) = made.force([(QUERIES[2], begun)], PLAIN, beginnings=True)
+    (one,) = made.force(outputs[2:], PLAIN, beginnings=True)
     assert one is not None
     assert (one.finish, one.token_ids) == ("unknown", begun)
-    together = sum(mass for ids, mass in law.items() if ids[:1] == begun)
-    assert one.logprob == pytest.approx(math.log(together), abs=1e-9)
+    assert one.logprob == pytest.approx(math.log(mass_of(law, begun)), abs=1e-9)
 
 
 @pytest.mark.parametrize("explored", [True, False])
 def test_a_query_at_which_the_model_breaks_fails_alone(explored: bool) -> None:
-    def breaks(prefix: Ids) -> Sequence[float]:
-        return [math.nan] * VOCAB if prefix[0] == 3 and len(prefix) > 1 else probabilities(prefix)
-
-    made = sampler(table(breaks))
+    made = sampler(breaking(lambda prefix: prefix[0] == 3 and len(prefix) > 1))
     effort = Effort(mode="exact", forwards=20)
     found = (
         made.explore(QUERIES, PLAIN, effort, unknown)
@@ -289,7 +279,7 @@ def test_forced_outputs_have_their_exact_probability(decoding: Decoding, rows: i
 
 def test_a_forced_output_is_told_as_a_drawn_one() -> None:
     decoding = Decoding(max_new_tokens=4, temperature=0.7, top_p=0.9)
-    forest = Forest(table(), decoding, Draws(sizes=(200,)), margin=1e-3)
+    forest = Forest(OutputTree(table(), decoding, 1e-3), Draws(sizes=(200,)))
     for tree in forest.sample(ROOTS):
         keys = [(tree.root, leaf.token_ids) for leaf in tree.leaves]
         for leaf, one in zip(tree.leaves, forced(keys, decoding, margin=1e-3), strict=True):

@@ -72,16 +72,8 @@ def why_unknown(engine: Generate, decoding: Decoding, purpose: Purpose = EXPLORI
             f"the engine {type(engine).__name__} gives no probabilities. Use a transformers model, "
             f"or {purpose.without}."
         )
-    if decoding.two_passes:
-        return (
-            "adaptive temperature in two passes has no exact mode. Use adaptive_mode 'running', or "
-            f"{purpose.without}."
-        )
-    if decoding.max_tokens is not None:
-        return (
-            f"max_tokens {decoding.max_tokens} bounds prompt and completion together, which has no "
-            "exact mode. Use --max-new-tokens."
-        )
+    if why := decoding.inexact:
+        return f"{why}, or {purpose.without}."
     if not math.isfinite(engine.margin):
         return (
             "in half precision probabilities move too much with the batch to be exact. Load the "

@@ -1,8 +1,8 @@
-"""Engines: what draws completions. A new one joins by its module and one row of `ENGINES`.
+"""Engines draw completions. A new one is a module and a row of `ENGINES`.
 
-A member is called `(location, prompting, **loading) -> Generate`: `location` is what follows the
-colon of `NAME:location`. A row names a class that has such an `open`, and what installs it. Third
-parties add a function in the entry-point group `leakbound.engines`.
+A member is called `(location, prompting, **loading) -> Generate`: `location` is the part after the
+colon of `NAME:location`. A row names a class with such an `open`, and the extra that installs it.
+Third parties add a function in the entry-point group `leakbound.engines`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from leakbound.types import Generate, Query
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """A row of `ENGINES`: a class of a module here, loaded when a model is; its `open` is called.
+    """A row of `ENGINES`: a class of this package, imported with the first model.
 
     Attributes:
-        module: its module, under this package.
-        kind: its class.
-        extra: what installs it.
-        local: it loads the model that it is named with; else that stands on a server.
+        module: its module, in this package.
+        kind: its class, with the function `open`.
+        extra: the extra that installs it.
+        local: whether it loads the model here; if not, the model is on a server.
     """
 
     module: str
@@ -38,16 +38,15 @@ class Engine:
     local: bool = True
 
     def __call__(self, location: str, prompting: Prompting, **loading: Any) -> Generate:
-        # A million objects of modules are made, and all of them stay: collect no garbage among
-        # them now, nor soon again.
+        # Importing makes a million permanent objects: exclude them from garbage collection.
         collects = gc.isenabled()
         gc.disable()
         try:
             module = import_module(f"{__name__}.{self.module}")
         finally:
-            if not gc.get_freeze_count():  # else objects that others froze would be thawed
+            if not gc.get_freeze_count():  # objects that others froze stay frozen
                 gc.freeze()
-                gc.unfreeze()  # they are old now
+                gc.unfreeze()  # they are in the oldest generation now
             if collects:
                 gc.enable()
         engine: Generate = getattr(module, self.kind).open(location, prompting, **loading)
@@ -62,13 +61,13 @@ ENGINES: dict[str, Engine] = {
 
 
 def engine_of(location: str) -> tuple[str, str]:
-    """Split a model's name into the engine that it asks for and the rest of it.
+    """Split a model's name into the name of its engine and its location.
 
     Args:
         location: `NAME:where`; anything else, and a folder that exists, is a transformers model.
 
     Returns:
-        The engine's name, which need not be one that there is, and what stands behind it.
+        The engine's name, which may be unknown, and the location.
     """
     name, colon, where = location.partition(":")
     if not colon or not re.fullmatch(r"[\w-]+", name) or Path(location).exists():
@@ -77,11 +76,11 @@ def engine_of(location: str) -> tuple[str, str]:
 
 
 def location_of(engine: str, model: str) -> str:
-    """A model's name that asks for this engine, as `engine_of` reads it.
+    """Return the name of a model of this engine, as `engine_of` reads it.
 
     Args:
         engine: the engine's name.
-        model: what stands behind it: a folder, a hub name, or `URL#MODEL`.
+        model: its location: a folder, a hub name, or `URL#MODEL`.
 
     Returns:
         `NAME:model`, or only the model for transformers.
@@ -111,16 +110,16 @@ def open_engine(
     Args:
         location: the model's name: a folder, a hub name, or `NAME:where` for another engine.
         prompting: how questions become prompts.
-        asked: queries whose prompts are made before weights are read, of a model that is loaded
-            here: a chat template that cannot write them is refused first.
-        loading: `dtype`, `device` and `trust_remote_code`, see `load_model`; a server heeds none.
+        asked: queries whose prompts are made before the weights of a local model are read, so that
+            a chat template that cannot write them is refused early.
+        loading: `dtype`, `device` and `trust_remote_code`, see `load_model`; a server ignores them.
 
     Returns:
         The engine, ready to draw.
 
     Raises:
-        InputError: an empty name, an engine that is not known, a library that is not installed, and
-            what the engine refuses.
+        InputError: an empty name, an unknown engine, a library that is not installed, or an error
+            of the engine.
         ModelError: a model that cannot be used.
     """
     if not location:
@@ -130,7 +129,7 @@ def open_engine(
     first = {"asked": asked} if row and row.local else {}
     if prompting.end_token is not None and row and not row.local:
         raise InputError(
-            f"a server ends outputs by itself, got `end_token` {prompting.end_token!r} for "
+            f"a server decides where outputs end, got `end_token` {prompting.end_token!r} for "
             f"`{location}`. Leave --end-token out, or set the token on the server."
         )
     with needing("running a model", row.extra if row else "models"), opening("engine", name):

@@ -1,9 +1,9 @@
-"""Adaptive temperature: greedy while the model is sure (Scholten et al. 2025, §5).
+"""Adaptive temperature: greedy while the model is confident (Scholten et al. 2025, §5).
 
-In two passes an evaluation draws only the greedy answer where it is sure as a whole. The law of
-the decoding `adaptive_temperature`, mode `running`, is here for users who serve a model through
-transformers' `generate`, so that the bounds of an evaluation speak of the model as it is served.
-No code was published; the mean over the tokens so far, this one included, is our reading of c(x).
+In mode `two_pass` an evaluation draws only the greedy answer if the model is confident in all of
+it. `AdaptiveTemperature` is for users who serve a model through transformers' `generate`. It gives
+the distribution of mode `running`, so the bounds of an evaluation apply to the served model. No
+code was published; we read c(x) as the mean over the tokens so far, this one included.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ import numpy as np
 import torch
 from transformers import LogitsProcessor
 
-from leakbound.sampling.law import greedy_steps, read
+from leakbound.sampling.distribution import greedy_steps, read
 from leakbound.types import Decoding, Draws, Failure, Query, Sample
 
 
 class AdaptiveTemperature(LogitsProcessor):  # type: ignore[misc]
-    """Leaves only the likeliest token where the mean confidence of a sequence exceeds `threshold`.
+    """Leaves only the likeliest token if the mean confidence of a sequence exceeds `threshold`.
 
-    The mean is over the sequence's own generated tokens, of the largest T = 1 untruncated
-    probability; a row's mean does not depend on the others in its batch. Use it as
+    The confidence of a token is the largest T = 1 untruncated probability; its mean is over the
+    generated tokens of the sequence. A row's mean does not depend on the others in its batch. Use
 
         model.generate(..., do_sample=True, top_k=0, logits_processor=[AdaptiveTemperature(0.9)])
 
-    generate's own temperature, top_k and top_p apply afterwards, to the steps that are drawn. Its
-    penalties come before and would change the confidence: leave them off. Rows are recognised by
-    their tokens, so they may be reordered or end; call `reset` before a new generation whose
-    prompt is an earlier output plus one token, which would otherwise go on with its mean.
-    Threshold in (0, 1], else InputError; at 1 every step is drawn.
+    The temperature, top_k and top_p of `generate` apply afterwards, to the steps that are drawn.
+    Its penalties apply before and would change the confidence: do not use them. Rows are recognised
+    by their tokens, so they may be reordered or end. Call `reset` before a new generation whose
+    prompt is an earlier output plus one token; otherwise it continues with the mean of that output.
+    The threshold is in (0, 1], else InputError; at 1 every step is drawn.
     """
 
     def __init__(self, threshold: float = 0.9) -> None:
@@ -45,10 +45,10 @@ class AdaptiveTemperature(LogitsProcessor):  # type: ignore[misc]
         self._seen.clear()
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.Tensor) -> torch.Tensor:
-        """Scores [B, V] with all but the likeliest token of a sure row at -inf.
+        """Return the scores [B, V] with all but the likeliest token of a confident row at -inf.
 
-        `input_ids` [B, T] are the tokens so far, prompt included. Rows with unusable scores stay
-        as they are, for `generate` to refuse.
+        `input_ids` [B, T] are the tokens so far, prompt included. Rows with unusable scores do not
+        change, so that `generate` refuses them.
         """
         sequences = [tuple(row) for row in input_ids.tolist()]
         before = np.array([self._seen.get(row[:-1], (0.0, 0)) for row in sequences])
@@ -57,9 +57,9 @@ class AdaptiveTemperature(LogitsProcessor):  # type: ignore[misc]
         greedy, _ = greedy_steps(reading.p_max, self._decoding, (total, depth), 0.0)
         states = zip((total + reading.p_max).tolist(), depth.tolist(), strict=True)
         self._seen = dict(zip(sequences, states, strict=True))
-        sure = torch.from_numpy(greedy & ~reading.broken).to(scores.device)[:, None]
+        confident = torch.from_numpy(greedy & ~reading.broken).to(scores.device)[:, None]
         best = torch.zeros_like(scores, dtype=torch.bool).scatter_(1, reading.best[:, None], True)
-        return scores.masked_fill(sure & ~best, -math.inf)
+        return scores.masked_fill(confident & ~best, -math.inf)
 
 
 Grow: TypeAlias = Callable[[Sequence[Query], Decoding, Draws], Iterator[Sample | Failure]]
@@ -71,9 +71,9 @@ _ONE_DRAW = Draws(sizes=(1,))
 def in_two_passes(
     queries: Sequence[Query], decoding: Decoding, draws: Draws, *, look: Grow, grow: Grow
 ) -> Iterator[Sample | Failure]:
-    """Samples of queries: all draws the greedy answer where its mean confidence is high enough.
+    """Yield samples whose draws are all the greedy answer if its mean confidence is high enough.
 
-    `look` makes the greedy answers, `grow` draws where they are not sure.
+    `look` makes the greedy answers; `grow` draws for the other queries.
     """
     plain = replace(decoding, adaptive_temperature=None)
     undecided = []
@@ -94,6 +94,6 @@ def in_two_passes(
 
 
 def _under(sample: Sample, decoding: Decoding) -> Sample:
-    """The sample as one of this decoding: which pass it is from is certain to no margin."""
+    """Return the sample with this decoding, without floors: no margin covers the choice of pass."""
     completions = tuple(replace(c, logprob_floor=None) for c in sample.completions)
     return replace(sample, decoding=decoding, completions=completions)

@@ -1,8 +1,8 @@
-"""The server that a name points to, the servers that may get requests, and the owner of the key.
+"""The servers of models: which server a name refers to, may get requests, and may get the key.
 
-A run, a certificate or another person's study may name a judge anywhere. What is sent there quotes
-questions, answers and outputs, so a name in a file gives no leave: a command may ask the servers
-that stand on its own command line, a call those in its own arguments.
+A run, a certificate or another person's study may name a judge on any server. Requests quote
+questions, answers and outputs, so a name in a file is no permission. A command sends requests only
+to servers on its command line, a call only to servers in its arguments.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from leakbound.scorers import make_scorer, models_of
 
 
 class UnnamedServerError(InputError):
-    """A server that a file names and the user does not; nothing was sent there."""
+    """A server that a file names and the user does not; nothing was sent to it."""
 
 
 def server_of(model: str) -> str | None:
-    """The URL of the server that a model's name points to; None for one that runs here."""
+    """Return the URL of the server in a model's name; None for a model that runs here."""
     engine, colon, location = model.partition(":")
     if not colon or engine not in ENGINES or ENGINES[engine].local:
         return None
@@ -30,16 +30,16 @@ def server_of(model: str) -> str | None:
 
 
 def short_name(model: str) -> str:
-    """A model's name for a line of progress: its folder, or its name at its server."""
+    """Return a model's name for a line of progress: its folder, or its name at its server."""
     if server_of(model) is None:
         return Path(model).name
     return model.partition("#")[2].partition("?")[0]
 
 
 def servers_of(scorers: Iterable[str], models: Iterable[str] = ()) -> frozenset[str]:
-    """The servers that scorers, by their specs, and chat models, by their names, would ask.
+    """Return the servers of scorers, given by specs, and of chat models, given by names.
 
-    Raises InputError for a spec that describes no scorer.
+    Raises InputError for an invalid spec.
     """
     judges = [model for spec in scorers for model in models_of(make_scorer(spec))]
     urls = (server_of(model) for model in (*judges, *models))
@@ -47,9 +47,9 @@ def servers_of(scorers: Iterable[str], models: Iterable[str] = ()) -> frozenset[
 
 
 def require_named_control(control: str, model: str, servers: Collection[str]) -> None:
-    """Raise UnnamedServerError for a control that a file names on a server that nobody else does.
+    """Raise UnnamedServerError for a control on a server that only a file names.
 
-    `model` is the one that the user named: where that server gets requests, the control may too.
+    `model` is the model that the user named; the control may be on the same server.
     """
     url = server_of(control)
     if url is not None and url not in {*servers, server_of(model)}:
@@ -60,7 +60,7 @@ def require_named_control(control: str, model: str, servers: Collection[str]) ->
 
 
 def require_named(model: str, servers: Collection[str]) -> None:
-    """Raise UnnamedServerError for a chat model on a server that is not among these."""
+    """Raise UnnamedServerError for a chat model on a server outside `servers`."""
     url = server_of(model)
     if url is not None and url not in servers:
         raise UnnamedServerError(
@@ -80,12 +80,11 @@ ENDPOINT = "the URL in openai:URL#MODEL"
 
 
 def key_for(url: str) -> str:
-    """The key for the server at `url`; empty for every server that it does not belong to.
+    """Return the key for the server at `url`; empty for every other server than its own.
 
-    The key in $OPENAI_API_KEY belongs to the server at $OPENAI_BASE_URL, by scheme, host and port:
-    to api.openai.com where that is not set. Every other server that a command line or a file
-    names gets requests without a key. Raises InputError, which never shows it, for a key that no
-    header can hold.
+    The key in $OPENAI_API_KEY belongs to the server at $OPENAI_BASE_URL, by scheme, host and port;
+    the default is api.openai.com. Every other server gets requests without a key. Raises InputError
+    for a key that no header can contain; the message never shows it.
     """
     key = os.environ.get(KEY_VARIABLE, "").strip()
     home = os.environ.get(HOME_VARIABLE, "").strip() or _HOME
@@ -94,13 +93,13 @@ def key_for(url: str) -> str:
     if not (key.isascii() and key.isprintable() and " " not in key):
         raise InputError(
             f"{KEY_VARIABLE} holds a blank, a line break or another character that no key has. "
-            "Set it to the key alone."
+            "Set it to nothing but the key."
         )
     return key
 
 
 def located(location: str) -> tuple[str, str]:
-    """URL and model of `URL#MODEL`, the URL without a slash at its end.
+    """Return the URL and the model of `URL#MODEL`, the URL without a slash at its end.
 
     Raises InputError for an invalid location, or one whose URL would show credentials in results.
     """
@@ -115,13 +114,13 @@ def located(location: str) -> tuple[str, str]:
     if parts.username is not None or parts.query:
         raise InputError(
             f"the URL of the endpoint at {parts.hostname!r} must hold no credentials and no "
-            f"query, as it stands in results. Remove them, and set {KEY_VARIABLE}."
+            f"query, because results show it. Remove them, and set {KEY_VARIABLE}."
         )
     return url.rstrip("/"), model
 
 
 def origin(url: str, name: str) -> tuple[str, str, int | None]:
-    """Scheme, host and port of a URL; InputError, which names it by `name`, for an invalid one."""
+    """Return scheme, host and port of a URL; InputError with its `name` for an invalid one."""
     try:
         parts = urlsplit(url)
         address = parts.scheme, parts.hostname or "", parts.port or _PORTS.get(parts.scheme)

@@ -1,19 +1,19 @@
-"""Whether a model may branch its cache: tried when it is loaded, never assumed.
+"""Test whether a model may branch its cache, when it is loaded.
 
-Two prompts, read at once, the second of which continues from the middle of the first, and two steps
-of three rows after them are forwarded by each seam, and once more as whole sequences without a
-cache. In float32 the logits must agree. In half precision they need not: what one layer rounds
-otherwise, thirty layers may turn into another distribution (of SmolLM2-135M in bfloat16 and in
-float32, after these tokens, the two are more than half apart), so that their distance shows
-nothing. There every layer is fed what it was fed in the whole sequences, and has to say what it
-said there.
+Each seam forwards two prompts together, the second of which branches off in the middle of the
+first, and two steps of three rows after them. Then whole sequences are forwarded without a cache.
+In float32 the logits must agree. In half precision they need not: thirty layers may turn a
+difference in rounding into another distribution. After these tokens SmolLM2-135M in bfloat16 and in
+float32 are more than half apart. So in half precision every layer gets its inputs from the whole
+sequences, and its outputs must agree.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,8 +25,8 @@ from leakbound.sampling.model import PrefixModel
 _PROMPTS = ((1, 2, 3), (1, 2, 4, 5, 12))
 _AFTER = (0, 0, 1)  # the prompt that each row continues
 _STEPS = ((6, 7, 8), (9, 10, 11))  # the tokens of each row
-_ATTENTION = ("self_attn", "attn", "attention", "self_attention")  # what models call it
-# what differs by more, relative to the largest, is of another law
+_ATTENTION = ("self_attn", "attn", "attention", "self_attention")  # its names in models
+# a larger difference, relative to the largest number, is of another distribution
 _FAR = {torch.bfloat16: 0.05, torch.float16: 0.01}
 _FAR_EXACT = 1e-3
 
@@ -34,9 +34,9 @@ _FAR_EXACT = 1e-3
 def prefix_model(
     model: Any, eos_token_ids: frozenset[int]
 ) -> tuple[CachedModel | RecomputedModel, str | None]:
-    """The fastest exact seam for a causal LM, and a note where that is the slow one.
+    """Return the fastest exact seam for a causal LM, and a note if that is the slow one.
 
-    The slow one forwards every prefix from its first token: state-space models and others
+    The slow one forwards every prefix from its first token. State-space models need it, and others
     whose cache cannot branch.
     """
     plain = RecomputedModel(model, eos_token_ids)
@@ -56,10 +56,10 @@ def prefix_model(
 
 
 class FedLayers:
-    """A model's layers, each fed what it was fed when some sequences were forwarded whole.
+    """A model's layers, which can get recorded inputs of sequences that were forwarded whole.
 
-    far: by how much anything said otherwise at the same tokens, relative to the largest number
-    there: the embeddings, which no layer is fed before, and what the attention of each layer gives.
+    far: the largest difference at the same tokens, relative to the largest number, among the
+    embeddings and the outputs of each layer's attention.
     """
 
     def __init__(
@@ -72,48 +72,61 @@ class FedLayers:
         self._fed: list[list[torch.Tensor]] = [[] for _ in layers]
         self._attended: list[list[torch.Tensor]] = [[] for _ in layers]
 
-        def record_fed(i: int, _: Any, args: Any, kwargs: Any) -> None:
-            self._fed[i].append(_hidden(args, kwargs)[0])
+        def record(record: list[list[torch.Tensor]], i: int, tensor: torch.Tensor) -> None:
+            record[i].append(tensor[0])
 
-        def record_attended(i: int, _: Any, __: Any, output: Any) -> None:
-            self._attended[i].append(_first(output)[0])
-
-        with self._hooks(record_fed, record_attended), torch.inference_mode():
+        hooks = partial(record, self._fed), partial(record, self._attended)
+        with self._hooks(*hooks), torch.inference_mode():
             for sequence in sequences:
                 model(input_ids=torch.tensor([sequence], device=model.device), use_cache=False)
 
     @classmethod
     def of(cls, model: Any, sequences: Sequence[Sequence[int]]) -> FedLayers | None:
-        """The layers of a transformers model; None where they are not as others' are.
+        """Return the layers of a transformers model; None if they are unusual.
 
-        They run once each, in one list, and take hidden states and give attention as others do.
+        Usual layers are in one list, run once each, take hidden states and return attention.
         """
         pairs = _layers_of(model)
         try:
             layers = cls(pairs, model, sequences) if pairs else None
-        except Exception:  # whatever an unusual architecture raises
+        except Exception:  # of any kind: an unusual architecture
             return None
         records = (*layers._fed, *layers._attended) if layers else ()
         return layers if all(len(record) == len(sequences) for record in records) else None
 
     def at(self, rows: Sequence[int], ends: Sequence[int]) -> None:
-        """Say of which sequences the next forward's rows are, and how many tokens in they end."""
+        """Set the sequences of the next forward's rows, and the number of tokens of each row."""
         self._rows, self._ends = rows, ends
 
     @contextmanager
     def feeding(self) -> Iterator[None]:
-        """Feed the layers, and compare what they say."""
+        """Give the layers the recorded inputs, and compare their outputs."""
         self.far = 0.0
         with self._hooks(self._feed, self._compare_attended):
             yield
 
     @contextmanager
-    def _hooks(self, before: Any, after: Any) -> Iterator[None]:
+    def _hooks(
+        self,
+        before: Callable[[int, torch.Tensor], torch.Tensor | None],
+        after: Callable[[int, torch.Tensor], None],
+    ) -> Iterator[None]:
+        """Call `before` with each layer's inputs, which it may replace, `after` with outputs."""
+
+        def enter(i: int, _: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
+            fed = before(i, args[0] if args else kwargs["hidden_states"])
+            if fed is None:
+                return args, kwargs
+            return ((fed, *args[1:]), kwargs) if args else ((), {**kwargs, "hidden_states": fed})
+
+        def leave(i: int, _: Any, __: Any, output: Any) -> None:
+            after(i, output[0] if isinstance(output, tuple) else output)
+
         handles = []
         for i, (layer, attention) in enumerate(self._layers):
             handles += [
-                layer.register_forward_pre_hook(_with(before, i), with_kwargs=True),
-                attention.register_forward_hook(_with(after, i)),
+                layer.register_forward_pre_hook(partial(enter, i), with_kwargs=True),
+                attention.register_forward_hook(partial(leave, i)),
             ]
         try:
             yield
@@ -121,21 +134,17 @@ class FedLayers:
             for handle in handles:
                 handle.remove()
 
-    def _feed(self, i: int, _: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        hidden = _hidden(args, kwargs)
+    def _feed(self, i: int, hidden: torch.Tensor) -> torch.Tensor:
         fed = self._of(self._fed[i], hidden.shape[1])
         if i == 0:
             self._compare(hidden, fed)
-        if args:
-            return (fed, *args[1:]), kwargs
-        return args, {**kwargs, "hidden_states": fed}
+        return fed
 
-    def _compare_attended(self, i: int, _: Any, __: Any, output: Any) -> None:
-        attended = _first(output)
+    def _compare_attended(self, i: int, attended: torch.Tensor) -> None:
         self._compare(attended, self._of(self._attended[i], attended.shape[1]))
 
     def _of(self, whole: Sequence[torch.Tensor], new: int) -> torch.Tensor:
-        """Rows × new tokens × width, out of tensors for whole sequences."""
+        """Select rows × new tokens × width from tensors of whole sequences."""
         pairs = zip(self._rows, self._ends, strict=True)
         return torch.stack([whole[row][end - new : end] for row, end in pairs])
 
@@ -144,9 +153,9 @@ class FedLayers:
 
 
 def distance(actual: torch.Tensor, want: torch.Tensor) -> float:
-    """The largest difference relative to the largest number that is wanted.
+    """Return the largest difference relative to the largest number of `want`.
 
-    Infinite where a number is not finite and should be; 0 where the model's own are not.
+    It is infinite if a number is not finite and should be, and 0 if `want` is not finite.
     """
     actual, want = actual.double(), want.double()
     if not want.isfinite().all():
@@ -155,12 +164,8 @@ def distance(actual: torch.Tensor, want: torch.Tensor) -> float:
     return float(((actual - want).abs().max() / largest).nan_to_num(math.inf, math.inf))
 
 
-def _with(hook: Any, i: int) -> Any:
-    return lambda *args: hook(i, *args)
-
-
 def _layers_of(model: Any) -> list[tuple[Any, Any]]:
-    """Each layer with its attention; none where the model has no such list."""
+    """Return each layer with its attention; nothing if the model has no such list."""
     count = getattr(model.config.get_text_config(), "num_hidden_layers", None)
     for module in model.modules():
         if isinstance(module, torch.nn.ModuleList) and len(module) == count:
@@ -175,18 +180,8 @@ def _layers_of(model: Any) -> list[tuple[Any, Any]]:
     return []
 
 
-def _hidden(args: Any, kwargs: Any) -> torch.Tensor:
-    hidden: torch.Tensor = args[0] if args else kwargs["hidden_states"]
-    return hidden
-
-
-def _first(output: Any) -> torch.Tensor:
-    tensor: torch.Tensor = output[0] if isinstance(output, tuple) else output
-    return tensor
-
-
 def _sequences(vocab: int) -> list[list[int]]:
-    """The tokens that the rows of the probe have been given in the end."""
+    """Return all tokens of the probe's rows."""
     return [
         [i % vocab for i in (*_PROMPTS[prompt], *new)]
         for prompt, *new in zip(_AFTER, *_STEPS, strict=True)
@@ -196,9 +191,9 @@ def _sequences(vocab: int) -> list[list[int]]:
 def _forwards(
     seam: PrefixModel, layers: FedLayers | None = None, at_once: bool = True
 ) -> list[torch.Tensor]:
-    """Logits after the tokens of two prompts that branch, at once; of prompts read at once or not.
+    """Return the logits after each step of the probe; its prompts are read together or not.
 
-    A seam reads those of a broken model once more, separately, and its layers would be fed twice.
+    A seam reads prompts of a broken model again, separately, and its layers would get inputs twice.
     """
     at = (lambda rows, ends: None) if layers is None else layers.at
     roots, numbers = np.zeros(len(_PROMPTS), dtype=np.int64), np.arange(len(_PROMPTS))
@@ -219,14 +214,14 @@ def _forwards(
 def _differs(
     seam: CachedModel, want: Sequence[torch.Tensor], layers: FedLayers | None
 ) -> str | None:
-    """Why a seam has another distribution than plain forwards, by the probe; None if it has not.
+    """Return why a seam's distribution differs from that of plain forwards; None if it does not.
 
     The largest difference of logits is relative to the largest logit.
     """
     try:
         with nullcontext() if layers is None else layers.feeding():
             logits = _forwards(seam, layers, all(bool(x.isfinite().all()) for x in want))
-    except Exception as error:  # whatever an unusual architecture raises means: not this way
+    except Exception as error:  # of any kind: an unusual architecture
         return f"{type(error).__name__}: {error}".splitlines()[0][:160]
     most = _FAR.get(seam.dtype, _FAR_EXACT)
     if layers is not None and layers.far > most:

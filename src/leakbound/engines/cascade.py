@@ -1,20 +1,19 @@
-"""Attention over branching prefixes: a few rows at a time, and to what many share once for all.
+"""Attention over branching prefixes: a few rows at a time, with shared prompts read once.
 
-Rows are independent, so an attention that gathers the keys of a few, then of the next few
-has the same result to the bit, from a processor's cache instead of its memory (`Shared.block`).
+Rows are independent. So gathering the keys of a few rows, then of the next few, gives the same
+result to the bit, from a processor's cache instead of its memory (`Shared.block`).
 
-Where prompts are long and rows many, the rows after one prompt meet its keys in one product of
-matrices, which reads them once for all of these rows; each row's scores of its prompt and of what
-it generated itself then go through one softmax (`_attend_joined`). Prompts differ in length and in
-how many rows come after them. So rows lie in *strips* of one height, each after one prompt, and a
-step makes the same few products whatever the prompts. Sums are in another order than where a row's
-keys lie side by side: the last bits of logits move, as they do between batches of other shapes.
+If prompts are long and rows many, one product of matrices reads the keys of a prompt once for all
+of its rows. A row's scores of its prompt and of its generated tokens then go through one softmax
+(`_attend_joined`). Prompts differ in length and in their number of rows. So rows are in *strips* of
+one height, each after one prompt, and a step makes the same few products for all prompts. The order
+of summation differs from that of adjacent keys, so the last bits of logits change, as they do
+between batches of other shapes.
 
-Models come here through transformers' attention interface, by the name `NAME`, for the time of
-one forward (`attending`). Their cache has just `offer`ed what there is to attend to in the same
-layer, and returned the new tokens' keys and values only; a layer that offers and does not attend,
-or attends in a way that is not known here, raises `NotJoinedError`, and such a model is not tried
-again.
+Models call this module through transformers' attention interface, by the name `NAME`, during one
+forward (`attending`). Before that, the cache of the same layer has `offer`ed its keys and values,
+and returned only those of the new tokens. A layer that offers and does not attend, or attends in an
+unknown way, raises `NotJoinedError`, and such a model is not tried again.
 """
 
 from __future__ import annotations
@@ -33,30 +32,30 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 NAME = "leakbound_cascade"
 
-# scores worked on at once: few enough to stay in a processor's cache, many for a GPU
+# scores computed together: few enough to stay in a processor's cache, many for a GPU
 _SCORES = {"cpu": 1 << 19, "other": 1 << 26}
 _HEIGHTS = (4, 8, 16, 32, 64, 128)  # of strips
 _STRIP = 8  # rows that could attend while a strip's keys are read
 _ALL = 1 << 62  # bytes
 _NOWHERE = torch.empty(0, 0, dtype=torch.long)
-_REFUSED = ("position_bias", "head_mask")  # they change scores, and nothing here knows how
+_REFUSED = ("position_bias", "head_mask")  # they change scores in ways that are not supported
 
 KeysValues: TypeAlias = tuple[torch.Tensor, torch.Tensor]
 """Keys and values, rows or strips × heads × tokens × width each."""
 
 
 class NotJoinedError(RuntimeError):
-    """A model's attention is not of the kind that can be computed in parts."""
+    """A model's attention cannot be computed in parts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Strips:
-    """Rows in strips of one height, each of rows after one prompt, the last ones of a prompt short.
+    """Rows in strips of one height, each of rows after one prompt; the last of a prompt is short.
 
-    starts: the first row of each strip, and how many rows there are.
+    starts: the first row of each strip, and the number of rows.
     prompts: the number of the prompt of each.
-    rows: strips × height, which row is in each place; a short strip is filled with its first row.
-    places: rows, where each of them is.
+    rows: strips × height, the row in each place; a short strip is filled with its first row.
+    places: rows, the place of each of them.
     """
 
     starts: NDArray[np.int64]
@@ -66,7 +65,7 @@ class Strips:
 
     @classmethod
     def of(cls, sizes: NDArray[np.int64]) -> Strips:
-        """For so many rows of each prompt, one after the other; of the height that costs least."""
+        """Divide consecutive rows of each prompt, by their numbers; use the cheapest height."""
         ways = ((height, -(-sizes // height)) for height in _HEIGHTS)
         height, counts = min(ways, key=lambda way: way[1].sum() * (way[0] + _STRIP))
         prompts = np.repeat(np.arange(len(sizes)), counts)
@@ -80,13 +79,13 @@ class Strips:
 
 
 class Offered(NamedTuple):
-    """The keys and values that a layer's cache has for its attention, and how large they are.
+    """The keys and values that a layer's cache has for its attention, and their sizes.
 
     new: the new tokens' keys and values, which the cache returned to the layer.
     columns, bytes: of a row's keys and values.
-    rows: the keys and values of some rows; they last until others are gathered.
-    ahead: tokens of the longest prompt that is read once; 0: none is.
-    prompts: the keys and values of some strips' prompts, likewise.
+    rows: returns the keys and values of rows; they are valid until others are gathered.
+    ahead: tokens of the longest prompt that is read once; 0: no prompt is.
+    prompts: returns the keys and values of the prompts of strips, likewise.
     """
 
     new: KeysValues
@@ -98,8 +97,10 @@ class Offered(NamedTuple):
 
 
 class Together(NamedTuple):
-    """Rows that attend at once: which, and which strips they fill; where each head of theirs goes
-    in the strips (strips · heads · height), and where it is found there (rows · heads).
+    """Rows that attend together, and their strips.
+
+    into: the head of a row for each place in the strips, strips · heads · height.
+    back: the place in the strips of each head of each row, rows · heads.
     """
 
     rows: slice
@@ -108,7 +109,7 @@ class Together(NamedTuple):
     back: torch.Tensor
 
     def by_strip(self, x: torch.Tensor) -> torch.Tensor:
-        """Strips × heads × queries × width, from rows × heads × queries of a row × width."""
+        """Convert rows × heads × queries of a row × width to strips × heads × queries × width."""
         return (
             x.flatten(0, 1)
             .index_select(0, self.into)
@@ -116,7 +117,7 @@ class Together(NamedTuple):
         )
 
     def by_row(self, x: torch.Tensor, queries: int) -> torch.Tensor:
-        """The inverse: rows that have so many queries each, out of what strips hold for them."""
+        """Convert strips back to rows, each with this number of queries."""
         return (
             x.view(-1, queries, x.shape[3])
             .index_select(0, self.back)
@@ -125,10 +126,10 @@ class Together(NamedTuple):
 
 
 class Shared:
-    """How the rows of one forward attend: `block` bytes of their own keys at a time, None: all.
+    """The layout of the rows of one forward: `block` bytes of their keys at a time, None: all.
 
-    Where prompts are read once: `starts` of the strips, and their `rows` and `places` on the
-    model's device (see `Strips`).
+    If prompts are read once: `starts` of the strips, and their `rows` and `places` on the model's
+    device (see `Strips`).
     """
 
     def __init__(
@@ -143,33 +144,33 @@ class Shared:
         self._together: dict[tuple[int, int], list[Together]] = {}
 
     def offer(self, offered: Offered) -> None:
-        """Lay out what a layer's attention is to take."""
+        """Store the offer for a layer's attention."""
         self.require_taken()
         self._offered = offered
 
     def take(self) -> Offered:
-        """Take this layer's offer; NotJoinedError where it offered nothing."""
+        """Remove and return this layer's offer; NotJoinedError without an offer."""
         if self._offered is None:
             raise NotJoinedError("a layer attends to keys that no cache gave it")
         offered, self._offered = self._offered, None
         return offered
 
     def require_taken(self) -> None:
-        """Raise NotJoinedError if a layer has not taken what it offered."""
+        """Raise NotJoinedError if a layer has not taken its offer."""
         if self._offered is not None:
-            raise NotJoinedError("a layer attends otherwise than through the attention interface")
+            raise NotJoinedError("a layer does not attend through the attention interface")
 
     def together(self, offered: Offered, heads: int) -> Sequence[Together]:
-        """Some strips after others, as many as `block` and `_SCORES` let attend at once."""
+        """Divide the strips; as many attend together as `block` and `_SCORES` allow."""
         kinds, height = offered.new[0].shape[1], self._rows.shape[1]
         scores = _SCORES.get(self._rows.device.type, _SCORES["other"])
         most = scores // (heads * (offered.ahead + offered.columns))
         key = kinds, max(min(most, self.block // offered.bytes) // height, 1)
         if key not in self._together:
-            self._together[key] = [*self._each(*key)]
+            self._together[key] = [*self._divide(*key)]
         return self._together[key]
 
-    def _each(self, kinds: int, count: int) -> Iterator[Together]:
+    def _divide(self, kinds: int, count: int) -> Iterator[Together]:
         strips, height = self._rows.shape
         kind = torch.arange(kinds, device=self._rows.device)
         for low in range(0, strips, count):
@@ -186,7 +187,7 @@ _SHARED: ContextVar[Shared | None] = ContextVar("leakbound_shared_prompts", defa
 
 @contextmanager
 def attending(config: Any, shared: Shared) -> Iterator[None]:
-    """Let the model of this config attend to these prompts and to what its cache returns."""
+    """Let the model of this config attend to the offers of its cache."""
     before, token = config._attn_implementation, _SHARED.set(shared)
     config._attn_implementation = NAME
     try:
@@ -205,14 +206,14 @@ def cascade_attention(
     attention_mask: torch.Tensor | None,
     **others: Any,
 ) -> tuple[torch.Tensor, None]:
-    """An attention function of transformers: one query a row, to all that its cache has offered.
+    """Attend with one query per row to the offer of the cache: an attention of transformers.
 
     `attention_mask` has the columns of the longest prompt that is read once, then those of a row's
-    own keys. `s_aux` are the sinks, one a head.
+    keys. `s_aux` are the sinks, one per head.
     """
     shared = _SHARED.get()
     if shared is None:
-        raise NotJoinedError(f"`{NAME}` attends within `attending` alone")
+        raise NotJoinedError(f"`{NAME}` attends only within `attending`")
     offered = shared.take()
     if key is not offered.new[0] or value is not offered.new[1]:
         raise NotJoinedError("a layer changes the keys and values that its cache returns")
@@ -222,7 +223,7 @@ def cascade_attention(
     if others.get("s_aux") is not None:
         raise NotJoinedError("a layer attends with sinks")
     height, parts = max(1, shared.block // offered.bytes), []
-    for low in range(0, len(query), height):  # some rows after others
+    for low in range(0, len(query), height):
         some = slice(low, low + height)
         keys, values = offered.rows(some)
         parts.append(
@@ -238,7 +239,7 @@ def _attend_joined(
     offered: Offered,
     others: dict[str, Any],
 ) -> torch.Tensor:
-    """To prompts once for all of their rows, and to each row's own keys; see the module's text."""
+    """Attend to prompts once for all of their rows, and to each row's keys."""
     rows, heads, _, width = query.shape
     ahead, parts = offered.ahead, []
     grouped = query.reshape(rows, offered.new[0].shape[1], -1, width)
@@ -256,7 +257,7 @@ def _attend_joined(
 def _softmax(
     scores: torch.Tensor, mask: torch.Tensor, width: int, others: dict[str, Any]
 ) -> torch.Tensor:
-    """Weights of keys, from rows × heads × queries of a head × keys, in the mask's precision."""
+    """Return the weights of keys, rows × heads × queries × keys, in the mask's precision."""
     sinks, softcap = others.get("s_aux"), others.get("softcap")
     scaling = others.get("scaling") or width**-0.5
     if softcap is None:
@@ -266,17 +267,17 @@ def _softmax(
     if sinks is None:
         return torch.softmax(scores, dim=-1)
     sink = sinks.to(scores.dtype).view(1, *scores.shape[1:3], 1).expand(len(scores), -1, -1, -1)
-    return torch.softmax(torch.cat([scores, sink], dim=-1), dim=-1)[..., :-1]  # it has no value
+    return torch.softmax(torch.cat([scores, sink], dim=-1), dim=-1)[..., :-1]  # a sink has no value
 
 
 def _require_known(
     mask: torch.Tensor | None, offered: Offered, others: dict[str, Any], query: torch.Tensor
 ) -> torch.Tensor:
-    """The mask; NotJoinedError if a layer needs more than this module computes."""
+    """Return the mask; NotJoinedError if a layer needs more than this module computes."""
     if mask is None or mask.shape[:3] != (len(query), 1, 1) or query.shape[2] != 1:
-        raise NotJoinedError("a layer does not use the mask that it is given")
+        raise NotJoinedError("a layer does not use the given mask")
     if mask.shape[-1] != offered.ahead + offered.columns:
-        raise NotJoinedError("a layer cuts the mask that it is given")
+        raise NotJoinedError("a layer cuts the given mask")
     for name in _REFUSED:
         if others.get(name) is not None:
             raise NotJoinedError(f"a layer attends with {name}")

@@ -1,6 +1,6 @@
-"""Conversations with chat models: judges, rewriters, tellers of stories.
+"""Conversations with chat models: judges, rewriters, authors of stories.
 
-A conversation is a query of an engine, whose text is all of its turns.
+A conversation is a query of an engine; the text of the query is all turns.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ class Conversations(Prompting):
         return True
 
     def turns(self, tokenizer: Tokenizer | None, question: str) -> list[dict[str, str]]:
-        """The conversation's own turns, none of which another can end or begin.
+        """Return the turns of a conversation; no text in a turn can end it or begin another.
 
-        What is quoted in a turn was written by others: a special token that it spells would be
-        read as one, and what follows it as another's words.
+        Turns quote untrusted texts. A special token in such a text would be read as the end of a
+        turn, and the rest of the text as words of another speaker.
 
         Args:
-            tokenizer: the tokenizer of the model, which knows its special tokens (None: it is
-                behind a server, and nothing is known of them).
+            tokenizer: the tokenizer of the model, which knows its special tokens (None: it is on a
+                server, and they are unknown).
             question: a whole conversation, as `conversation_of` writes it.
 
         Returns:
@@ -74,7 +74,7 @@ class Conversations(Prompting):
 
 
 def conversation_of(request: Request) -> Query:
-    """The conversation as a query."""
+    """Return the conversation as a query."""
     conversation = [(message.role, message.text) for message in request.messages]
     return Query(id=request.id, prompt_id=request.id, text=json.dumps(conversation))
 
@@ -82,7 +82,7 @@ def conversation_of(request: Request) -> Query:
 def replies_of(
     engine: Generate, queries: Sequence[Query], decoding: Decoding, seed: int
 ) -> dict[Query, str]:
-    """One reply drawn for each conversation; none where the answer is missing."""
+    """Draw one reply for each conversation; leave out those whose answer is missing."""
     distinct = list(dict.fromkeys(queries))
     engine.check(distinct, decoding)
     draws = Draws(sizes=(1,), seed=seed, purpose=_PURPOSE)
@@ -99,13 +99,13 @@ def replies_of(
 class TransformersChat:
     """Replies drawn from a model by the forest; requests with equal messages share their tree.
 
-    The decoding is all that shapes the distribution. A reply that reaches `max_new_tokens`, or a
-    stop string, counts as it stands: to draw it again would favour short ones. The reply is the
-    answer, without the thought; None where it is missing or the model's logits are unusable.
+    Only the decoding shapes the distribution. A reply that reaches `max_new_tokens` or a stop
+    string is not drawn again, which would favour short replies. The reply is the answer, without
+    the thought; None if it is missing or the model's logits are unusable.
 
     Attributes:
-        engine: draws the replies, by the prompting `Conversations`.
-        name: the model's, as it stands in results.
+        engine: draws the replies, with the prompting `Conversations`.
+        name: the name of the model in results.
     """
 
     engine: Generate
@@ -123,7 +123,7 @@ class TransformersChat:
             The chat model.
 
         Raises:
-            InputError: a model without a chat template, or what `load_model` refuses.
+            InputError: a model without a chat template, or an error of `load_model`.
             ModelError: a model that cannot be used.
         """
         engine = open_engine(location, Conversations(), **loading)
@@ -139,7 +139,7 @@ class TransformersChat:
         return self.engine.fingerprint
 
     def chat(self, requests: Sequence[Request], decoding: Decoding, seed: int) -> list[str | None]:
-        """Draw one reply a request; see `Chat.chat`.
+        """Draw one reply per request; see `Chat.chat`.
 
         Args:
             requests: conversations, each keyed by its id.
@@ -147,8 +147,8 @@ class TransformersChat:
             seed: of the draws.
 
         Returns:
-            One reply a request, in order; None where the answer is missing, as in an output that
-            was cut inside its thought, or the model's logits are unusable.
+            One reply per request, in order; None if the answer is missing, for example because the
+            output was cut inside its thought, or if the model's logits are unusable.
 
         Raises:
             InputError: a conversation longer than the model's context.
@@ -159,7 +159,7 @@ class TransformersChat:
 
 
 def _words(text: str, spelled: re.Pattern[str] | None) -> str:
-    """The text with a blank in every token that it spells, so that it is read letter by letter."""
+    """Insert a blank into every special token in a text, so that it is read as letters."""
     while spelled is not None and spelled.search(text):
         text = spelled.sub(lambda mark: f"{mark[0][0]} {mark[0][1:]}" if mark[0][1:] else " ", text)
     return text

@@ -1,7 +1,7 @@
-"""Models that sort texts: sequence classifiers, and causal models that answer a yes-or-no question.
+"""Models that classify texts: sequence classifiers, and causal models that answer yes or no.
 
-A new one joins by a function `open(location, *, dtype, device) -> Classify` and one row of
-`CLASSIFIERS`. Opening one reads all but its weights; the first text to be sorted loads those.
+A new one is a function `open(location, *, dtype, device) -> Classify` and a row of `CLASSIFIERS`.
+Opening a classifier reads everything except its weights; the first text loads them.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _NO_TOKEN = -1
 
 @dataclass(frozen=True)
 class SequenceClassifier:
-    """A transformers model with a head for sequence classification, of labels that exclude others.
+    """A transformers model with a head for sequence classification, of mutually exclusive labels.
 
     A pair is tokenised as the model's tokenizer joins pairs.
 
     Attributes:
         checkpoint: the model's files, weights not read yet.
-        batch_size: rows of one length that go together.
-        most: the tokens of a text, or a pair, that are looked at, see `truncated`; None: all, and
-            of too many nothing is said.
+        batch_size: the largest batch of rows of one length.
+        most: the number of tokens of a text, or a pair, that are read, see `truncated`; None: all,
+            and a longer text has no probabilities.
     """
 
     checkpoint: Checkpoint
@@ -49,20 +49,20 @@ class SequenceClassifier:
 
     @classmethod
     def open(cls, location: str, *, dtype: str = "float32", device: str = "auto") -> Classify:
-        """Find the classifier; its weights are read when the first text is sorted.
+        """Find the classifier; its weights are read with the first text.
 
         Args:
             location: a folder or a hub name.
             dtype: of the weights: "float32" (default), "bfloat16", "float16", or "auto" as they are
                 stored.
-            device: "cpu", "cuda", or "auto" (default): a GPU where there is one.
+            device: "cpu", "cuda", or "auto" (default): a GPU if there is one.
 
         Returns:
             The classifier.
 
         Raises:
-            InputError: a dtype or device that there is not.
-            ModelError: no sequence classifier, or one whose labels are not of one distribution.
+            InputError: an unknown dtype or device.
+            ModelError: no sequence classifier, or its labels do not exclude each other.
         """
         model = cls(Checkpoint.open(location, dtype=dtype, device=device))
         config = model.checkpoint.config
@@ -70,7 +70,7 @@ class SequenceClassifier:
         if made and not any("SequenceClassification" in name for name in made):
             raise ModelError(
                 f"`{location}` is no sequence classifier but {', '.join(made)}. Name one; a "
-                "causal model can be asked yes or no with `form=yes-no`."
+                "causal model can answer yes or no with `form=yes-no`."
             )
         kind = getattr(config, "problem_type", None) or "single_label_classification"
         if kind != "single_label_classification" or len(model.labels) < 2:
@@ -95,7 +95,7 @@ class SequenceClassifier:
         return tuple(str(named[i]) for i in sorted(named))
 
     def classify(self, texts: Texts) -> NDArray[np.float64]:
-        """The probability of each label; see `Classify.classify`.
+        """Return the probability of each label; see `Classify.classify`.
 
         Args:
             texts: each text, with the second of its pair or None.
@@ -108,24 +108,21 @@ class SequenceClassifier:
             ModelError: weights that cannot be read, or probabilities that are NaN or infinite.
         """
         tokenizer = self.checkpoint.tokenizer
-        with quiet():  # it would warn of a long text that is left out below
-            rows = [dict(tokenizer(text, second, **self._cut)) for text, second in texts]
+        cut = {} if self.most is None else {"truncation": True, "max_length": self.most}
+        with quiet():  # it would warn of a text that is too long
+            rows = [dict(tokenizer(text, second, **cut)) for text, second in texts]
         return _classified(self, rows)
 
     def truncated(self, tokens: int) -> SequenceClassifier:
-        """The same, of only the first tokens of every text; see `Truncates.truncated`.
+        """Return a classifier of only the first tokens of every text; see `Truncates.truncated`.
 
         Args:
-            tokens: how many at most, those that the tokenizer adds included.
+            tokens: the largest number of tokens, including those that the tokenizer adds.
 
         Returns:
             A classifier for which no text is too long.
         """
         return replace(self, most=int(min(tokens, _room(self.checkpoint))))
-
-    @property
-    def _cut(self) -> dict[str, bool | int]:
-        return {} if self.most is None else {"truncation": True, "max_length": self.most}
 
     def _probabilities(self, inputs: Mapping[str, Tensor]) -> Tensor:
         return torch.softmax(self._model(**inputs).logits.double(), dim=-1)
@@ -134,21 +131,21 @@ class SequenceClassifier:
     def _model(self) -> Any:
         model = self.checkpoint.load(AutoModelForSequenceClassification)
         if model.config.pad_token_id is None:
-            model.config.pad_token_id = _NO_TOKEN  # a causal one looks for the last that is not it
+            model.config.pad_token_id = _NO_TOKEN  # a causal model reads the last other token
         return model
 
 
 @dataclass(frozen=True)
 class YesNoClassifier:
-    """A causal model whose next token says yes or no: P(yes) / (P(yes) + P(no)).
+    """A causal model whose next token is yes or no: P(yes) / (P(yes) + P(no)).
 
-    A text is the whole prompt, put to the model as it stands after its BOS token; nothing comes
-    second. Counted are the single tokens that are the word, in any of its usual capitals and
-    with or without a blank before it; the probability of all others is left out.
+    A text is the complete prompt after the BOS token, without a second text. The probability of a
+    word is that of all single tokens that are the word, in its usual capitals and with or without a
+    blank before it. The probability of other tokens is left out.
 
     Attributes:
         checkpoint: the model's files, weights not read yet.
-        batch_size: rows of one length that go together.
+        batch_size: the largest batch of rows of one length.
     """
 
     checkpoint: Checkpoint
@@ -158,20 +155,20 @@ class YesNoClassifier:
 
     @classmethod
     def open(cls, location: str, *, dtype: str = "float32", device: str = "auto") -> Classify:
-        """Find the classifier; its weights are read when the first text is sorted.
+        """Find the classifier; its weights are read with the first text.
 
         Args:
             location: a folder or a hub name.
             dtype: of the weights: "float32" (default), "bfloat16", "float16", or "auto" as they are
                 stored.
-            device: "cpu", "cuda", or "auto" (default): a GPU where there is one.
+            device: "cpu", "cuda", or "auto" (default): a GPU if there is one.
 
         Returns:
             The classifier.
 
         Raises:
-            InputError: a dtype or device that there is not.
-            ModelError: a model that is not there, or whose tokenizer has no token for one of the
+            InputError: an unknown dtype or device.
+            ModelError: a model that does not exist, or a tokenizer without a token for one of the
                 words.
         """
         model = cls(Checkpoint.open(location, dtype=dtype, device=device))
@@ -179,7 +176,7 @@ class YesNoClassifier:
             if not tokens:
                 raise ModelError(
                     f"the tokenizer of `{location}` has no token that is the word {word!r}. "
-                    "Name another model to be asked yes or no."
+                    "Name another model to answer yes or no."
                 )
         return model
 
@@ -193,7 +190,7 @@ class YesNoClassifier:
         return self.checkpoint.fingerprint
 
     def classify(self, texts: Texts) -> NDArray[np.float64]:
-        """The probabilities of no and yes; see `Classify.classify`.
+        """Return the probabilities of no and yes; see `Classify.classify`.
 
         Args:
             texts: each text, the whole prompt, with None.
@@ -257,7 +254,7 @@ def open_classifier(name: str, **loading: Any) -> Classify:
         The classifier.
 
     Raises:
-        InputError: a dtype or device that there is not.
+        InputError: an unknown dtype or device.
         ModelError: a model that cannot be used.
     """
     kind, colon, location = name.partition(":")
@@ -267,7 +264,7 @@ def open_classifier(name: str, **loading: Any) -> Classify:
 
 
 def _room(checkpoint: Checkpoint) -> float:
-    """The tokens of the longest text that the model sees whole."""
+    """Return the number of tokens of the longest text that the model can read."""
     of_model = getattr(checkpoint.config, "max_position_embeddings", None) or math.inf
     return float(min(of_model, checkpoint.tokenizer.model_max_length))
 
@@ -276,10 +273,10 @@ def _room(checkpoint: Checkpoint) -> float:
 def _classified(
     classifier: SequenceClassifier | YesNoClassifier, rows: Sequence[Encoded]
 ) -> NDArray[np.float64]:
-    """The probabilities of all rows, [n, labels], in their order; ModelError unless finite.
+    """Return the probabilities of all rows, [n, labels], in order; ModelError unless finite.
 
-    NaN for rows that are too long. Rows of one length share a batch, so that nothing is padded:
-    the padding token differs between models, and some read it.
+    Rows that are too long have NaN. Rows of one length share a batch, so nothing is padded: the
+    padding token differs between models, and some models read it.
     """
     probabilities = np.full((len(rows), len(classifier.labels)), np.nan)
     room = _room(classifier.checkpoint)
@@ -288,7 +285,7 @@ def _classified(
         if len(row["input_ids"]) <= room:
             by_length.setdefault(len(row["input_ids"]), []).append(i)
     size, device = classifier.batch_size, classifier.checkpoint.device
-    for length in sorted(by_length, reverse=True):  # what needs most memory comes first
+    for length in sorted(by_length, reverse=True):  # the batches with the most memory come first
         for start in range(0, len(by_length[length]), size):
             batch = by_length[length][start : start + size]
             inputs = {

@@ -38,9 +38,9 @@ _ABLE = ("explore", "force", "force_ids", "prove", "read", "gradient_norms", "wo
 class CrewEngine:
     """The engine that `opener` opens, at every worker of a crew.
 
-    It can do what that engine can (see the seams in `leakbound.types`), each call at one worker;
-    `spread` shares many among all. A worker whose engine has another fingerprint than the first
-    one's is refused.
+    It has the methods of that engine (see the seams in `leakbound.types`). Each call runs at one
+    worker; `spread` distributes many jobs. A worker is refused if the fingerprint of its engine
+    differs from the first worker's.
     """
 
     fingerprint: JsonObject
@@ -51,7 +51,7 @@ class CrewEngine:
         answers: list[tuple[dict[str, Any], list[str]]] = []
 
         def jobs() -> Iterator[None]:
-            """Let every worker that is there open the model, until one has answered."""
+            """Let every available worker open the model, until one has answered."""
             while not answers:
                 yield None
 
@@ -73,11 +73,11 @@ class CrewEngine:
         yield from self._call("generate", queries, decoding, draws)
 
     def spread(self, do: Callable[[Generate, J], R], jobs: Iterable[J]) -> Iterator[tuple[J, R]]:
-        """See `Spreads.spread`. What `do` spends is its own to tell."""
+        """See `Spreads.spread`; `do` reports its own cost."""
         return self._crew.each(self._opens, do, jobs)
 
     def _measure(self, queries: Sequence[Query]) -> None:
-        """See `Measures.measure`: every worker measures, those that come later too."""
+        """See `Measures.measure`: every worker measures, also a later one."""
         self._crew.prepare(self._opens, _called, ("measure", (tuple(queries),)))
         self.margin = alone(self._crew, self._opens, getattr, _MARGIN)
 
@@ -88,7 +88,7 @@ class CrewEngine:
 
 
 def _facts(engine: Any, _: None) -> tuple[dict[str, Any], list[str]]:
-    """The attributes of an engine that cost no work, and the names of its methods."""
+    """Return the cheap attributes of an engine, and the names of its methods."""
     if isinstance(engine, Keeps):
         raise InputError(
             f"{type(engine).__name__} keeps its draws in the folder of the run, which workers do "
@@ -105,7 +105,7 @@ def _facts(engine: Any, _: None) -> tuple[dict[str, Any], list[str]]:
 
 
 def _require_same(engine: Generate, fingerprint: JsonObject) -> None:
-    """Refuse a worker whose engine draws from another law than the first one's."""
+    """Refuse a worker whose engine has a different distribution than the first worker's."""
     if differing := different(engine.fingerprint, fingerprint):
         raise ModelError(
             f"the worker on {socket.gethostname()} has another model of that name than the first "
@@ -116,7 +116,7 @@ def _require_same(engine: Generate, fingerprint: JsonObject) -> None:
 
 
 def _called(engine: Any, call: tuple[str, tuple[Any, ...]]) -> tuple[Any, Usage]:
-    """The result of one call, whole, and its cost."""
+    """Return the complete result of one call, and its cost."""
     name, args = call
     before, started = replace(engine.usage, notes=[]), time.perf_counter()
     result = getattr(engine, name)(*args)

@@ -33,14 +33,14 @@ _FORMS = (
 
 @dataclass(frozen=True, slots=True)
 class TransformersEmbedder:
-    """The mean of a causal model's last hidden states over a question's own tokens, in float32.
+    """The mean of a causal model's last hidden states over the tokens of a question, in float32.
 
-    The question stands in its prompt, the words of a template are left out.
+    The model reads the prompt of the question; the words of a template are not in the mean.
 
     Attributes:
         loaded: the model.
         prompting: how questions become prompts.
-        batch_size: texts that go together.
+        batch_size: the number of texts in a batch.
     """
 
     loaded: LoadedModel
@@ -59,10 +59,10 @@ class TransformersEmbedder:
             texts: questions.
 
         Returns:
-            One vector a text, [n, d], in float32.
+            One vector per text, [n, d], in float32.
 
         Raises:
-            InputError: a question without a token, or with more than the model's context.
+            InputError: a question without a token, or longer than the model's context.
         """
         read = [self._read(text) for text in texts]
         model, means = self.loaded.model, list[Tensor]()
@@ -71,7 +71,7 @@ class TransformersEmbedder:
             rows = [torch.tensor(ids) for ids, _ in batch]
             ids = pad_sequence(rows, batch_first=True).to(model.device)
             mask = pad_sequence([*map(torch.ones_like, rows)], batch_first=True).to(model.device)
-            # Without the output head: logits over a whole vocabulary would outweigh all else.
+            # Without the output head: logits over a vocabulary take more memory than all else.
             output = model.base_model(input_ids=ids, attention_mask=mask)
             hidden = output.last_hidden_state.float()
             means += [hidden[i, start : len(ids)].mean(0) for i, (ids, start) in enumerate(batch)]
@@ -79,12 +79,12 @@ class TransformersEmbedder:
         return vectors
 
     def _read(self, text: str) -> tuple[list[int], int]:
-        """The prompt to the question's end, which is all its tokens see, and where it begins."""
+        """Return the prompt up to the question's end, and the first token of the question."""
         ids, (start, stop) = self.prompting.locate(self.loaded.tokenizer, text)
         most = self.loaded.context_length
         if stop == start or (most is not None and stop > most):
             raise InputError(
-                f"a text to embed must have 1 to {most or 'any'} tokens with what stands before "
+                f"a text to embed must have 1 to {most or 'any'} tokens with the prompt before "
                 f"it, got {stop - start} after {start}: {text[:60]!r}. Change or remove it."
             )
         return ids[:stop], start
@@ -96,7 +96,7 @@ class SentenceEmbedder:
 
     Attributes:
         location: a folder or a hub name.
-        model: as the library loaded it.
+        model: the model of the library.
     """
 
     location: str
@@ -108,7 +108,7 @@ class SentenceEmbedder:
 
         Args:
             location: a folder or a hub name.
-            device: as torch names it (None: the library's choice).
+            device: a device of torch (None: the library's choice).
 
         Returns:
             The embedder.
@@ -137,9 +137,9 @@ class SentenceEmbedder:
 
     @cached_property
     def fingerprint(self) -> JsonObject:
-        """Return a digest of the files and the versions of the libraries.
+        """The digest of the files, and the versions of the libraries.
 
-        Equal ones give the same vectors, up to rounding, wherever the files are stored.
+        Models with equal fingerprints give the same vectors, up to rounding.
         """
         folder = Path(self.location).expanduser()
         if not folder.is_dir():  # the library adds its own name to one without a slash
@@ -161,7 +161,7 @@ class SentenceEmbedder:
             texts: texts of any kind.
 
         Returns:
-            One vector a text, [n, d], in float32.
+            One vector per text, [n, d], in float32.
         """
         vectors = self.model.encode(list(texts), show_progress_bar=False, convert_to_numpy=True)
         return np.asarray(vectors, dtype=np.float32)

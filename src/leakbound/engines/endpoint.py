@@ -1,8 +1,8 @@
 """Chat models behind an OpenAI-compatible server, named `openai:URL#MODEL`.
 
-Requests leave the machine, for the server that the user named. The key is read from the
-environment and sent to its own server only (see `key_for`); no message, file or name shows it.
-Replies are kept on disk, so a job that was stopped requests none of them twice.
+Requests go to the server that the user named. The key is read from the environment and sent only to
+its own server (see `key_for`); no message, file or name shows it. Replies are stored on disk, so a
+job that was stopped requests none of them twice.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FILE_MODE = 0o600
 
 
 def default_folder() -> Path:
-    """The folder in which replies are kept.
+    """Return the folder in which replies are stored.
 
     Returns:
         `leakbound/replies` in the user's cache folder.
@@ -40,20 +40,20 @@ def default_folder() -> Path:
 class ReplyCache:
     """The `DrawJournal` of all replies: a folder with one file per key, named by its digest.
 
-    A file is present whole or absent, whichever threads and processes write. One that cannot be
-    read counts as absent.
+    A file is either complete or absent, even if several threads and processes write it. A file that
+    cannot be read counts as absent.
 
     Attributes:
-        folder: made when the first reply is kept.
+        folder: the folder, which the first reply makes.
     """
 
     folder: Path
 
     def get(self, key: str) -> Sequence[Json]:
-        """Return the reply kept under a key, nothing if there is none that can be read.
+        """Return the reply of a key; nothing without a readable reply.
 
         Args:
-            key: what decides the reply.
+            key: everything that decides the reply.
         """
         try:
             return [json.loads(self._path(key).read_text(encoding="utf-8"))]
@@ -61,10 +61,10 @@ class ReplyCache:
             return []
 
     def put(self, key: str, value: Json) -> None:
-        """Keep a reply, in place of the one under its key.
+        """Store a reply under its key.
 
         Args:
-            key: what decides it.
+            key: everything that decides the reply.
             value: the reply.
 
         Raises:
@@ -91,15 +91,15 @@ class ReplyCache:
 
 @dataclass(frozen=True, slots=True)
 class EndpointChat:
-    """A model behind a server.
+    """A chat model on a server.
 
-    No reply comes where the server refuses a request (one longer than the model's context, say),
-    and where the model declines.
+    There is no reply if the server refuses a request, for example because it is longer than the
+    model's context, or if the model declines.
 
     Attributes:
         location: `URL#MODEL`, or with options `URL#MODEL?name=value&…`.
-        cache: where replies are kept.
-        patience: how long an answer is tried for.
+        cache: stores the replies.
+        patience: the limits on waiting for an answer.
     """
 
     location: str
@@ -116,13 +116,13 @@ class EndpointChat:
         patience: Patience | None = None,
         **_weights: Any,
     ) -> EndpointChat:
-        """The model at `URL#MODEL`; nothing is sent yet.
+        """Return the model at `URL#MODEL`; nothing is sent yet.
 
         Args:
             location: `URL#MODEL`, or with options `URL#MODEL?name=value&…`.
-            cache: the folder in which replies are kept (None: `default_folder()`).
-            patience: how long an answer is tried for (None: `Patience()`).
-            _weights: how weights are loaded, which plays no part.
+            cache: the folder in which replies are stored (None: `default_folder()`).
+            patience: the limits on waiting for an answer (None: `Patience()`).
+            _weights: settings of local models, which are ignored.
 
         Returns:
             The chat model.
@@ -139,7 +139,7 @@ class EndpointChat:
         return self.engine("").name
 
     def engine(self, schema: str) -> ServedEngine:
-        """Return the engine that requests and keeps replies that follow a schema.
+        """Return the engine that requests and stores replies that follow a schema.
 
         Args:
             schema: as of `Request`.
@@ -161,11 +161,11 @@ class EndpointChat:
 
     @property
     def fingerprint(self) -> JsonObject:
-        """The model's place and its name there: nothing else is known of it."""
+        """The location of the model and its name there; nothing else is known."""
         return {"model": self.name}
 
     def chat(self, requests: Sequence[Request], decoding: Decoding, seed: int) -> list[str | None]:
-        """Request one reply for each conversation, except those that are kept; see `Chat.chat`.
+        """Request one reply for each conversation without a stored reply; see `Chat.chat`.
 
         Args:
             requests: conversations, each keyed by its id.
@@ -173,15 +173,15 @@ class EndpointChat:
             seed: of the draws; a greedy decoding does not depend on it.
 
         Returns:
-            One reply a request, in order; None where the server refuses it or the model declines.
+            One reply per request, in order; None if the server refuses it or the model declines.
 
         Raises:
             InputError: a decoding that such servers do not offer, or a cache that cannot be
                 written.
             ModelError: a server that cannot be reached, takes no request, or does not accept the
                 key.
-            IncompleteError: a server that kept failing, answering too slowly or too much. Replies
-                that came are kept, and the same command requests the others again.
+            IncompleteError: a server that repeatedly failed, or answered too slowly or too much.
+                Replies are stored, and the same command requests the missing ones.
         """
         seed = 0 if decoding.greedy else seed
         queries = [self._query(request, decoding) for request in requests]
@@ -193,7 +193,10 @@ class EndpointChat:
         return [replies.get(query) for query in queries]
 
     def _query(self, request: Request, decoding: Decoding) -> Query:
-        """The conversation, keyed by all that decides its reply; a greedy one not by its id."""
+        """Return the conversation, keyed by everything that decides its reply.
+
+        The id of a request decides a reply that is drawn, not a greedy one.
+        """
         query, draw = conversation_of(request), None if decoding.greedy else request.id
         key = json.dumps([self.name, query.text, request.schema, decoding.to_dict(), draw])
         return replace(query, id=key, prompt_id=key)

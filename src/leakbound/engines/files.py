@@ -1,6 +1,7 @@
-"""The files of a model: found, checked as far as that goes without reading weights, and digested.
+"""The files of a model: find them, check them without reading weights, and compute digests.
 
-transformers builds as many layers as a config requests, which may take all memory. Needs no torch.
+transformers builds as many layers as a config requests, which may take all memory. This module does
+not need torch.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _FEW = 5  # models that a message shows
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """A model folder and its files of weights; `gguf` is the name of the file where it is one."""
+    """A model folder and its files of weights; `gguf` is the name of a `.gguf` file."""
 
     folder: Path
     weights: tuple[Path, ...]
@@ -44,8 +45,8 @@ class ModelFiles:
     def find(cls, location: str) -> ModelFiles:
         """Find the files at `location`: a folder, a `.gguf` file, or a hub name.
 
-        Raises ModelError where they are not there or not whole, and for a folder that states more
-        layers than its files hold tensors.
+        Raises ModelError if they are missing or incomplete, and for a config with more layers than
+        the files have tensors.
         """
         path = Path(location).expanduser()
         if path.is_file():
@@ -69,7 +70,7 @@ class ModelFiles:
         if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
             raise ModelError(
                 f"`{folder}` has no tokenizer (looked for {', '.join(_TOKENIZER_FILES)}). "
-                "Save the model's tokenizer beside it."
+                "Save the model's tokenizer into the folder."
             )
         weights = _weight_files(folder)
         _require_layers(folder / _CONFIG, sum(map(_tensors, weights)))
@@ -77,20 +78,20 @@ class ModelFiles:
 
     @property
     def settings(self) -> tuple[Path, ...]:
-        """The files of settings; a `.gguf` file has its own."""
+        """The files of settings; none of a `.gguf` file, which contains them."""
         names = () if self.gguf else (_CONFIG, _GENERATION)
         return tuple(file for name in names if (file := self.folder / name).is_file())
 
     @property
     def tokenizer(self) -> tuple[Path, ...]:
-        """The files of a tokenizer and its chat templates; a `.gguf` file has its own."""
+        """The files of the tokenizer and its chat templates; none of a `.gguf` file."""
         forms = () if self.gguf else TOKENIZER_FORMS
         files = {file for form in forms for file in self.folder.glob(form) if file.is_file()}
         return tuple(sorted(files))
 
     @property
     def template(self) -> Path:
-        """The file that a tokenizer's chat template is read from."""
+        """The file with the chat template of the tokenizer."""
         if self.gguf:
             return self.folder / self.gguf
         own = self.folder / _TEMPLATE
@@ -111,22 +112,22 @@ def _download(location: str) -> Path:
 
 
 def _require_no_adapter(folder: Path) -> None:
-    """Refuse adapters: transformers applies those next to whole weights without a word.
+    """Refuse adapters: transformers applies an adapter next to complete weights silently.
 
-    Nothing shows whether these were merged into the weights before.
+    No file shows whether it was merged into the weights before.
     """
     if not (folder / _ADAPTER).is_file():
         return
     merged = (
-        "with peft's `merge_and_unload`, and save that, with its tokenizer, into a folder of its "
-        "own: leakbound loads whole models."
+        "with peft's `merge_and_unload`, and save that, with its tokenizer, into a separate "
+        "folder: leakbound loads complete models."
     )
     if not (folder / "config.json").is_file():
         raise ModelError(f"`{folder}` is a PEFT adapter. Merge it into its base model {merged}")
     raise ModelError(
-        f"`{folder}` has a PEFT adapter ({_ADAPTER}) beside a model, which would be applied on top "
-        f"of it. If the weights are merged already, move {_ADAPTER} and adapter_model.* "
-        f"elsewhere; if not, merge them {merged}"
+        f"`{folder}` has a model and a PEFT adapter ({_ADAPTER}), which would be applied on top of "
+        f"it. If the adapter is merged already, move {_ADAPTER} and adapter_model.* elsewhere; if "
+        f"not, merge it {merged}"
     )
 
 
@@ -142,7 +143,7 @@ def _weight_files(folder: Path) -> tuple[Path, ...]:
 
 
 def _shards(index: Path) -> tuple[Path, ...]:
-    """The files that an index names; ModelError for an invalid index."""
+    """Return the files that an index names; ModelError for an invalid index."""
     try:
         names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
         return tuple(index.with_name(name) for name in sorted(names))
@@ -154,7 +155,7 @@ def _shards(index: Path) -> tuple[Path, ...]:
 
 
 def _tensors(file: Path) -> int:
-    """How many tensors a file of weights holds; only its header is read, against its size."""
+    """Return the number of tensors in a file of weights; its header is checked against its size."""
     try:
         with safe_open(file, framework="np") as opened:
             return len(opened.keys())
@@ -170,7 +171,7 @@ def _require_layers(config: Path, tensors: int) -> None:
     try:
         stated = json.loads(config.read_bytes())
     except (ValueError, RecursionError):
-        return  # transformers says so, with its own words
+        return  # transformers refuses it
     if not isinstance(stated, dict):
         return
     counts = (stated.get(name) for name in _LAYERS)
@@ -183,20 +184,20 @@ def _require_layers(config: Path, tensors: int) -> None:
 
 
 def named_digest(files: Iterable[Path]) -> str:
-    """SHA-256 over the names and contents of files, in order."""
+    """Return the SHA-256 over the names and contents of files, in order."""
     named = [[file.name, files_digest([file])] for file in files]
     return hashlib.sha256(json.dumps(named).encode()).hexdigest()
 
 
 def files_digest(files: Iterable[Path]) -> str:
-    """SHA-256 over the digests of files in order, read again only once they changed."""
+    """Return the SHA-256 over the digests of files in order; only changed files are read again."""
     stats = [(file, file.stat()) for file in files]
     return _digest(tuple((f, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for f, s in stats))
 
 
 @lru_cache
 def _digest(files: tuple[tuple[Path, int, int, int], ...]) -> str:
-    """SHA-256 over the digests of files in order; size and times of change key the cache."""
+    """Return the SHA-256 over the digests of files in order; sizes and times key the cache."""
     total = hashlib.sha256()
     for file, *_ in files:
         with file.open("rb") as stream:
@@ -205,6 +206,6 @@ def _digest(files: tuple[tuple[Path, int, int, int], ...]) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """The first line of an error, as a sentence."""
+    """Return the first line of an error, as a sentence."""
     line = str(error).strip().partition("\n")[0] or type(error).__name__
     return line if line.endswith((".", "!", "?")) else f"{line}."

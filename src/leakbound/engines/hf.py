@@ -46,13 +46,13 @@ _LIGHT = math.log(1e-6)
 
 @dataclass(frozen=True, slots=True)
 class RowBudget:
-    """How many prefixes are forwarded at a time where nobody says so.
+    """The default number of prefixes that are forwarded together.
 
-    most: rows, at most.
-    cache: bytes of keys and values that those held may generate; 16 rows go together whatever these
-        are.
-    rule: what fingerprints have: of a GPU no number that is its own, so that a run begun on one
-        goes on on another.
+    most: the largest number of rows.
+    cache: the bytes of keys and values that stored prefixes may generate; at least 16 rows are
+        forwarded together in any case.
+    rule: the rule in fingerprints, without numbers of a particular GPU, so that a run may resume on
+        another GPU.
     """
 
     most: int
@@ -61,14 +61,14 @@ class RowBudget:
 
     @classmethod
     def of(cls, device: torch.device) -> RowBudget:
-        """That of a device: on a GPU a step of 1,024 rows took as long as one of 64."""
+        """Return the budget of a device: on a GPU 1,024 rows took as long as 64."""
         cache = memory_for_keys(device)
         if device.type == "cuda":
             return cls(4096, cache, "at most 4096, 16384 held in an eighth of the GPU's memory")
         return cls(1024, cache, f"at most 1024, 4096 held within {cache} bytes")
 
     def rows(self, model: Any, max_new_tokens: int, rows: int | None = None) -> tuple[int, int]:
-        """Completions of this length forwarded at a time (`rows` of them if given), and held."""
+        """Return the number of completions forwarded together (`rows` if given), and stored."""
         config = model.config.get_text_config()
         attention = getattr(config, "num_attention_heads", 1)  # a state-space model has none
         heads = getattr(config, "num_key_value_heads", None) or attention
@@ -82,13 +82,13 @@ class RowBudget:
 class TransformersEngine:
     """Draws completions with transformers; see `Generate` and `Explores` for the contracts.
 
-    `rows` is part of the fingerprint: other shapes, other roundings. Four times as many prefixes
-    are held where they fit.
+    `rows` is part of the fingerprint, because other shapes are rounded differently. Four times as
+    many prefixes are stored if they fit.
 
     Args:
         loaded: the model, from `load_model`.
         prompting: how questions become prompts (None: `Prompting()`).
-        rows: prefixes forwarded at a time (None: 1,024, or as many as keep their keys and values
+        rows: prefixes forwarded together (None: 1,024, or as many as keep their keys and values
             within 2 GiB; on a GPU 4,096 within an eighth of its memory).
     """
 
@@ -106,7 +106,7 @@ class TransformersEngine:
         self.usage.notes += [note] if note else []
         self.usage.notes += end_notes(loaded.tokenizer, loaded.eos_token_ids, self._ends)
         self.usage.notes += self.prompting.notes(loaded.tokenizer)
-        self._probed: tuple[tuple[int, ...], ...] = ()  # prompts that the margin is measured after
+        self._probed: tuple[tuple[int, ...], ...] = ()  # prompts for measuring the margin
         self._margin: float | None = None  # not measured yet
 
     @classmethod
@@ -118,7 +118,7 @@ class TransformersEngine:
         asked: Sequence[Query] = (),
         **loading: Any,
     ) -> TransformersEngine:
-        """Load the model at `location` and make it an engine.
+        """Load the model at `location` and return its engine.
 
         Args:
             location: a folder, a `.gguf` file (dequantised), or a hub name.
@@ -130,21 +130,20 @@ class TransformersEngine:
             The engine.
 
         Raises:
-            InputError: a dtype or device that there is not, or a prompt of `asked` that cannot be
-                made.
+            InputError: an unknown dtype or device, or a query whose prompt cannot be made.
             ModelError: a model that cannot be used.
         """
         rule = prompting or Prompting()
 
-        def ask(tokenizer: Any) -> None:
+        def make_prompts(tokenizer: Any) -> None:
             for query in asked:
                 rule.encode(tokenizer, query)
 
-        return cls(load_model(location, before=ask, **loading), rule)
+        return cls(load_model(location, before=make_prompts, **loading), rule)
 
     @property
     def fingerprint(self) -> JsonObject:
-        """The model's fingerprint, how questions become prompts, how logits are computed."""
+        """The model's fingerprint, the prompting, and the computation of logits."""
         return {
             **self.loaded.fingerprint,
             "end_tokens": sorted(self._ends),
@@ -161,13 +160,13 @@ class TransformersEngine:
 
     @property
     def machine(self) -> JsonObject:
-        """The settings that the exact draws, though not their law, also depend on."""
-        way = getattr(self._seam, "cascade", None)
+        """The settings that also decide the exact draws, but not their distribution."""
+        cascade = getattr(self._seam, "cascade", None)
         return {
             "device": str(self.loaded.model.device.type),
             "threads": torch.get_num_threads(),
             "vectors": torch.backends.cpu.get_cpu_capability(),
-            "prompts_read_once": asdict(way) if way else None,
+            "prompts_read_once": asdict(cascade) if cascade else None,
         }
 
     @property
@@ -180,28 +179,28 @@ class TransformersEngine:
     def measure(self, queries: Sequence[Query]) -> None:
         """Measure the margin after these queries' prompts; see `Measures.measure`, `shape_margin`.
 
-        Until it is called, exploring and forcing measure after the first queries they are given.
+        Without this call exploring and forcing measure it after their first queries.
 
         Args:
-            queries: those to come; the prompts of some of them are read.
+            queries: the queries to come; the prompts of some of them are read.
         """
         probed = probed_prompts(map(self.prompt_ids, queries), self.loaded.context_length)
         if probed != self._probed:
             self._probed, self._margin = probed, None
 
     def rows(self, max_new_tokens: int) -> tuple[int, int]:
-        """How many completions are forwarded at a time, and how many are held.
+        """Return the numbers of completions that are forwarded together, and stored.
 
         Args:
             max_new_tokens: the most tokens of a completion.
 
         Returns:
-            Rows forwarded at a time, and rows held.
+            Rows forwarded together, and rows stored.
         """
         return self._budget.rows(self.loaded.model, max_new_tokens, self._rows)
 
     def prompt_ids(self, query: Query) -> tuple[int, ...]:
-        """The tokens that completions of the query are drawn after.
+        """Return the tokens of the query's prompt.
 
         Args:
             query: the query.
@@ -219,8 +218,8 @@ class TransformersEngine:
         """Refuse a query that does not fit the context together with its completion.
 
         Args:
-            queries: those to be drawn.
-            decoding: how long completions may be.
+            queries: the queries to draw for.
+            decoding: limits the length of completions.
 
         Raises:
             InputError: a query that does not fit, or that the chat template refuses.
@@ -238,12 +237,12 @@ class TransformersEngine:
         """Yield one Sample or Failure for each query, as they finish.
 
         Args:
-            queries: those to be drawn.
+            queries: the queries to draw for.
             decoding: the distribution to draw from.
-            draws: which draws of each query, and what keys them.
+            draws: the draws of each query, and their key.
 
         Returns:
-            An iterator; a Failure where the model's logits are unusable.
+            An iterator; a Failure if the model's logits are unusable.
 
         Raises:
             InputError: a prompt that the chat template refuses.
@@ -254,7 +253,7 @@ class TransformersEngine:
             return
 
         def tell(draws: int, tokens: int, note: str = "") -> None:
-            self.tell(0, tokens)  # the first look draws none
+            self.tell(0, tokens)  # the greedy answers are no draws
 
         look = partial(self._grow, tell=tell)
         drawn = self.usage.draws
@@ -269,17 +268,17 @@ class TransformersEngine:
         """Yield one Exploration or Failure for each query; see `Explores.explore`.
 
         Args:
-            queries: those to be drawn.
+            queries: the queries to explore.
             decoding: the distribution to explore.
-            effort: how many prefixes of a query are forwarded, and how.
-            ranges: the lowest and highest score that each beginning of a text can end with.
+            effort: the number of prefixes of a query that are forwarded, and the mode.
+            ranges: the lowest and highest possible final score of each beginning of a text.
 
         Returns:
             An iterator, in any order.
 
         Raises:
-            InputError: half-precision weights, adaptive temperature in two passes, and
-                `max_tokens`: their masses are not known to within a margin.
+            InputError: half-precision weights, adaptive temperature in two passes, or `max_tokens`:
+                their masses are not known to within a margin.
         """
         yield from self._exact(decoding, queries).explore(queries, decoding, effort, ranges)
 
@@ -293,16 +292,16 @@ class TransformersEngine:
             decoding: the distribution to force through.
 
         Returns:
-            A completion of count 0 for each text; None where the decoding cannot produce it and,
-            with a note that names the query, where the joint tokens of prompt and text do not begin
-            with the prompt that is sampled from: the text is no output of it.
+            A completion of count 0 for each text; None if the decoding cannot produce it. None with
+            a note that names the query if the joint tokens of prompt and text do not begin with the
+            tokens of the prompt: then the text is no output of it.
 
         Raises:
             InputError: a decoding or weights without an exact mode, as of `explore`.
         """
         sampler = self._exact(decoding, [query for query, _ in texts])
         outputs = [(query, self._output(query, text, decoding)) for query, text in texts]
-        self._tell_refused([query.id for query, ids in outputs if not ids])
+        self._note_refused([query.id for query, ids in outputs if not ids])
         return sampler.force(outputs, decoding)
 
     def force_ids(
@@ -311,11 +310,11 @@ class TransformersEngine:
         """Teacher-force generated token ids; see `Retraces.force_ids`.
 
         Args:
-            outputs: each query with the token ids of an output, or of the beginning of some.
+            outputs: each query with the token ids of an output, or of a beginning of outputs.
             decoding: the distribution to force through.
 
         Returns:
-            A completion of count 0 for each output; None where the decoding cannot produce it.
+            A completion of count 0 for each output; None if the decoding cannot produce it.
 
         Raises:
             InputError: a decoding or weights without an exact mode, as of `explore`.
@@ -331,16 +330,16 @@ class TransformersEngine:
         draws: Draws,
         stored: Mapping[str, Sequence[Completion]],
     ) -> Iterator[Redrawn]:
-        """Yield whether stored completions are those that these draws make; see `Redraws.redraw`.
+        """Yield whether stored completions are the results of these draws; see `Redraws.redraw`.
 
         Args:
-            queries: those that were drawn.
+            queries: the queries that were drawn for.
             decoding: the distribution that was drawn from.
-            draws: which draws of each query, and what keys them.
+            draws: the draws of each query, and their key.
             stored: the completions of each query, by its id.
 
         Returns:
-            An iterator, one Redrawn a query.
+            An iterator, one Redrawn per query.
 
         Raises:
             InputError: a decoding or weights without an exact mode, as of `explore`.
@@ -353,11 +352,10 @@ class TransformersEngine:
         """Yield one Proving or Failure for each query, in order; see `Proves.prove`.
 
         Args:
-            queries: each query with texts that leak; those count that are outputs of what is
-                sampled.
-            decoding: the distribution whose leaks are looked for.
+            queries: each query with texts that leak; texts that are no outputs are ignored.
+            decoding: the distribution to search.
             forwards: the most prefixes forwarded for a query.
-            ranges: the lowest and highest score that each beginning of a text can end with.
+            ranges: the lowest and highest possible final score of each beginning of a text.
 
         Returns:
             An iterator.
@@ -371,24 +369,24 @@ class TransformersEngine:
             for query, texts in queries
         ]
         both = zip(queries, leads, strict=True)
-        self._tell_refused([query.id for (query, texts), (_, ids) in both if texts and not ids])
+        self._note_refused([query.id for (query, texts), (_, ids) in both if texts and not ids])
         yield from sampler.prove(leads, decoding, forwards, ranges)
 
     def _output(self, query: Query, text: str, decoding: Decoding) -> tuple[int, ...] | None:
-        """See `Prompting.output`; cut where the decoding ends."""
+        """See `Prompting.output`; the output is cut to the budgets of the decoding."""
         ids = self.prompting.output(self.loaded.tokenizer, query, text)
         if ids is None or decoding.max_thinking_tokens is None:
             return ids and ids[: decoding.max_new_tokens]
         budget = self._text.budget(decoding, [self.prompt_ids(query)])
         return budget.cut(ids)
 
-    def _tell_refused(self, query_ids: Sequence[str]) -> None:
-        """Note the queries of texts that are no outputs of what is sampled."""
+    def _note_refused(self, query_ids: Sequence[str]) -> None:
+        """Note the queries of texts that are no outputs."""
         if query_ids:
             named = ", ".join(map(repr, dict.fromkeys(query_ids)))
             self.usage.notes.append(
-                f"given texts are not forced where their tokens go on from another prompt than the "
-                f"one that is sampled from, so nothing is proved by them: {named}"
+                f"given texts are not forced if their tokens continue another prompt than the "
+                f"sampled one, so they prove nothing: {named}"
             )
 
     def read(self, texts: Sequence[tuple[Query, str]]) -> list[Reading]:
@@ -398,7 +396,7 @@ class TransformersEngine:
             texts: each query with an answer.
 
         Returns:
-            One Reading a pair, in order.
+            One Reading per pair, in order.
 
         Raises:
             InputError: a pair longer than the context.
@@ -407,13 +405,13 @@ class TransformersEngine:
         return self._reader.read(texts)
 
     def gradient_norms(self, texts: Sequence[tuple[Query, str]]) -> list[float]:
-        """How far each answer would move the model; for what exactly, see `Reader.gradient_norms`.
+        """Return the gradient norm of each answer; see `Reader.gradient_norms`.
 
         Args:
             texts: each query with an answer.
 
         Returns:
-            A norm of the gradient a pair, in order.
+            One norm per pair, in order.
 
         Raises:
             InputError: an answer that is empty, or too long with its prompt.
@@ -423,16 +421,13 @@ class TransformersEngine:
 
     @cached_property
     def _reader(self) -> Reader:
-        # What may branch a cache takes masks and positions, and what does not may not.
+        # Models that branch a cache accept masks and positions; others may not.
         return Reader(self.loaded, self.prompting, shares=isinstance(self._seam, CachedModel))
 
     def _exact(self, decoding: Decoding, queries: Sequence[Query]) -> Sampler:
-        """The sampler that tells exact masses after these prompts; InputError where none does."""
-        if decoding.max_tokens is not None:
-            raise InputError(
-                f"max_tokens {decoding.max_tokens} bounds prompt and completion together, which "
-                "has no exact mode. Use --max-new-tokens."
-            )
+        """Return a sampler with exact masses after these prompts; InputError if they have none."""
+        if why := decoding.inexact:
+            raise InputError(f"{why}, or sample only.")
         if not self._probed:
             self.measure(queries)
         if not math.isfinite(self.margin):
@@ -440,17 +435,12 @@ class TransformersEngine:
                 f"weights in {self.loaded.model.dtype} have no exact mode: their probabilities "
                 "move too much with the batch, or are NaN. Load sound ones with --dtype float32."
             )
-        if decoding.two_passes:
-            raise InputError(
-                "adaptive temperature in two passes has no exact mode. Use adaptive_mode "
-                "'running', or sample only."
-            )
         return self._sampler(decoding.longest)
 
     def _grow(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws, tell: Tell | None = None
     ) -> Iterator[Sample | Failure]:
-        """Samples of queries; those with room for as many new tokens advance together."""
+        """Yield the samples of queries; queries with equal room for new tokens advance together."""
         by_room: dict[int, list[Query]] = {}
         for query in queries:
             by_room.setdefault(decoding.room(len(self.prompt_ids(query))), []).append(query)
@@ -458,8 +448,8 @@ class TransformersEngine:
             yield from self._sampler(room, tell).generate(group, decoding, draws, room)
 
     def _sampler(self, longest: int, tell: Tell | None = None) -> Sampler:
-        """A sampler that makes completions of at most so many tokens."""
-        rows, held = self.rows(longest)
+        """Return a sampler of completions with at most this number of tokens."""
+        rows, live = self.rows(longest)
         return Sampler(
             model=self._seam,
             spells=self._text,
@@ -467,7 +457,7 @@ class TransformersEngine:
             usage=self.usage,
             margin=self.margin,
             rows=rows,
-            held=held,
+            live=live,
             tell=tell or self.tell,
             lightest=_LIGHT,
         )
@@ -483,15 +473,15 @@ _TOP = 5
 
 @torch.inference_mode()
 def probe(loaded: LoadedModel, prompting: Prompting) -> tuple[ProbedPrompt, ...]:
-    """The likeliest tokens after the prompt of each fixed question, each forwarded separately.
+    """Return the likeliest tokens after the prompt of each fixed question, forwarded separately.
 
     Args:
         loaded: the model.
         prompting: how questions become prompts.
 
     Returns:
-        One ProbedPrompt a question: of a prompt longer than the model's context its end; one
-        without a token is left out.
+        One ProbedPrompt per question. Of a prompt longer than the model's context only the end is
+        read; a prompt without a token is left out.
     """
     encoded = (prompting.encode(loaded.tokenizer, question) for question in QUESTIONS)
     prompts = [ids[-(loaded.context_length or len(ids)) :] for ids in encoded if ids]

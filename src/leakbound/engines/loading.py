@@ -1,8 +1,8 @@
-"""Models from disk or hub, complete or not at all, and back to disk whole.
+"""Load complete models from disk or hub, and save them atomically.
 
-transformers loads a checkpoint that lacks a tensor with a warning and random weights in its
-place; such a model looks perfectly unlearned. Here it is refused, as is whatever else would make
-the model another one than the user named.
+transformers loads a checkpoint that lacks a tensor with a warning and random weights in its place.
+Such a model looks perfectly unlearned, so it is refused here. Every other fault is refused too that
+would make the model different from the one that the user named.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ _HARMLESS = frozenset({"transformers_version", "use_cache"})
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A causal language model ready to run, with what names it.
+    """A causal language model ready to run, with its fingerprint.
 
     Attributes:
-        model: the transformers model, in evaluation mode where it was loaded here.
+        model: the transformers model, in evaluation mode if it was loaded here.
         tokenizer: its tokenizer.
         eos_token_ids: tokens that end a completion.
-        context_length: the most tokens that it reads; None where the config has none.
-        fingerprint: two equal ones mean the same next-token law and the same ends of answers,
-            wherever the files lie; empty for a model in somebody else's memory.
+        context_length: the most tokens that it reads; None if the config has no limit.
+        fingerprint: two equal fingerprints mean the same next-token distribution and the same ends
+            of answers, in any folder; empty for a model that a user loaded.
     """
 
     model: Any
@@ -59,10 +59,10 @@ class LoadedModel:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A model known from its files, its weights read by `load`, or by another engine.
+    """A model known from its files; `load` or another engine reads its weights.
 
     Attributes:
-        location: the name that it was found by.
+        location: the name of the model.
         files: its folder and files of weights.
         config: of transformers.
         tokenizer: of transformers.
@@ -89,13 +89,13 @@ class Checkpoint:
         trust_remote_code: bool = False,
         gguf: bool = False,
     ) -> Checkpoint:
-        """Find the model and read all but its weights.
+        """Find the model and read everything except its weights.
 
         Args:
             location: a folder or a hub name.
             dtype: of the weights: "float32" (default), "bfloat16", "float16", or "auto" as they are
                 stored.
-            device: "cpu", "cuda", or "auto" (default): a GPU where there is one.
+            device: "cpu", "cuda", or "auto" (default): a GPU if there is one.
             trust_remote_code: run code that came with the model.
             gguf: accept a `.gguf` file.
 
@@ -103,7 +103,7 @@ class Checkpoint:
             The checkpoint.
 
         Raises:
-            InputError: a dtype or device that there is not.
+            InputError: an unknown dtype or device.
             ModelError: a model that cannot be used, or "cuda" without a GPU.
         """
         for name, value, allowed in (("device", device, DEVICES), ("dtype", dtype, DTYPES)):
@@ -125,11 +125,11 @@ class Checkpoint:
 
     @property
     def fingerprint(self) -> JsonObject:
-        """As `LoadedModel.fingerprint`: two equal ones compute the same."""
+        """See `LoadedModel.fingerprint`: two equal ones compute the same."""
         return self.fingerprint_of(self.dtype, [self.config, self.tokenizer])
 
     def fingerprint_of(self, dtype: str, parts: Iterable[Any]) -> JsonObject:
-        """Return digests of all that decides the next token and the end of an answer.
+        """Return digests of everything that decides the next token and the end of an answer.
 
         Weights, settings and tokenizers are read from the model's files. Code is found by the
         classes that the libraries made, because a config may name code that is stored elsewhere.
@@ -139,8 +139,8 @@ class Checkpoint:
             parts: the objects that the libraries made of the files.
 
         Returns:
-            The digests, equal wherever the files are stored; `code` is that of the Python that came
-            with the model, None if none did.
+            The digests, which do not depend on the folder. `code` is the digest of the Python that
+            came with the model, or None.
         """
         kinds = {kind for part in parts for kind in type(part).__mro__}
         own = {inspect.getfile(kind) for kind in kinds if kind.__module__.startswith(_DYNAMIC)}
@@ -157,9 +157,10 @@ class Checkpoint:
 
     @property
     def eos_token_ids(self) -> frozenset[int]:
-        """The tokens that end a completion, as `LoadedModel.eos_token_ids`.
+        """The tokens that end a completion, see `LoadedModel.eos_token_ids`.
 
-        With the weights, transformers skips generation settings that it cannot read.
+        They are read here because transformers, when it reads weights, skips generation settings
+        that it cannot read.
         """
         with quiet(), _refusing(self.location):
             if (self.files.folder / "generation_config.json").exists():
@@ -169,10 +170,10 @@ class Checkpoint:
         return _ends(self.location, stated, self.config, self.tokenizer)
 
     def require_sound(self) -> None:
-        """Refuse ends of answers that are none, and an unsound chat template; see `templates`.
+        """Refuse invalid end tokens, and an unsound chat template; see `templates`.
 
         Raises:
-            ModelError: such ends, or a template that leaves the question out.
+            ModelError: invalid end tokens, or a template that leaves the question out.
         """
         _ = self.eos_token_ids
         require_sound(self.tokenizer, str(self.files.template))
@@ -187,24 +188,24 @@ class Checkpoint:
             The model, on the device and in evaluation mode.
 
         Raises:
-            ModelError: weights that are not complete, or cannot be read.
+            ModelError: weights that are incomplete or cannot be read.
         """
         model = _read(kind, self.location, self.files, self.dtype, **self.common)
         return model.to(self.device).eval()
 
 
 def live_model(model: Any, tokenizer: Any) -> LoadedModel:
-    """A causal model that somebody else holds in memory, as it is now; nothing of it is changed.
+    """Wrap a causal model that a user loaded, without changing it.
 
-    Its generation config says which tokens end an answer and is otherwise not looked at. It has no
-    fingerprint: its weights may be others at the next step.
+    Only the end tokens of its generation config are used. It has no fingerprint, because its
+    weights may change at the next step.
 
     Args:
         model: the transformers model.
         tokenizer: its tokenizer.
 
     Returns:
-        The model as engines take it.
+        The model in the form that engines accept.
 
     Raises:
         ModelError: none of its end tokens is in its vocabulary, so that no answer could end.
@@ -224,24 +225,24 @@ def load_model(
 ) -> LoadedModel:
     """Load the model at `location`.
 
-    Guarantees that every tensor of the model came from safetensors or GGUF files with its own
-    name and shape. Of the checkpoint's generation config only the special token ids are kept, so
-    no default of it can truncate a distribution; the rest is recorded in the fingerprint. Faults
-    that the files show are reported before any weight is read.
+    Every tensor of the model comes from safetensors or GGUF files with its name and shape. Of the
+    checkpoint's generation config only the special token ids are used, so none of its defaults can
+    truncate a distribution; the fingerprint records the rest. Faults that the files show are
+    reported before any weight is read.
 
     Args:
         location: a folder, a `.gguf` file (dequantised), or a hub name.
         dtype: of the weights: "float32" (default), "bfloat16", "float16", or "auto" as they are
             stored.
-        device: "cpu", "cuda", or "auto" (default): a GPU where there is one.
+        device: "cpu", "cuda", or "auto" (default): a GPU if there is one.
         trust_remote_code: run code that came with the model.
-        before: called with the tokenizer before any weight is read; what it raises passes.
+        before: called with the tokenizer before any weight is read; its exceptions propagate.
 
     Returns:
         The model, on the device and in evaluation mode.
 
     Raises:
-        InputError: a dtype or device that there is not.
+        InputError: an unknown dtype or device.
         ModelError: a model that cannot be used, or "cuda" without a GPU.
     """
     checkpoint = Checkpoint.open(
@@ -285,7 +286,7 @@ def ordinary_tokens(tokenizer: Any, token_ids: Iterable[int]) -> list[int]:
         token_ids: tokens of any kind.
 
     Returns:
-        Those that are neither special nor added to the vocabulary, sorted.
+        The tokens that are neither special nor added to the vocabulary, sorted.
     """
     added = set(tokenizer.added_tokens_decoder) | set(tokenizer.all_special_ids)
     return sorted(set(token_ids) - added)
@@ -310,7 +311,7 @@ def end_notes(tokenizer: Any, stated: Collection[int], ends: Collection[int]) ->
         more = f" and {len(ordinary) - _FEW:,} more" if len(ordinary) > _FEW else ""
         notes.append(
             f"completions end at ordinary tokens too, {some}{more}: the model's generation_config "
-            "or config lists them as end tokens. What it would say after them is not counted"
+            "or config lists them as end tokens. Text that would follow them is not counted"
         )
     if added := sorted({*ends} - {*stated}):
         names = ", ".join(map(repr, tokenizer.convert_ids_to_tokens(added)))
@@ -324,9 +325,10 @@ def end_notes(tokenizer: Any, stated: Collection[int], ends: Collection[int]) ->
 def save_model(
     model: Any, tokenizer: Any, path: Path, *, files: Mapping[str, str] | None = None
 ) -> None:
-    """Write a model folder whole: into a temporary sibling, then renamed to `path`.
+    """Write a model folder atomically: into a temporary sibling, which is renamed to `path`.
 
-    Every byte is on the disk before that, and the name after it: a power cut leaves all or nothing.
+    Every byte is on the disk before that, and the name after it, so a power cut leaves the complete
+    folder or nothing.
 
     Args:
         model: the transformers model.
@@ -353,7 +355,7 @@ def save_model(
 
 
 def partial_of(path: Path) -> Path:
-    """The folder into which the model folder that is to be `path` is written first.
+    """Return the temporary sibling of a model folder that is being written.
 
     Args:
         path: the folder to make.
@@ -365,9 +367,7 @@ def partial_of(path: Path) -> Path:
 
 
 def load_weights(model: Any, folder: Path) -> None:
-    """Give `model` the weights that it had when it was saved to `folder`.
-
-    All of them, whatever the files leave out because it is tied to another.
+    """Give `model` all weights that it had when it was saved to `folder`, also tied ones.
 
     Args:
         model: the transformers model, which is changed.
@@ -384,7 +384,7 @@ def load_weights(model: Any, folder: Path) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep transformers' progress bars and load reports off the terminal meanwhile."""
+    """Keep transformers' progress bars and load reports off the terminal."""
     logging = transformers.utils.logging
     bars, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
@@ -398,10 +398,10 @@ def quiet() -> Iterator[None]:
 
 
 def _read(kind: Any, location: str, files: ModelFiles, dtype: str, **common: Any) -> Any:
-    """The model with every tensor from its own files, or ModelError."""
+    """Return the model with every tensor from its own files, or ModelError."""
     more: dict[str, Any] = {"use_safetensors": True}
     if files.gguf:
-        # Since transformers can compute on packed blocks, dense weights must be asked for.
+        # transformers can compute on packed blocks, so dense weights must be requested.
         config = getattr(transformers, "GgufConfig", None)
         more = {"quantization_config": config(dequantize=True)} if config else {}
     with quiet(), _refusing(location):
@@ -409,7 +409,7 @@ def _read(kind: Any, location: str, files: ModelFiles, dtype: str, **common: Any
             files.folder,
             dtype=dtype if dtype == "auto" else getattr(torch, dtype),
             output_loading_info=True,
-            ignore_mismatched_sizes=True,  # to be refused below, by name
+            ignore_mismatched_sizes=True,  # refused below with their names
             **common,
             **more,
         )
@@ -429,22 +429,22 @@ def _read(kind: Any, location: str, files: ModelFiles, dtype: str, **common: Any
 
 @contextmanager
 def _refusing(location: str) -> Iterator[None]:
-    """Raise ModelError for a bad checkpoint, whichever of many types transformers raises for it."""
+    """Raise ModelError for any exception of transformers about a bad checkpoint."""
     try:
         yield
     except (LeakboundError, MemoryError, torch.OutOfMemoryError):
-        raise  # a lack of memory says nothing about the checkpoint
+        raise  # the checkpoint may be sound
     except Exception as error:  # a file cut short may fail in any line that reads it
         remedy = "Check the model's files and the installed version of transformers."
         if "trust_remote_code" in str(error):
-            remedy = "It needs code of its own: read that code, then pass --trust-remote-code."
+            remedy = "It needs the code that came with it: read it, then pass --trust-remote-code."
         raise ModelError(f"`{location}` cannot be loaded: {first_line(error)} {remedy}") from error
 
 
 def _require_causal(location: str, model: Any) -> None:
-    """Refuse a model whose logits after a token depend on what follows it.
+    """Refuse a model whose logits after a token depend on later tokens.
 
-    transformers gives an encoder, trained to fill in blanks, a head that generates.
+    transformers gives a generating head also to an encoder that was trained to fill in blanks.
     """
     made = getattr(model.config, "architectures", None) or [type(model).__name__]
     decoder = getattr(model.config, "is_decoder", False)
@@ -458,7 +458,7 @@ def _require_causal(location: str, model: Any) -> None:
     if looks_ahead:
         raise ModelError(
             f"`{location}` is no causal language model ({', '.join(made)}): its logits after a "
-            "token change with what follows. Name one that generates from left to right, such as "
+            "token depend on later tokens. Name one that generates from left to right, such as "
             "a ...ForCausalLM."
         )
 
@@ -466,7 +466,7 @@ def _require_causal(location: str, model: Any) -> None:
 def _ends(
     location: str, generation: GenerationConfig, config: Any, tokenizer: Any
 ) -> frozenset[int]:
-    """The tokens that end a completion; ModelError where the model can draw none of them."""
+    """Return the tokens that end a completion; ModelError if the model can draw none of them."""
     of_model = generation.eos_token_id
     listed = of_model if isinstance(of_model, list) else [of_model]
     size = config.get_text_config().vocab_size

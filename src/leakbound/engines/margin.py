@@ -1,8 +1,8 @@
-"""How far a model's log-probabilities move with the shape of the batch they are computed in.
+"""Measure the change of a model's log-probabilities with the shape of the batch.
 
-The same prefix gets slightly different logits in a row, in a batch, or read at once: other shapes,
-other orders of summation. A mass computed in one shape bounds the model's in any other only
-after each of its tokens has paid for that.
+The order of summation depends on the shape. So a prefix has slightly different logits in a single
+row, in a batch, and if all of its tokens are read together. A mass computed in one shape is a bound
+in every other shape only after each of its tokens is corrected for this.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ Seen: TypeAlias = dict[Ids, list[torch.Tensor]]
 
 
 def probed_prompts(prompts: Iterable[Ids], context: int | None = None) -> tuple[Ids, ...]:
-    """The few of a run's prompts to measure at: by length, from the shortest to the longest.
+    """Select a few of a run's prompts for measuring, from the shortest to the longest.
 
-    Depends on which prompts there are, not on their order. Where the probe's own steps would pass
-    the model's `context`, a prompt loses its first tokens.
+    The order of the prompts does not matter. A prompt loses its first tokens if the steps of the
+    measurement would exceed the model's `context`.
     """
     ordered = sorted(set(prompts), key=lambda ids: (len(ids), ids))
     spread = np.linspace(0, len(ordered) - 1, min(_OWN_PROMPTS, len(ordered))).round()
@@ -47,25 +47,25 @@ def probed_prompts(prompts: Iterable[Ids], context: int | None = None) -> tuple[
 
 @torch.inference_mode()
 def shape_margin(model: PrefixModel, prompts: Sequence[Ids] = ()) -> float:
-    """δ: by how much a log-probability of `model` may differ between batch shapes, in nats.
+    """Return δ: the largest difference of a log-probability between batch shapes, in nats.
 
-    Eight times the largest difference of a logit after the same prefix; at least 4e-6. Measured
-    after `prompts` (see `probed_prompts`) and two that are made up, and four tokens on along
-    likely continuations: in batches of 64, 7, 2 and 1 rows, short prompts with long ones, where
-    long enough also read once for all of their rows; read singly, and in pieces together. A
-    maximum that was seen and widened, not one proved for every prefix. Infinite, so that nothing is
-    exact, for weights of fewer than 32 bits and where logits are NaN in one shape but not in
-    another, or everywhere. (A prompt after which they are NaN in every shape is a question that
-    fails on its own.)
+    It is eight times the largest observed difference of a logit after the same prefix, and at least
+    4e-6. Prefixes are `prompts` (see `probed_prompts`), two made-up prompts, and four more tokens
+    along likely continuations. Shapes are batches of 64, 7, 2 and 1 rows with short and long
+    prompts; prompts read once for all of their rows, if they are long enough; single prompts; and
+    prompts in pieces. So δ is a widened observed maximum, not proved for every prefix. It is
+    infinite, so that nothing is exact, for weights of fewer than 32 bits, and if logits are NaN in
+    one shape but not in another, or everywhere. (If they are NaN after one prompt in every shape,
+    only that question fails.)
 
-    Why eight times: where no logit moves by more than ε, neither does their logsumexp, and a
-    log-probability is a difference of the two; and the prefixes of a whole run move further than
-    the few that are tried. On small trained models log-probabilities moved by up to 2.2 times
-    the largest ε seen. A path pays for each of its tokens as if all moved one way.
+    The factor of eight: if no logit changes by more than ε, neither does their logsumexp, and a
+    log-probability is a difference of the two. Also, prefixes of a run change by more than the few
+    tested ones. On small trained models log-probabilities changed by up to 2.2 times the largest
+    observed ε. A path is corrected for each token as if all changed in the same direction.
     """
     if isinstance(model, CachedModel | RecomputedModel) and torch.finfo(model.dtype).bits < 32:
         return math.inf
-    # tokens from everywhere in the vocabulary, that need make no sense
+    # tokens from the whole vocabulary, without meaning
     ids = np.arange(1, sum(_MADE_UP_LENGTHS) + 1) * _STRIDE % model.vocab_size
     made_up = (tuple(part.tolist()) for part in np.split(ids, _MADE_UP_LENGTHS[:1]))
     probes = [*prompts, *made_up]
@@ -76,10 +76,10 @@ def shape_margin(model: PrefixModel, prompts: Sequence[Ids] = ()) -> float:
 
 
 def _walk_together(model: PrefixModel, prompts: Sequence[Ids], seen: Seen) -> list[Ids]:
-    """Note the logits after the prompts and on from them, in batches of rows that take turns.
+    """Record the logits after the prompts and their continuations, in batches of each size.
 
     The widest batch finds the paths, which are returned: rows of one prompt begin with its
-    likeliest token, its second likeliest and so on, and then go the likeliest way.
+    likeliest token, its second likeliest and so on, and continue with the likeliest tokens.
     """
     roots, logits = model.prefill(prompts)
     for prompt, row in zip(prompts, logits, strict=True):
@@ -88,7 +88,7 @@ def _walk_together(model: PrefixModel, prompts: Sequence[Ids], seen: Seen) -> li
     handles = np.resize(roots, widest)
     starts = [prompts[row % len(prompts)] for row in range(widest)]
     row, count = np.arange(widest), len(logits)
-    ranked = _going_on(model, logits).argsort(dim=-1, descending=True, stable=True)
+    ranked = _without_ends(model, logits).argsort(dim=-1, descending=True, stable=True)
     rank = row // count % (model.vocab_size - len(model.eos_token_ids))
     likely = np.asarray(ranked.cpu().numpy()[row % count, rank])[None]
     paths = _walk(model, handles, starts, likely, seen)
@@ -109,8 +109,8 @@ def _walk_together(model: PrefixModel, prompts: Sequence[Ids], seen: Seen) -> li
     return paths
 
 
-def _going_on(model: PrefixModel, logits: torch.Tensor) -> torch.Tensor:
-    """The logits, without the tokens that end an output."""
+def _without_ends(model: PrefixModel, logits: torch.Tensor) -> torch.Tensor:
+    """Return the logits, without the tokens that end an output."""
     ends = torch.tensor(sorted(model.eos_token_ids), dtype=torch.long, device=logits.device)
     return logits.index_fill(-1, ends, -math.inf)
 
@@ -122,14 +122,14 @@ def _walk(
     steps: NDArray[np.int64],
     seen: Seen,
 ) -> list[Ids]:
-    """Note the logits after each step of rows that advance together; return where they got.
+    """Record the logits after each step of rows that advance together; return their prefixes.
 
-    `steps` × rows are the tokens of the first steps; after them each row takes its likeliest.
+    `steps` × rows are the tokens of the first steps; then each row takes its likeliest token.
     """
     reached, logits = list(prefixes), torch.empty(0)
     for step in range(_STEPS):
         fixed = step < len(steps)
-        tokens = steps[step] if fixed else _going_on(model, logits).argmax(dim=-1).cpu().numpy()
+        tokens = steps[step] if fixed else _without_ends(model, logits).argmax(dim=-1).cpu().numpy()
         handles, logits = model.extend(handles, tokens, np.full(len(tokens), step > 0))
         reached = [(*ids, int(token)) for ids, token in zip(reached, tokens, strict=True)]
         for ids, row in zip(reached, logits, strict=True):
@@ -139,11 +139,11 @@ def _walk(
 
 
 def _read(model: PrefixModel, prefixes: Sequence[Ids], seen: Seen) -> None:
-    """Note the logits after these, each singly, and together where their first halves are held."""
+    """Record the logits after prefixes, each separately, and all after their first halves."""
     for ids in prefixes:
-        alone, at_once = model.prefill([ids])
-        model.release(alone)
-        seen[ids].append(at_once[0])
+        handle, logits = model.prefill([ids])
+        model.release(handle)
+        seen[ids].append(logits[0])
     halves, _ = model.prefill([ids[: max(1, len(ids) // 2)] for ids in prefixes])
     wholes, in_pieces = model.prefill(prefixes)
     model.release(np.concatenate([halves, wholes]))
@@ -152,7 +152,7 @@ def _read(model: PrefixModel, prefixes: Sequence[Ids], seen: Seen) -> None:
 
 
 def _largest(seen: Seen) -> float:
-    """The largest difference of a logit after one prefix; infinite where one shape gives NaN.
+    """Return the largest difference of a logit after one prefix; infinite if one shape gives NaN.
 
     Equal infinities do not differ: they are tokens of probability 0 in both.
     """

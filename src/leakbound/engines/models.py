@@ -22,7 +22,7 @@ _KEPT = 8  # models of each kind
 class OpenModels:
     """`Models` from folders and the hub; each is opened once per process, until its files change.
 
-    torch loads with the first model.
+    torch is imported with the first model.
 
     Attributes:
         dtype: of the weights: "float32", "bfloat16", "float16", or "auto" as they are stored.
@@ -61,7 +61,7 @@ class OpenModels:
             The classifier, its weights not read yet.
 
         Raises:
-            InputError: a library that is not installed, or a dtype or device that there is not.
+            InputError: a library that is not installed, or an unknown dtype or device.
             ModelError: a model that cannot be used.
         """
         return _classify(name, _state(name), self.dtype, self.device)
@@ -76,8 +76,8 @@ class OpenModels:
             The chat model.
 
         Raises:
-            UnnamedServerError: a model on a server that is not among `servers`.
-            InputError: what `open_chat` refuses.
+            UnnamedServerError: a model on a server outside `servers`.
+            InputError: an error of `open_chat`.
             ModelError: a model that cannot be used.
         """
         require_named(name, self.servers)
@@ -91,19 +91,19 @@ class OpenModels:
 
 
 def open_scorer(spec: str, **loading: Any) -> Scorer:
-    """Make the scorer that `spec` describes, connected to the model it names, if any.
+    """Make the scorer that `spec` describes, and connect it to its model, if it has one.
 
-    A server in `spec` may get requests: write it yourself, never take it from a file of others.
+    A server in `spec` may get requests: never take a spec from an untrusted file.
 
     Args:
-        spec: the scorer as it is written, see `make_scorer`.
+        spec: the specification of the scorer, see `make_scorer`.
         loading: `dtype`, `device` and `trust_remote_code`, see `OpenModels`.
 
     Returns:
         The scorer, ready to score.
 
     Raises:
-        InputError: a spec that describes no scorer, or a model that cannot do the job.
+        InputError: an invalid spec, or a model that does not suit the scorer.
         ModelError: a model that cannot be used.
     """
     return connect(make_scorer(spec), OpenModels(servers=servers_of([spec]), **loading))
@@ -131,7 +131,7 @@ def _chat(name: str, state: State, **loading: Any) -> Chat:
 
 
 def _state(name: str) -> State:
-    """A value that changes with the files of a model's folder; empty where it has none here."""
+    """Return a value that changes with the files of a model's folder; empty without a folder."""
     folders = (Path(where).expanduser() for where in (name, name.partition(":")[2]) if where)
     folder = next((folder for folder in folders if folder.is_dir()), None)
     files = sorted(folder.rglob("*")) if folder else ()
@@ -143,7 +143,7 @@ def open_chat(name: str, **loading: Any) -> Chat:
 
     Args:
         name: a folder, a hub name, or `NAME:where` for another engine.
-        loading: `dtype`, `device` and `trust_remote_code`, see `load_model`; a server heeds none.
+        loading: `dtype`, `device` and `trust_remote_code`, see `load_model`; a server ignores them.
 
     Returns:
         The chat model.

@@ -1,19 +1,19 @@
 """Transformers models behind the forest's seam: branching prefixes over one key-value cache.
 
-Every token, of prompts and completions, has its keys and values stored once, in a slot, however
-many prefixes share it; of a prompt that begins as one that is held, only the rest is forwarded.
-`PrefixTree` knows which slot comes after which; a prefix is the slot of its last token.
-`_Gathered`, a transformers `Cache`, collects the slots of the current rows layer by layer, in a
-scratch buffer that all layers share, so that any model which asks a cache for its keys and values
-works unchanged. Rows end at the same key column and begin at different ones, so masks are made
-here: causal, and sliding where the model's layers are.
+The keys and values of every token, of prompts and completions, are stored once, in a slot, for all
+prefixes that share it. If a prompt begins as a stored one, only the rest is forwarded. `PrefixTree`
+has the order of slots; a prefix is the slot of its last token. `_Gathered`, a transformers `Cache`,
+collects the slots of the current rows layer by layer, in a scratch buffer that all layers share. So
+every model works unchanged that reads its keys and values from a cache. Rows end at the same key
+column and begin at different ones, so this module makes the masks: causal, and sliding in layers
+with windows.
 
-On a processor a few rows at a time gather and attend, as many as its cache holds. Where prompts are
-long and rows many (`Cascade`), rows gather only what they generated, and a prompt's keys and
-values are read once for all of its rows (see `cascade`).
+On a processor a few rows at a time gather and attend, as many as fit into its cache. If prompts are
+long and rows many (`Cascade`), rows gather only generated tokens, and a prompt's keys and values
+are read once for all of its rows (see `cascade`).
 
-Whether a model follows either contract is not assumed but tried (`branching`); where it does not,
-whole paths are gathered, or every prefix is recomputed.
+`branching` tests whether a model follows these contracts; if it does not, whole paths are gathered,
+or every prefix is recomputed.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ from leakbound.engines.products import HEAVY, LEAST, Products
 from leakbound.sampling.model import Handles, WholePrefixes
 
 _SLIDING, _FULL = "sliding_attention", "full_attention"
-AT_ONCE = {"cpu": 512, "other": 2048}  # tokens of prompts, read at once
+READ_TOGETHER = {"cpu": 512, "other": 2048}  # tokens of prompts, read together
 BLOCK = 1 << 21  # bytes of keys and values that rows gather at a time
-# cuDNN's is left out: with each new number of rows or columns an H200's host took 50 ms more
+# without cuDNN's: with each new number of rows or columns an H200's host took 50 ms more
 _BACKENDS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 
 @dataclass(frozen=True, slots=True)
 class Cascade:
-    """When the keys of prompts are read once for all of their rows: known from shapes only.
+    """The shapes for which the keys of prompts are read once for all of their rows.
 
-    tokens: of the longest prompt among the rows, at least.
-    rows: a prompt, on average, at least.
-    keys: that rows would gather of prompts, all of the longest one's length, at least.
+    tokens: the least number of tokens of the longest prompt.
+    rows: the least average number of rows per prompt.
+    keys: the least number of keys of prompts that rows would gather, at the longest one's length.
     """
 
     tokens: int = 64
@@ -58,11 +58,11 @@ class Cascade:
 
     @classmethod
     def on(cls, device: torch.device) -> Cascade:
-        """The bounds that pay on a device. A GPU waits for a host that has more calls to make."""
+        """Return the bounds for a device. On a GPU, which waits for more calls, it pays later."""
         return cls(keys=1 << 19) if device.type == "cuda" else cls()
 
     def pays(self, longest: int, rows: int, prompts: int) -> bool:
-        """True where so many rows, of so many prompts, are to read each of them once."""
+        """Return whether this number of rows and prompts is to read each prompt once."""
         return (
             longest >= self.tokens and rows >= self.rows * prompts and longest * rows >= self.keys
         )
@@ -72,18 +72,20 @@ ALWAYS = Cascade(tokens=1, rows=1)
 
 
 def arithmetic(device: torch.device) -> str:
-    """How logits are computed there, for fingerprints: computed otherwise they round otherwise."""
+    """Describe the computation of logits on a device, which decides their rounding."""
     rule = (
         "oneDNN from {}, without AVX-512 by {} weights, prompts read {} tokens at once, "
         "once for all rows from {} by {}, {}"
     )
-    at_once = AT_ONCE.get(device.type, AT_ONCE["other"])
+    at_once = READ_TOGETHER.get(device.type, READ_TOGETHER["other"])
     return rule.format(LEAST, HEAVY, at_once, *astuple(Cascade.on(device)))
 
 
 def memory_for_keys(device: torch.device) -> int:
-    """Bytes that the keys and values of generated tokens may take, and those of all tokens before
-    another prompt is read: an eighth of a GPU's memory, elsewhere 2 GiB.
+    """Return the bytes for keys and values: an eighth of a GPU's memory, elsewhere 2 GiB.
+
+    Those of generated tokens stay below it, and no prompt is read while those of all tokens exceed
+    it.
     """
     if device.type != "cuda":
         return 2 << 30
@@ -93,13 +95,13 @@ def memory_for_keys(device: torch.device) -> int:
 class CachedModel:
     """Branching prefixes over stored keys and values; see `PrefixModel` for the contract.
 
-    A handle is the slot of a prefix's last token; `held` of them are not yet released. `cascade`
-    says when prompts are read once for all of their rows; None: never. It may change between
-    calls. Rows that would gather more than `block` bytes for a layer attend some after others, to
-    the same bits; None: all gather before any does.
+    A handle is the slot of a prefix's last token; `live` of them are not yet released. `cascade`
+    decides when prompts are read once for all of their rows; None: never. It may change between
+    calls. Rows that would gather more than `block` bytes for a layer attend in parts, with the same
+    bits; None: all gather before any attends.
 
-    Prompts may be long: it is full once keys and values take `memory_for_keys`, and rows that would
-    gather more than a quarter of that for a layer are forwarded in parts.
+    Prompts may be long: the model is full once keys and values take `memory_for_keys`. Rows that
+    would gather more than a quarter of that for a layer are forwarded in parts.
     """
 
     def __init__(
@@ -112,7 +114,7 @@ class CachedModel:
         self.eos_token_ids = eos_token_ids
         self.dtype: torch.dtype = model.dtype  # of the weights
         self.cascade, self.block = cascade, block
-        self.held = 0
+        self.live = 0
         self._products = Products(model)
         self._model = model
         self._config = model.config.get_text_config()
@@ -120,7 +122,7 @@ class CachedModel:
         self._tree = PrefixTree()
         self._cache = _Gathered()
         self._memory = memory_for_keys(model.device)
-        self._at_once = AT_ONCE.get(model.device.type, AT_ONCE["other"])
+        self._together = READ_TOGETHER.get(model.device.type, READ_TOGETHER["other"])
 
     @property
     def full(self) -> bool:
@@ -129,9 +131,9 @@ class CachedModel:
 
     @torch.inference_mode()
     def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
-        """See `PrefixModel.prefill`: some at once, those of about a length.
+        """See `PrefixModel.prefill`; prompts of similar length are read together.
 
-        Those read at once also read each other's tokens: a layer files all before any attends.
+        They can share tokens, because a layer stores all keys before any row attends.
         """
         waiting = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
         order, read = np.argsort(waiting), list[tuple[Handles, torch.Tensor]]()
@@ -139,25 +141,25 @@ class CachedModel:
             some = self._fitting([prompts[i] for i in waiting])
             read.append(self._read(some))
             waiting = waiting[len(some) :]
-        self.held += len(prompts)
+        self.live += len(prompts)
         handles, logits = zip(*read, strict=True)
         back = torch.as_tensor(order, device=logits[0].device)
         return np.concatenate(handles)[order], torch.cat(logits)[back]
 
     def _fitting(self, prompts: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
-        """The first of these, each no longer than the next, that are read at once: one at least."""
+        """Return the leading prompts, of ascending length, to read together; at least one."""
         most, widest = self._memory // (4 * max(self._cache.bytes_of_a_token, default=1)), 0
         for count, prompt in enumerate(prompts):
             widest = max(widest, len(prompt) - self._tree.find(prompt[:-1])[1])
             size, gathered = (count + 1) * widest, (count + 1) * len(prompt)
-            if count and (size > self._at_once or gathered > most):
+            if count and (size > self._together or gathered > most):
                 return prompts[:count]
         return prompts
 
     def _read(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
-        """Read prompts at once; singly, where a key or value is not finite and would spoil others'.
+        """Read prompts together; separately if a key or value is not finite and would spoil others.
 
-        What was spoiled is remembered for nobody.
+        No other prompt shares a spoiled one.
         """
         rows = list[Slots]()
         for prompt in prompts:
@@ -189,7 +191,7 @@ class CachedModel:
     ) -> tuple[Handles, torch.Tensor]:
         """See `PrefixModel.extend`."""
         slots = self._tree.add(parents)
-        self.held += len(slots)
+        self.live += len(slots)
         self.release(parents[takes_over])
         if self.cascade is not None:
             by_prompt = self._tree.by_prompt(slots)
@@ -208,12 +210,12 @@ class CachedModel:
     def release(self, handles: Handles) -> None:
         """See `PrefixModel.release`."""
         self._tree.drop(handles)
-        self.held -= len(handles)
+        self.live -= len(handles)
 
     def _forward(
         self, tokens: NDArray[np.int64], slots: Slots, block: int | None = None
     ) -> torch.Tensor:
-        """Logits after the new tokens, rows × new, whose keys and values go into `slots`."""
+        """Return the logits after new tokens, rows × new; `slots` get their keys and values."""
         inputs, (filled, seen) = self._inputs(tokens, slots, self._tree.paths(slots[:, -1]))
         self._cache.point(filled, seen, self._tree.size)
         shared = None if block is None else self._cache.share(Shared(block))
@@ -223,9 +225,9 @@ class CachedModel:
     def _cascade(
         self, tokens: NDArray[np.int64], slots: Slots, by_prompt: ByPrompt
     ) -> torch.Tensor:
-        """Logits after one new token a row, each prompt's keys read once for its rows."""
+        """Return the logits after one new token per row; each prompt's keys are read once."""
         tokens, slots = tokens[by_prompt.order, None], slots[by_prompt.order, None]
-        strips, whole = Strips.of(by_prompt.sizes), self._tree.whole(by_prompt.prompts)
+        strips, whole = Strips.of(by_prompt.sizes), self._tree.prompt_slots(by_prompt.prompts)
         sizes = np.repeat(self._tree.length[by_prompt.prompts], by_prompt.sizes)
         own = self._tree.generated(slots[:, 0])
         laid = own, whole[strips.prompts], strips.rows, strips.places, sizes
@@ -248,7 +250,7 @@ class CachedModel:
     def _inputs(
         self, tokens: NDArray[np.int64], slots: Slots, *others: NDArray[np.int64]
     ) -> tuple[dict[str, Any], list[torch.Tensor]]:
-        """The model's inputs; and the slots and the others on its device, all at once."""
+        """Return the model's inputs, and the slots and other arrays on its device."""
         positions = self._tree.length[slots] - 1
         arrays = (tokens, positions, slots, *others)  # of integers: one transfer for all
         joined = np.concatenate([array.ravel() for array in arrays])
@@ -268,7 +270,7 @@ class CachedModel:
         unseen: Callable[[int | None], torch.Tensor],
         dtype: torch.dtype,
     ) -> torch.Tensor:
-        """A forward with additive masks (rows × 1 × new tokens × key columns) of this type."""
+        """Forward with additive masks, rows × 1 × new tokens × key columns, of this type."""
 
         def mask(window: int | None) -> torch.Tensor:
             hidden = unseen(window)
@@ -281,7 +283,7 @@ class CachedModel:
 
 
 class RecomputedModel(WholePrefixes):
-    """Every prefix forwarded from its first token, without a cache: slow, and always exact."""
+    """Forwards every prefix from its first token, without a cache: slow, and always exact."""
 
     def __init__(self, model: Any, eos_token_ids: frozenset[int]) -> None:
         super().__init__(self._read)
@@ -306,12 +308,12 @@ class RecomputedModel(WholePrefixes):
 
 
 class _Gathered(Cache):  # type: ignore[misc]
-    """Keys and values by slot; a forward sees those on the paths of its rows.
+    """Keys and values by slot; a forward sees the slots on the paths of its rows.
 
-    Each layer has a pool, slots × width: a token's keys and values side by side. Slot 0 is zero,
-    so what stands in the columns before a short row is finite: 0 · NaN would be NaN. Slot 1 is
-    written by what fills up rows, and never read. Any other is written before it is read, so
-    nothing of its former users is ever seen.
+    Each layer has a pool, slots × width, with adjacent keys and values of a token. Slot 0 is zero,
+    so the columns before a short row are finite: 0 · NaN would be NaN. Padding writes to slot 1,
+    which is never read. Every other slot is written before it is read, so its former contents are
+    never seen.
     """
 
     def __init__(self) -> None:
@@ -321,7 +323,7 @@ class _Gathered(Cache):  # type: ignore[misc]
 
     @property
     def bytes_of_a_token(self) -> list[int]:
-        """Bytes that each layer keeps of a token."""
+        """The bytes per token in each layer."""
         return [pool.shape[1] * pool.itemsize for pool in self._pools]
 
     def point(
@@ -331,10 +333,10 @@ class _Gathered(Cache):  # type: ignore[misc]
         size: int,
         prompts: torch.Tensor | None = None,
     ) -> None:
-        """Say which slots the next forward fills, rows × new tokens, and what it sees.
+        """Set the slots that the next forward fills, rows × new tokens, and the slots that it sees.
 
-        `paths`: rows × columns, the new tokens last. Where they hold what comes after prompts,
-        `prompts`: strips × tokens, each filled up behind. The pools get at least `size` slots.
+        `paths`: rows × columns, the new tokens last. If they contain only generated tokens,
+        `prompts`: strips × tokens, padded behind. The pools get at least `size` slots.
         """
         self._slots, self._paths, self._size = slots, paths, size
         self._prompts = slots[:0] if prompts is None else prompts
@@ -342,14 +344,14 @@ class _Gathered(Cache):  # type: ignore[misc]
         self._shared: Shared | None = None
 
     def share(self, shared: Shared) -> Shared:
-        """Let this forward's layers offer what there is to attend to."""
+        """Let this forward's layers offer their keys and values."""
         self._shared = shared
         return shared
 
     def unseen(self, window: int | None) -> torch.Tensor:
-        """Rows × new tokens × columns: whether a token does not see what stands there."""
+        """Return which columns a new token does not see, rows × new tokens × columns."""
         column = torch.arange(self._paths.shape[1], device=self._paths.device)
-        own = column[-self._slots.shape[1] :, None]  # where the new tokens themselves stand
+        own = column[-self._slots.shape[1] :, None]  # the columns of the new tokens
         hidden = (self._paths == NOTHING)[:, None] | (column > own)
         return hidden if window is None else hidden | (column <= own - window)
 
@@ -361,9 +363,9 @@ class _Gathered(Cache):  # type: ignore[misc]
         *_: Any,
         **__: Any,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """File the new tokens' keys and values; return each row's whole past.
+        """Store the new tokens' keys and values; return all of each row, or offer them.
 
-        Where rows attend by what is offered, return only the new ones.
+        With an offer only the new ones are returned.
         """
         pair = (x.transpose(1, 2).flatten(2) for x in (key_states, value_states))
         new = torch.cat([*pair], dim=2).flatten(0, 1)  # tokens × width
@@ -391,20 +393,20 @@ class _Gathered(Cache):  # type: ignore[misc]
         return key_states, value_states
 
     def is_finite(self, slots: Slots) -> bool:
-        """True if no key and no value in these slots is NaN or infinite."""
+        """Return whether no key and no value in these slots is NaN or infinite."""
         written = torch.as_tensor(slots, device=self._pools[0].device)
         return bool(torch.stack([pool[written].isfinite().all() for pool in self._pools]).all())
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Key columns before the new tokens', the longest prompt's included."""
+        """Return the number of key columns before the new tokens, with the longest prompt's."""
         return self._ahead + self._paths.shape[1] - self._slots.shape[1]
 
     def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:
-        """Key columns, the new tokens' included, and their offset."""
+        """Return the number of key columns, with the new tokens', and their offset."""
         return self._paths.shape[1], 0
 
     def _pool(self, layer: int, new: torch.Tensor) -> torch.Tensor:
-        """The layer's pool, made at its first use and enlarged where it is too small."""
+        """Return the layer's pool, made at its first use and enlarged where it is too small."""
         if layer == len(self._pools):
             self._pools.append(new.new_zeros(2, new.shape[1]))
         pool = self._pools[layer]
@@ -414,7 +416,7 @@ class _Gathered(Cache):  # type: ignore[misc]
         return self._pools[layer]
 
     def _room(self, which: int, shape: tuple[int, int], like: torch.Tensor) -> torch.Tensor:
-        """Scratch memory, kept between layers and steps."""
+        """Return scratch memory, which layers and steps share."""
         size, kept = shape[0] * shape[1], self._scratch[which]
         if kept.numel() < size or kept.dtype != like.dtype:
             kept = self._scratch[which] = like.new_empty(size + size // 2)
@@ -424,9 +426,9 @@ class _Gathered(Cache):  # type: ignore[misc]
 def layer_masks(
     config: Any, mask: Callable[[int | None], torch.Tensor]
 ) -> torch.Tensor | dict[str, torch.Tensor]:
-    """A model's mask as it takes it: `mask(window)`, or that of each kind of layer it has.
+    """Return a model's mask: `mask(window)`, or one for each kind of layer if it has several.
 
-    `window`: how many tokens a layer looks back; None: all. ValueError for layers that do not look.
+    `window`: the number of tokens that a layer sees; None: all. ValueError for other layers.
     """
     kinds = getattr(config, "layer_types", None)
     window = getattr(config, "sliding_window", None)
@@ -442,7 +444,7 @@ def layer_masks(
 def _unpacked(
     seen: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, shape: Sequence[int]
 ) -> KeysValues:
-    """Keys and values as they lie in slots, `shape` of them, the heads before its last axis."""
+    """Unpack keys and values of slots; `shape` is the shape of the slots."""
     packed = seen.tensor_split([keys.shape[1] * keys.shape[3]], dim=1)
     pairs = zip(packed, (keys, values), strict=True)
     first, second = (
@@ -452,7 +454,7 @@ def _unpacked(
 
 
 def _last_logits(model: Any, **inputs: Any) -> torch.Tensor:
-    """Logits after the last input token: rows × vocabulary, at least float32."""
+    """Return the logits after the last input token, rows × vocabulary, at least float32."""
     if _leaves_out(type(model).forward):
         inputs["logits_to_keep"] = 1
     with sdpa_kernel(_BACKENDS):
@@ -462,5 +464,5 @@ def _last_logits(model: Any, **inputs: Any) -> torch.Tensor:
 
 @cache
 def _leaves_out(forward: Any) -> bool:
-    """Whether this can leave out the logits of all but the last tokens."""
+    """Return whether a forward can leave out the logits of all but the last tokens."""
     return "logits_to_keep" in inspect.signature(forward).parameters

@@ -1,4 +1,4 @@
-"""Which token comes after which: prompts and completions as one tree of slots."""
+"""Prompts and completions as one tree of slots, one per token."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 
 Slots: TypeAlias = NDArray[np.int64]
 
-NOTHING = 0  # the slot that stands before every prompt
-PADDING = 1  # the slot of tokens that fill up a row before a shorter prompt: nothing is after it
+NOTHING = 0  # the slot before every prompt
+PADDING = 1  # the slot of tokens that fill up a row before a shorter prompt; it has no successor
 
 
 @dataclass(frozen=True, slots=True)
 class ByPrompt:
-    """Rows put together by the prompt that they are after.
+    """Rows grouped by their prompts.
 
-    order: the rows, those of one prompt one after the other, prompts as they come first.
+    order: the rows, grouped by prompt, in the order of the first row of each prompt.
     prompts: the slot of each prompt's last token, in this order.
-    sizes: how many rows each has.
+    sizes: the number of rows of each prompt.
     """
 
     order: NDArray[np.int64]
@@ -30,16 +30,16 @@ class ByPrompt:
 
     @property
     def back(self) -> NDArray[np.int64] | None:
-        """Where each row went; None where all are in order as they come."""
+        """The new place of each row; None if the order did not change."""
         back = np.argsort(self.order)
         return None if np.array_equal(back, np.arange(len(back))) else back
 
 
 class PrefixTree:
-    """Tokens in slots, each under the one before it; slot 0 stands before every prompt, 1 for none.
+    """Tokens in slots, each the child of the slot before it; slot 0 is the root, slot 1 padding.
 
-    A slot is in use while a handle, or a slot under it, needs it. `length` is the number of
-    tokens up to and with a slot's own, `prompt` the slot of the last token of its prompt.
+    A slot is in use while it is a handle or has a child in use. `length` is the number of tokens up
+    to and including a slot, `prompt` the slot of the last token of its prompt.
     """
 
     def __init__(self) -> None:
@@ -49,21 +49,21 @@ class PrefixTree:
         self._users = np.ones(2, dtype=np.int64)
         self._free: list[int] = []
         self._prompts: dict[tuple[int, int], int] = {}  # (slot, prompt token after it) -> its slot
-        self._entries: dict[int, tuple[int, int]] = {}  # the same, read backwards
-        self._whole: dict[int, Slots] = {}  # by the last slot of a prompt, all of its slots
+        self._entries: dict[int, tuple[int, int]] = {}  # the inverse
+        self._prompt_slots: dict[int, Slots] = {}  # by the last slot of a prompt, all of its slots
 
     @property
     def size(self) -> int:
-        """How many slots there are, free ones included."""
+        """The number of slots, free ones included."""
         return len(self.length)
 
     @property
     def used(self) -> int:
-        """How many of them are in use."""
+        """The number of slots in use."""
         return self.size - len(self._free)
 
     def find(self, prompt: Sequence[int]) -> tuple[int, int]:
-        """The slot of the longest remembered beginning of a prompt, and its length."""
+        """Return the slot of the longest remembered beginning of a prompt, and its length."""
         slot = NOTHING
         for depth, token in enumerate(prompt):
             if (slot, token) not in self._prompts:
@@ -72,7 +72,7 @@ class PrefixTree:
         return slot, len(prompt)
 
     def chain(self, parent: int, count: int) -> Slots:
-        """New slots under `parent`, one under the other; the last is a handle."""
+        """Add a chain of slots below `parent`; the last is a handle."""
         slots = self._take(count)
         self._parent[slots] = [parent, *slots[:-1]]
         self.length[slots] = self.length[parent] + np.arange(1, count + 1)
@@ -82,19 +82,19 @@ class PrefixTree:
         return slots
 
     def remember(self, slots: Slots, tokens: NDArray[np.int64]) -> None:
-        """Let other prompts find these tokens, until their slots are freed."""
+        """Let other prompts share these tokens, until their slots are freed."""
         entries = zip(self._parent[slots].tolist(), tokens.tolist(), strict=True)
         for slot, entry in zip(slots.tolist(), entries, strict=True):
             if self._prompts.setdefault(entry, slot) == slot:
                 self._entries[slot] = entry
 
     def forget(self, slots: Slots) -> None:
-        """Let no other prompt find these tokens any more."""
+        """Let no other prompt share these tokens any more."""
         for slot in self._entries.keys() & slots.tolist():
             del self._prompts[self._entries.pop(slot)]
 
     def add(self, parents: Slots) -> Slots:
-        """One new slot under each parent, all of them handles."""
+        """Add one slot below each parent; all are handles."""
         slots = self._take(len(parents))
         self._parent[slots] = parents
         self.length[slots] = self.length[parents] + 1
@@ -104,38 +104,38 @@ class PrefixTree:
         return slots
 
     def drop(self, handles: Slots) -> None:
-        """Let handles go, and free every slot that nothing needs any more."""
+        """Release handles, and free every slot that nothing needs any more."""
         while len(handles):
             np.subtract.at(self._users, handles, 1)
             unused = np.unique(handles[self._users[handles] == 0])
             self._free += unused.tolist()
             self.forget(unused)
-            for slot in self._whole.keys() & unused.tolist():
-                del self._whole[slot]
+            for slot in self._prompt_slots.keys() & unused.tolist():
+                del self._prompt_slots[slot]
             handles = self._parent[unused]
 
     def paths(self, slots: Slots) -> Slots:
-        """Per slot, the slots from its prompt's first token to it, zeros before shorter ones."""
+        """Return for each slot the slots from its prompt's first token to it, padded in front."""
         return self._climb(slots, int(self.length[slots].max()))
 
-    def whole(self, prompts: Slots) -> Slots:
-        """Per prompt, by its last slot, its slots from the first on, zeros behind shorter ones."""
+    def prompt_slots(self, prompts: Slots) -> Slots:
+        """Return all slots of prompts, given their last slots, with zeros behind shorter ones."""
         paths = np.full((len(prompts), int(self.length[prompts].max())), NOTHING)
         for row, prompt in zip(paths, prompts.tolist(), strict=True):
-            if prompt not in self._whole:
-                self._whole[prompt] = self.paths(np.array([prompt]))[0]
-            row[: self.length[prompt]] = self._whole[prompt]
+            if prompt not in self._prompt_slots:
+                self._prompt_slots[prompt] = self.paths(np.array([prompt]))[0]
+            row[: self.length[prompt]] = self._prompt_slots[prompt]
         return paths
 
     def generated(self, slots: Slots) -> Slots:
-        """Per slot, those after its prompt up to it, zeros before shorter ones."""
+        """Return for each slot the slots after its prompt up to it, padded in front."""
         depth = self.length[slots] - self.length[self.prompt[slots]]
         paths = self._climb(slots, int(depth.max()))
         columns = paths.shape[1]
         return np.where(np.arange(columns) < columns - depth[:, None], NOTHING, paths)
 
     def by_prompt(self, slots: Slots) -> ByPrompt:
-        """These slots put together by prompt."""
+        """Group these slots by prompt."""
         prompts, first, which, sizes = np.unique(
             self.prompt[slots], return_index=True, return_inverse=True, return_counts=True
         )
@@ -144,7 +144,7 @@ class PrefixTree:
         return ByPrompt(order, prompts[turns], sizes[turns])
 
     def _climb(self, slots: Slots, count: int) -> Slots:
-        """Per slot, itself last and the slots above it, `count` in all."""
+        """Return for each slot its `count` - 1 ancestors, and the slot last."""
         columns = np.empty((count, len(slots)), dtype=np.int64)
         columns[-1] = slots
         for i in range(count - 1, 0, -1):  # "clip" spares a copy; all are within bounds

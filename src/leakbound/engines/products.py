@@ -1,12 +1,12 @@
-"""Linear layers multiplied by oneDNN: the same sums in another order, in less time.
+"""Multiply linear layers by oneDNN: the same sums in another order, in less time.
 
-torch multiplies matrices of float32 by MKL, which on processors with AVX-512 that are not Intel's
-reaches less than half the rate of oneDNN, a part of torch too. oneDNN reads the weights where they
-lie, so nothing is packed, kept twice, or left behind where weights change. A call of it takes some
-ten to forty microseconds more: small products stay with MKL. Without AVX-512 MKL is as fast or
-faster, but where the weights are many. Which way a product goes follows from its shape and these
-vectors only, so that draws come again. Last bits of logits move as they do with the shape of a
-batch, and the margin of exact masses is measured with them.
+torch multiplies matrices of float32 by MKL. On processors with AVX-512 from other makers than Intel
+it reaches less than half the rate of oneDNN, which is also part of torch. oneDNN reads the weights
+in place, so nothing is packed or copied, and changes of the weights apply. A call takes ten to
+forty microseconds more, so small products stay with MKL. Without AVX-512 MKL is as fast or faster,
+except with many weights. Only the shape and the vector instructions decide, so draws are
+reproducible. The last bits of logits change, as with the shape of a batch; the margin of exact
+masses includes this.
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ from functools import cache
 import torch
 from torch.nn.functional import linear
 
-LEAST = 1 << 20  # multiplications: about what MKL does in the time that a call takes longer
+LEAST = 1 << 20  # multiplications: about as many as MKL does in the additional time of a call
 HEAVY = 1 << 22  # weights of a layer from which oneDNN pays without AVX-512 too
 
 Product = Callable[[torch.Tensor], torch.Tensor]
 
 
 class Products:
-    """How the linear layers of a model multiply within `applied`: by oneDNN where they are large.
+    """Multiplies large linear layers of a model by oneDNN within `applied`.
 
-    Elsewhere, in training say, they are as they were. Layers of other kinds, of other types than
-    float32 or on another device stay as they are, and all where torch has no oneDNN.
+    Elsewhere, for example in training, they do not change. Layers of other kinds, of other types
+    than float32 or on another device never change; nor does any layer if torch has no oneDNN.
     """
 
     def __init__(self, model: torch.nn.Module) -> None:
         layers = [layer for layer in model.modules() if type(layer) is torch.nn.Linear]
-        self._ways = [(vars(x), _product(x)) for x in layers if _fits(x) and _is_there()]
+        self._products = [(vars(x), _product(x)) for x in layers if _fits(x) and _is_there()]
 
     @contextmanager
     def applied(self) -> Iterator[None]:
         """Multiply large products by oneDNN."""
         try:
-            for own, product in self._ways:
+            for own, product in self._products:
                 own["forward"] = product  # found before the class's
             yield
         finally:
-            for own, _ in self._ways:
+            for own, _ in self._products:
                 own.pop("forward", None)
 
 
 def _fits(layer: torch.nn.Linear) -> bool:
-    """Whether oneDNN can multiply by its weights faster, and nobody put another product there."""
+    """Return whether oneDNN multiplies by its weights faster, and its forward was not replaced."""
     x, own = layer.weight, vars(layer)
     usual = x.dtype == torch.float32 and x.is_cpu and x.is_contiguous() and "forward" not in own
     return usual and (x.numel() >= HEAVY or torch.backends.cpu.get_cpu_capability() == "AVX512")
@@ -71,7 +71,7 @@ def _by_onednn(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None)
 
 @cache
 def _is_there() -> bool:
-    """Whether torch has oneDNN, and calls it as is done here."""
+    """Return whether torch has oneDNN with this interface."""
     x = torch.ones(2, 3)
     try:
         return bool((_by_onednn(x, x, x[:, 0]) == 4).all())

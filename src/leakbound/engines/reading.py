@@ -1,10 +1,10 @@
-"""Answers that are there already, read after their questions: teacher forcing, in few forwards.
+"""Read given answers after their questions: teacher forcing in few forwards.
 
-All answers of one prompt are read in one row: the prompt stands there once, and so does whatever
-answers begin with in common; a mask lets each token see what stands before it in its own text.
-Rows end at the same column, so the wanted logits are the last ones of each, and no
-others are made. `sampling.force`, which follows a decoding token by token, would take a forward
-for every token of the longest answer; here the tokens are known, and one forward reads them all.
+All answers of one prompt are read in one row, which has the prompt and shared beginnings of answers
+once; a mask lets each token see only the tokens before it in its text. Rows end at the same column,
+so the wanted logits are the last ones of each row, and no others are computed. `sampling.force`,
+which follows a decoding token by token, takes a forward for every token of the longest answer; here
+the tokens are known, and one forward reads all of them.
 """
 
 from __future__ import annotations
@@ -23,25 +23,26 @@ from leakbound.engines.loading import LoadedModel
 from leakbound.engines.prefix_cache import layer_masks
 from leakbound.engines.prompting import Prompting
 from leakbound.errors import InputError, ModelError
-from leakbound.sampling import law
+from leakbound.sampling import distribution
 from leakbound.types import Query, Reading
 
 Ids = tuple[int, ...]
 Pair = tuple[Ids, Ids]
 """(prompt, answer with its end token)"""
 
-_LOGITS = 1 << 26  # made at once, at most: 256 MiB in float32
-_TOKENS = 1 << 12  # forwarded at once, padding included, at most
+_LOGITS = 1 << 26  # the most per batch: 256 MiB in float32
+_TOKENS = 1 << 12  # the most per batch, padding included
 _NO_TOKEN = -1
-_FULL = 0.875  # of a row is no padding, at least
+_FULL = 0.875  # the least fraction of a row without padding
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
     """Reads answers with a model; see `Reads.read`.
 
-    `shares`: the model takes masks and positions, so that answers may share a row. Without, every
-    answer has its own row and rows of one length go together: slower, and right for any model.
+    `shares`: whether the model accepts masks and positions, so that answers may share a row. If
+    not, every answer has a row and batches have rows of one length: slower, and right for every
+    model.
     """
 
     loaded: LoadedModel
@@ -71,11 +72,12 @@ class Reader:
         return readings
 
     def gradient_norms(self, texts: Sequence[tuple[Query, str]]) -> list[float]:
-        """How far each answer would move the model: OpenUnlearning's gradient norm.
+        """Return OpenUnlearning's gradient norm of each answer.
 
-        Of the gradient of the answer's mean token loss, end token left out, the L2 norm of each
-        parameter tensor, averaged over the tensors. One forward and one backward pass a text.
-        Raises InputError for an empty answer or one too long, ModelError where it is not finite.
+        It is the L2 norm of the gradient of the answer's mean token loss, without the end token,
+        for each parameter tensor, averaged over the tensors. A text takes one forward and one
+        backward pass. Raises InputError for an empty or too long answer, and ModelError if a
+        gradient is not finite.
         """
         pairs = self._encode(texts)
         for (query, _), (_, answer) in zip(texts, pairs, strict=True):
@@ -104,7 +106,7 @@ class Reader:
         return pairs
 
     def _trees(self, pairs: Sequence[Pair]) -> list[_Tree]:
-        """The answers of each prompt in one tree, or in several where they are very many."""
+        """Return the answers of each prompt in one tree, or in several if there are very many."""
         most = self.logits // self._vocabulary if self.shares else 0
         trees: list[_Tree] = []
         growing: dict[Ids, _Tree] = {}
@@ -117,7 +119,7 @@ class Reader:
         return trees
 
     def _batches(self, trees: list[_Tree]) -> Iterator[list[_Tree]]:
-        """Trees of like length, within the bounds on tokens, logits and padding; one at least."""
+        """Yield batches of trees of similar length, within the limits; at least one tree each."""
         batch: list[_Tree] = []
         for tree in sorted(trees, key=lambda tree: -tree.size):
             rows, keep = len(batch) + 1, max(tree.wanted, *(t.wanted for t in batch), 0)
@@ -132,7 +134,7 @@ class Reader:
             yield batch
 
     def _forward(self, batch: Sequence[_Tree]) -> Iterator[torch.Tensor]:
-        """Yield, for each tree, the logits after the tokens that an answer's token follows."""
+        """Yield for each tree the logits after the tokens that precede a token of an answer."""
         keep = max(tree.wanted for tree in batch)
         model, inputs = self.loaded.model, self._inputs(batch)
         if "logits_to_keep" in inspect.signature(model.forward).parameters:
@@ -142,7 +144,7 @@ class Reader:
             yield row[-tree.wanted :]
 
     def _inputs(self, batch: Sequence[_Tree]) -> dict[str, Any]:
-        """The model's inputs: rows that end together, each padded at its beginning."""
+        """Return the model's inputs: rows that end together, each padded at its beginning."""
         width = max(tree.size for tree in batch)
         ids = np.zeros((len(batch), width), dtype=np.int64)
         positions = np.zeros_like(ids)
@@ -155,7 +157,7 @@ class Reader:
             seen[row, start:, start:] &= self._shown(ids[row, start:])
         on_device = partial(torch.as_tensor, device=self.loaded.model.device)
         if not self.shares:
-            return self._alone(on_device(ids))
+            return self._unmasked(on_device(ids))
         config = self.loaded.model.config.get_text_config()
         mask = partial(_mask, seen, positions, self.loaded.model.dtype)
         return {
@@ -165,12 +167,12 @@ class Reader:
         }
 
     def _shown(self, ids: Any) -> Any:
-        """Which of the tokens `ids` those after them may see: all, but for `Prompting.compat`."""
+        """Return which of the tokens `ids` later tokens may see: all without `Prompting.compat`."""
         hidden = self.prompting.hidden_token_id(self.loaded.tokenizer)
         return ids != (_NO_TOKEN if hidden is None else hidden)
 
-    def _alone(self, ids: torch.Tensor) -> dict[str, torch.Tensor]:
-        """The model's inputs for rows of one text each, without padding."""
+    def _unmasked(self, ids: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Return the model's inputs for rows of one text each, without padding."""
         shown = self._shown(ids)
         hides = {} if shown.all() else {"attention_mask": shown.long()}
         return {"input_ids": ids, **hides}
@@ -184,7 +186,7 @@ class Reader:
         model, (prompt, answer) = self.loaded.model, pair
         ids = torch.tensor([[*prompt, *answer[:-1]]], device=model.device)
         labels = ids[0, len(prompt) :]
-        logits = model(**self._alone(ids), use_cache=False).logits[0, len(prompt) - 1 : -1]
+        logits = model(**self._unmasked(ids), use_cache=False).logits[0, len(prompt) - 1 : -1]
         loss = torch.nn.functional.cross_entropy(logits.float(), labels)
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         gradients = torch.autograd.grad(loss, trained, allow_unused=True)
@@ -199,10 +201,10 @@ class Reader:
 
 
 class _Tree:
-    """A prompt and answers to it; what answers have in common stands there once.
+    """A prompt and answers to it; shared beginnings of answers are there once.
 
-    `tokens` are the prompt's, then those of the answers but for each last one: nothing follows
-    it. `wanted` of them, the last ones, are followed by a token of an answer.
+    `tokens` are those of the prompt, then those of the answers except each last one, which has no
+    successor. A token of an answer follows each of the last `wanted` tokens.
     """
 
     def __init__(self, prompt: Ids) -> None:
@@ -232,7 +234,7 @@ class _Tree:
         self._paths[answer] = path
 
     def seen(self) -> NDArray[np.bool_]:
-        """Which tokens (columns) each token (row) sees: those before it in its text, and itself."""
+        """Return which tokens (columns) each token (row) sees: itself and those before it."""
         seen = np.eye(self.size, dtype=bool)
         for token, parent in enumerate(self._parents[1:], start=1):
             seen[token] |= seen[parent]
@@ -241,14 +243,14 @@ class _Tree:
     def readings(
         self, logits: torch.Tensor, spelt: Callable[[list[int]], str]
     ) -> dict[Pair, Reading | None]:
-        """The readings of its answers from `logits` [wanted, V]; None where some are unusable."""
-        height = law.rows_at_once(logits)
-        parts = [_laws(logits[at : at + height]) for at in range(0, len(logits), height)]
-        laws = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        """Return the readings of its answers from `logits` [wanted, V]; None for unusable ones."""
+        height = distribution.rows_together(logits)
+        parts = [_columns(logits[at : at + height]) for at in range(0, len(logits), height)]
+        columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         readings: dict[Pair, Reading | None] = {}
         for answer, path in self._paths.items():
             rows = np.array(path) - len(self.prompt) + 1
-            own = {name: column[rows] for name, column in laws.items()}
+            own = {name: column[rows] for name, column in columns.items()}
             if own.pop("broken").any():
                 readings[self.prompt, answer] = None
                 continue
@@ -264,12 +266,12 @@ class _Tree:
         return readings
 
 
-def _laws(logits: torch.Tensor) -> dict[str, NDArray[Any]]:
-    """The columns of a `Reading` other than log-probabilities, and more, in float64 for each row.
+def _columns(logits: torch.Tensor) -> dict[str, NDArray[Any]]:
+    """Return the other columns of a `Reading`, and more, in float64 for each row.
 
     `total` is the logarithm of the sum of exponentials.
     """
-    at_one = law.read(logits)
+    at_one = distribution.read(logits)
     total = at_one.top + at_one.log_total
     p = at_one.weights.flat * torch.exp(-at_one.log_total)[:, None]
     # 0 · log 0 is 0: tokens of probability 0 take no part in the moments.
@@ -284,7 +286,7 @@ def _laws(logits: torch.Tensor) -> dict[str, NDArray[Any]]:
 def _mask(
     seen: NDArray[np.bool_], positions: NDArray[np.int64], dtype: torch.dtype, window: int | None
 ) -> torch.Tensor:
-    """The additive mask, rows × 1 × tokens × tokens, for layers that look back `window` tokens."""
+    """Return the additive mask, rows × 1 × tokens × tokens, for layers with this window."""
     unseen = ~seen
     if window is not None:
         unseen |= positions[:, :, None] - positions[:, None, :] >= window

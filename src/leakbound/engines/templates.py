@@ -1,8 +1,8 @@
-"""Chat templates: programs in files of others that write the prompt, and are not trusted.
+"""Chat templates: untrusted programs in the model's files that write the prompt.
 
-transformers renders them in Jinja's sandbox, which keeps them from reading files and running code,
-and limits neither their time nor their memory. A prompt that leaves out its question is refused.
-Needs no torch.
+transformers renders them in Jinja's sandbox, which prevents reading files and running code. It
+limits neither their time nor their memory. A prompt without its question is refused. This module
+does not need torch.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from leakbound.errors import InputError, ModelError
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Models whose chat templates hold all `marks`.
+    """Models whose chat templates contain all `marks`.
 
-    Most chat models get their own template, whatever it is; here is the part that OpenUnlearning
-    does otherwise for some, so that the numbers stay comparable.
+    Chat models get their own template. OpenUnlearning makes exceptions for some families; they are
+    the same here, so that the numbers are comparable.
 
-    `system`: a benchmark's own system message opens its conversations. `turn`: how one question
-    without a system message is written, if OpenUnlearning writes it without the template; answers
-    to these models stand right after the prompt and before EOS.
+    `system`: whether a benchmark's system message opens its conversations. `turn`: the format of a
+    single question without a system message, if OpenUnlearning writes it without the template. The
+    answers of such a family are directly between the prompt and EOS.
     """
 
     name: str
@@ -47,11 +47,11 @@ FAMILIES = (
 
 
 def family_of(tokenizer: Any) -> Family:
-    """The family of a tokenizer; `BASE` for one without a chat template."""
+    """Return the family of a tokenizer; `BASE` without a chat template."""
     template = getattr(tokenizer, "chat_template", None)
     if template is None:
         return BASE
-    text = str(template)  # a dictionary where there are several
+    text = str(template)  # a dictionary if there are several
     return next(family for family in FAMILIES if all(mark in text for mark in family.marks))
 
 
@@ -62,8 +62,8 @@ DATE_STRING = "10 Apr 2025"
 _TODAY = datetime(2025, 4, 10)
 _FORMATS = [f"%{flag}{letter}" for flag in ("", *"-_0^#EO") for letter in ascii_letters]
 _DATES = {form: _TODAY.strftime(form) for form in _FORMATS} | {"%s": "1744243200"}  # in UTC
-# Other templates ask for the time themselves. They get that day's, so that a prompt is the same on
-# every day: a macro replaces the function of transformers.
+# Other templates read the clock. A macro in place of the function of transformers gives them that
+# day, so that a prompt is the same on every day; transformers accepts no function as a setting.
 _CLOCK = "strftime_now"
 _STOPPED = (
     f"{{%- macro {_CLOCK}(format) -%}}"
@@ -77,24 +77,24 @@ _SHOWN = 60  # characters of a question
 
 
 def turn_of(role: str, text: str) -> dict[str, str]:
-    """One turn of a conversation: who speaks, and the text."""
+    """Return one turn of a conversation: the speaker and the text."""
     return {"role": role, "content": text}
 
 
 def written(
     tokenizer: Tokenizer, turns: Turns, *, open_ended: bool, thinking: bool | None = None
 ) -> str:
-    """The chat template over these turns, `open_ended` with the opening of an answer.
+    """Render the chat template with these turns, `open_ended` with the opening of an answer.
 
     `thinking`: the setting that the template gets (None: none).
 
-    Raises InputError where the template refuses them, ModelError where it leaves out what the user
-    says last.
+    Raises InputError if the template refuses them, and ModelError if it leaves out the last message
+    of the user.
     """
     settings = {} if thinking is None else {"enable_thinking": thinking}
     prompt = _rendered(tokenizer, turns, open_ended, **settings)
     question = next(turn["content"] for turn in reversed(turns) if turn["role"] == "user")
-    if not asks(prompt, question):
+    if not contains_question(prompt, question):
         raise ModelError(
             f"the model's chat template leaves {question[:_SHOWN]!r} out of the prompt, so that a "
             "bound would be about another question. Restore the model's own template."
@@ -114,7 +114,7 @@ def _rendered(tokenizer: Tokenizer, turns: Turns, open_ended: bool, **settings: 
             **settings,
         )
     except MemoryError:
-        raise  # it says nothing about the template
+        raise  # the template may be sound
     except Exception as error:  # of any kind: a template is a program
         system = next((turn["content"] for turn in turns if turn["role"] == "system"), None)
         raise InputError(
@@ -124,11 +124,11 @@ def _rendered(tokenizer: Tokenizer, turns: Turns, open_ended: bool, **settings: 
     return prompt
 
 
-def asks(prompt: str, question: str) -> bool:
-    """True if a prompt holds a question: its letters and digits in order, whatever their case.
+def contains_question(prompt: str, question: str) -> bool:
+    """Return whether a prompt contains a question: its letters and digits in order, in any case.
 
-    So templates may trim, wrap, quote it and spell it as JSON. Of one with neither, all but blanks
-    counts.
+    So templates may trim, wrap, quote it and write it as JSON. A question without letters and
+    digits must be there without its blanks.
     """
     spelled = json.dumps(question, ensure_ascii=False)[1:-1]
     return any(form.strip() in prompt or _bare(form, prompt) for form in (question, spelled))
@@ -137,8 +137,8 @@ def asks(prompt: str, question: str) -> bool:
 def require_sound(tokenizer: Tokenizer, file: str) -> None:
     """Refuse a chat template whose prompts about two questions are identical or leave them out.
 
-    A template that refuses both is left to refuse the real questions. ModelError names the `file`
-    that the template came from.
+    A template that refuses both passes: it will refuse the real questions. ModelError names the
+    `file` of the template.
     """
     if getattr(tokenizer, "chat_template", None) is None:
         return
@@ -146,7 +146,7 @@ def require_sound(tokenizer: Tokenizer, file: str) -> None:
         prompts = [_rendered(tokenizer, [turn_of("user", q)], open_ended=True) for q in _QUESTIONS]
     except InputError:
         return
-    if prompts[0] == prompts[1] or not all(map(asks, prompts, _QUESTIONS)):
+    if prompts[0] == prompts[1] or not all(map(contains_question, prompts, _QUESTIONS)):
         raise ModelError(
             f"the chat template in `{file}` leaves the question out of the prompt, so that a bound "
             "would be about another one. Restore the model's own template, or take it out of the "

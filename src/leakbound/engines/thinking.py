@@ -1,10 +1,10 @@
-"""How families of models mark their thoughts: by tokens of their own, or by tags in the text.
+"""The marks of thoughts in families of models: special tokens, or tags in the text.
 
-A tag that is spelled by ordinary tokens is text, unless the tokenizer has no token for it and its
-chat template writes it: then there is no other way to mark a thought. An end of a thought that none
-began is no mark. Text of any other channel before the answer, such as a call of a tool, is part of
-the thought. Once the answer has begun, all text belongs to it. So no text is lost, and what is
-known of the texts of a beginning stays true of every output.
+A tag that ordinary tokens spell is text, unless the tokenizer has no token for it and its chat
+template writes it: then there is no other way to mark a thought. The end of a thought without a
+beginning is no mark. Text of any other channel before the answer, such as a tool call, is part of
+the thought. Once the answer has begun, all text belongs to it. So no text is lost, and a statement
+about the texts of a prefix is true of every output with that prefix.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Begins: TypeAlias = Literal["thought", "answer", "header", "content"]
 """The part of an output that follows a mark; a header names its "content"."""
 
 _ANSWERS = ("final", "assistant", "")  # headers of an answer
-_HEADERS = (*_ANSWERS, "analysis", "commentary")  # headers that say nothing else
+_HEADERS = (*_ANSWERS, "analysis", "commentary")  # headers without other text
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +28,14 @@ class Marks:
     """The marks of a family of models.
 
     Attributes:
-        begins: by mark, what follows it; a model of the family has the first two at least.
+        begins: by mark, the part that follows it; a model of the family has at least the first two.
         opening: the text that begins a thought.
-        closing: the text that leads from a thought to the answer.
-        title: the line that opens every thought and says nothing.
-        call: the mark that ends a call of a tool.
-        turn: the end of a prompt after which a header comes.
+        closing: the text between a thought and the answer.
+        title: the first line of every thought, without content.
+        call: the mark that ends a tool call.
+        turn: the end of a prompt before a header.
         answer: the header of an answer.
-        ids: the marks that are tokens of the model, by their ids; none: they are tags in its text.
+        ids: the marks that are tokens of the model, by their ids; empty: they are tags in its text.
     """
 
     begins: Mapping[str, Begins] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Marks:
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """The marks by which a family is known."""
+        """The marks that identify a family."""
         return tuple(self.begins)[:2]
 
     def opens(self, prompt: str) -> bool:
@@ -59,7 +59,7 @@ class Marks:
             prompt: its text, or the end of it, with the marks.
 
         Returns:
-            True if nothing follows the mark that begins a thought.
+            True if no text follows the mark that begins a thought.
         """
         if not self.begins:
             return False
@@ -73,15 +73,15 @@ class Marks:
         )
 
     def lead(self, prompt: str, thought: str = "") -> str:
-        """Return the text that leads from a prompt to the answer.
+        """Return the text between a prompt and the answer.
 
         Args:
             prompt: its text.
             thought: the thought before the answer; empty: none.
 
         Returns:
-            The thought with its marks; without one, the end of an empty thought that the prompt
-            opened, or the header of the answer; empty where the answer follows immediately.
+            The thought with its marks. Without a thought it is the end of an empty thought that the
+            prompt opened, or the header of the answer; empty if the answer follows immediately.
         """
         if self.opens(prompt):
             text = f"{thought.strip()}{self.closing}"
@@ -97,7 +97,7 @@ class Marks:
             prompt: the text of the prompt.
 
         Returns:
-            An empty thought, or the rest of one; empty where the prompt has one already.
+            An empty thought, or the rest of one; empty if the prompt already has one.
         """
         if not self.begins or prompt.rstrip().endswith(self.answer or self.needed[1]):
             return ""
@@ -109,9 +109,10 @@ class Marks:
         """Return the thought and the answer of an output.
 
         Args:
-            pieces: the texts between marks, each with what its mark begins; the first has no mark.
+            pieces: the texts between marks, each with the part that its mark begins; the first has
+                no mark.
             opened: whether the prompt left a thought open.
-            whole: whether the output is complete; else both texts may grow, and no more than that.
+            whole: whether the output is complete; if not, both texts may only grow.
 
         Returns:
             Both texts. Blanks around a thought, and between it and the answer, belong to neither.
@@ -175,7 +176,7 @@ def marks_of(tokenizer: Any) -> Marks:
         tokenizer: the tokenizer of the model.
 
     Returns:
-        The marks; `NONE` where the model marks no thought.
+        The marks; `NONE` if the model does not mark thoughts.
     """
     for family in FAMILIES:
         tokens = {mark: token_of(tokenizer, mark) for mark in family.begins}
@@ -195,7 +196,7 @@ def token_of(tokenizer: Any, text: str) -> int | None:
         text: the text, as the tokenizer writes it.
 
     Returns:
-        Its id; None where no single token is.
+        Its id; None if it is not a single token.
     """
     token = tokenizer.convert_tokens_to_ids(text)
     exact = token is not None and tokenizer.convert_ids_to_tokens(token) == text
@@ -203,10 +204,10 @@ def token_of(tokenizer: Any, text: str) -> int | None:
 
 
 class Phase(NamedTuple):
-    """How far an output is.
+    """The position of an output in its thought and its answer.
 
     Attributes:
-        part: that which its next token belongs to.
+        part: the part of its next token.
         header: the tokens of a header so far.
         thought: tokens of the thought, its marks and the blanks around it included.
         answer: tokens of the answer.
@@ -224,19 +225,19 @@ _KEPT = 1 << 16  # phases
 
 
 class ThoughtBudget:
-    """At most so many tokens of a thought, then of the answer; see `leakbound.sampling.budget`.
+    """Limits the tokens of a thought and of the answer; see `leakbound.sampling.budget`.
 
-    The tokens that close a thought belong to its budget.
+    The tokens that close a thought count against its budget.
 
     Args:
-        marks: of the model, which are tokens.
-        closing: the tokens that lead from a thought to the answer.
-        decode: the text of tokens.
+        marks: the marks of the model, which are tokens.
+        closing: the tokens between a thought and the answer.
+        decode: converts tokens to text.
         decoding: has the budgets.
         opened: whether prompts leave a thought open.
 
     Raises:
-        InputError: a budget that the closing exceeds.
+        InputError: a budget that `closing` exceeds.
     """
 
     def __init__(
@@ -290,13 +291,13 @@ class ThoughtBudget:
         return len(ids) >= self._answer and self._phase(ids).answer >= self._answer
 
     def cut(self, ids: tuple[int, ...]) -> tuple[int, ...]:
-        """Return an output as far as its budgets go, where nothing closes a thought.
+        """Cut an output where a budget is spent, without closing a thought.
 
         Args:
             ids: its tokens, drawn without the budgets.
 
         Returns:
-            The tokens up to where a budget is spent: a thought that has spent it has no answer.
+            The tokens until a budget is spent; after such a thought there is no answer.
         """
         state = self._first
         for at, token in enumerate(ids):

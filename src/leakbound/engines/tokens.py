@@ -1,4 +1,4 @@
-"""From a text to a model's tokens, split where an answer begins, and from generated ids to text."""
+"""Convert texts to tokens, split where an answer begins, and generated ids to texts."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Tokenizer: TypeAlias = Any  # a transformers tokenizer; importing its type costs
 
 
 def split_at(tokenizer: Tokenizer, text: str, boundary: int) -> tuple[list[int], list[int]]:
-    """The tokens of `text`, none added: those that end at `boundary` or before, and the others.
+    """Return the tokens of `text` that end at `boundary` or before, and the other tokens.
 
-    A token that lies across it is among the others. For a tokenizer without offsets, the first are
-    those of `text[:boundary]`; InputError unless the tokens of `text` begin so.
+    A token across the boundary is one of the others. For a tokenizer without offsets, the first are
+    the tokens of `text[:boundary]`; InputError unless the tokens of `text` begin with them.
     """
     if tokenizer.is_fast:
         read = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
@@ -32,9 +32,9 @@ def split_at(tokenizer: Tokenizer, text: str, boundary: int) -> tuple[list[int],
     before = list(tokenizer.encode(text[:boundary], add_special_tokens=False))
     if ids[: len(before)] != before:
         raise InputError(
-            f"the tokenizer tells no offsets and merges {text[:boundary][-30:]!r} with "
-            f"{text[boundary:][:30]!r}, so that prompt and answer cannot be told apart. Use the "
-            "model's fast tokenizer (tokenizer.json)."
+            f"the tokenizer has no offsets and merges {text[:boundary][-30:]!r} with "
+            f"{text[boundary:][:30]!r}, so prompt and answer cannot be separated. Use the model's "
+            "fast tokenizer (tokenizer.json)."
         )
     return before, ids[len(before) :]
 
@@ -50,7 +50,7 @@ def words_of(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[str | None
     return [[None if i == unknown else w for i, w in zip(*pair, strict=True)] for pair in words]
 
 
-_UNFINISHED = "\ufffd"  # what decodes from the first bytes of a character
+_UNFINISHED = "\ufffd"  # the text of the first bytes of a character
 _BYTE = re.compile(r"<0x[0-9A-Fa-f]{2}>")  # a token of a tokenizer that falls back to bytes
 # a byte-level tokenizer writes bytes that do not print as the signs from 256 on
 _UNPRINTED = [*range(0x21), *range(0x7F, 0xA1), 0xAD]
@@ -60,7 +60,7 @@ _WRITTEN = {256 + i: byte for i, byte in enumerate(_UNPRINTED)} | dict.fromkeys(
 
 
 def _bytes_of(word: str) -> bytes:
-    """The bytes of a byte-level tokenizer's word; of any other word, its own text."""
+    """Return the bytes of a byte-level tokenizer's word; the text of any other word."""
     try:
         return word.translate(_WRITTEN).encode("latin-1")
     except UnicodeEncodeError:
@@ -68,11 +68,11 @@ def _bytes_of(word: str) -> bytes:
 
 
 class Detokenizer:
-    """Texts of a model's generated ids; end tokens are no part of them, special or not.
+    """Converts a model's generated ids to texts, without end tokens, special or not.
 
-    `stop` are the strings at which an output ends, wherever they appear in its text: in a thought
-    too, as in vLLM and in servers. What comes from the first of them on is no part of it. An output
-    that ends so before its answer began has none, and its finish is "error".
+    An output ends at the first string of `stop` in its text, also in a thought, as in vLLM and in
+    servers. The text from there on is removed. An output that ends so before its answer began has
+    no answer, and its finish is "error".
     """
 
     def __init__(self, tokenizer: Any, ends: Collection[int]) -> None:
@@ -104,13 +104,13 @@ class Detokenizer:
         if len(opened) > 1:
             raise InputError(
                 "`max_thinking_tokens` needs prompts that all leave the thought open, or none, and "
-                "some open the answer. Leave it out, or ask them apart."
+                "some open the answer. Leave it out, or evaluate them separately."
             )
         closing = self._tokenizer.encode(self._marks.closing, add_special_tokens=False)
         return ThoughtBudget(self._marks, closing, self._decode, decoding, opened=opened == {True})
 
     def stopped(self, stop: Sequence[str]) -> Callable[[tuple[int, ...]], bool]:
-        """True of ids whose text holds a stop string."""
+        """See `Spells.stopped`."""
         return lambda ids: any(s in self._decode(ids) for s in stop)
 
     def settled(
@@ -118,8 +118,8 @@ class Detokenizer:
     ) -> Parts:
         """See `Spells.settled`.
 
-        Their last character may be unfinished, and what looks like the beginning of a stop string
-        or of a tag may be cut off.
+        An unfinished last character is left out, and so is text that may be the beginning of a stop
+        string or of a tag.
         """
         tags = self._marks.needed if not self._marks.ids else ()
         reach = max(map(len, (*stop, *tags)), default=1) - 1
@@ -128,7 +128,7 @@ class Detokenizer:
         return self._marks.compose(pieces, self._opens(prompt), whole=False)
 
     def _opens(self, prompt: Sequence[int]) -> bool:
-        """Whether a prompt leaves a thought open, by its last tokens."""
+        """Return whether a prompt leaves a thought open, by its last tokens."""
         tail = tuple(prompt[-_TAIL:]) if self._marks.begins else ()
         if not (ids := self._marks.ids):
             return self._marks.opens(self._decode(tail))
@@ -137,7 +137,7 @@ class Detokenizer:
     def _between_marks(
         self, ids: Sequence[int], read: Callable[[Sequence[int]], str]
     ) -> list[tuple[Begins | None, str]]:
-        """The texts between marks, each with what its mark begins; `read` gives the last one's."""
+        """Return the texts between marks, each with the part of its mark; `read` gives the last."""
         marks, start, mark = self._marks, 0, None
         pieces: list[tuple[Begins | None, str]] = []
         if marks.begins and not marks.ids:
@@ -151,8 +151,8 @@ class Detokenizer:
         return [*pieces, (mark, read(ids[start:]))]
 
     def _settled(self, ids: Sequence[int]) -> str:
-        """The text that stands whatever follows these ids."""
-        # up to the last token whose bytes no later token is decoded with
+        """Return the text of these ids that no later token can change."""
+        # its last token is never decoded together with a later one
         last, firm = len(ids), self._firm_ids
         while last and ids[last - 1] not in firm:
             last -= 1
@@ -170,7 +170,7 @@ class Detokenizer:
 
     @cached_property
     def _pieces(self) -> defaultdict[int, bytes] | None:
-        """The bytes of each token, where texts are these in a row; None where they are not."""
+        """The bytes of each token, if a text is their concatenation; None if it is not."""
         decoder = getattr(getattr(self._tokenizer, "backend_tokenizer", None), "decoder", None)
         if type(decoder).__name__ != "ByteLevel":
             return None
@@ -181,16 +181,16 @@ class Detokenizer:
 
     @cached_property
     def _silent(self) -> frozenset[int]:
-        """Tokens that are no part of a text."""
+        """The tokens without text."""
         added = self._tokenizer.added_tokens_decoder.items()
         return frozenset({*self._ends, *(i for i, token in added if token.special)})
 
     @cached_property
     def _firm_ids(self) -> frozenset[int]:
-        """Tokens after which the text before them stands, but for an unfinished character.
+        """The tokens after which earlier text is final, except for an unfinished character.
 
-        Byte tokens in a row are decoded as one, all to U+FFFD where they are no UTF-8; what decodes
-        to nothing, special tokens and unknown ids, does not part them.
+        Consecutive byte tokens are decoded together, all to U+FFFD if they are no UTF-8. Tokens
+        that decode to nothing, special tokens and unknown ids, do not separate them.
         """
         words = self._tokenizer.get_vocab().items()
         return frozenset(

@@ -1,8 +1,7 @@
 """A budget of tokens for the thought before an answer, and one for the answer.
 
 A thought that has spent its budget is closed: the tokens that lead to the answer follow with
-probability 1. That is a law over outputs like any other, so draws, exact masses and proofs are all
-about it.
+probability 1. This defines a distribution of outputs; draws, exact masses and proofs are about it.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from leakbound.sampling.model import Handles, Ids, PrefixModel
 
 
 class Budget(Protocol):
-    """How far an output is in its thought and in its answer.
+    """The budgets of a thought and of an answer.
 
-    A state is any value; it follows from the prompt and the generated tokens alone.
+    The state of an output is any value that the prompt and the generated tokens determine.
     """
 
     def start(self, prompt: Sequence[int]) -> Any:
-        """The state of an output without a token.
+        """Return the state of an output without a token.
 
         Args:
             prompt: the tokens before it.
@@ -36,10 +35,10 @@ class Budget(Protocol):
         ...
 
     def follow(self, state: Any, token: int) -> Any:
-        """The state after one more token.
+        """Return the state after one more token.
 
         Args:
-            state: that before it.
+            state: the state before it.
             token: the token.
 
         Returns:
@@ -48,24 +47,21 @@ class Budget(Protocol):
         ...
 
     def forced(self, state: Any) -> int | None:
-        """The only token that can come next, where the thought has spent its budget.
+        """Return the only token that can come next if the thought has spent its budget.
 
         Args:
             state: of an output.
 
         Returns:
-            The token; None where the model decides.
+            The token; None if the model decides.
         """
         ...
 
     def spent(self, ids: Ids) -> bool:
-        """Whether an answer has as many tokens as it may have.
+        """Return whether an answer has spent its budget, so that the output ends.
 
         Args:
             ids: the generated tokens.
-
-        Returns:
-            True of an output that ends here.
         """
         ...
 
@@ -74,8 +70,8 @@ class Budgeted:
     """A model whose thoughts are closed when their budget is spent; see `PrefixModel`.
 
     Args:
-        model: decides every other token.
-        budget: says where a token is forced.
+        model: decides every token that the budget does not force.
+        budget: decides where a token is forced.
     """
 
     def __init__(self, model: PrefixModel, budget: Budget) -> None:
@@ -91,7 +87,7 @@ class Budgeted:
     def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
         """See `PrefixModel.prefill`."""
         handles, logits = self._model.prefill(prompts)
-        return handles, self._law(handles, map(self._budget.start, prompts), logits)
+        return handles, self._forced(handles, map(self._budget.start, prompts), logits)
 
     def extend(
         self, parents: Handles, tokens: NDArray[np.int64], takes_over: NDArray[np.bool_]
@@ -102,7 +98,7 @@ class Budgeted:
         for parent in parents[takes_over].tolist():
             del self._states[parent]
         handles, logits = self._model.extend(parents, tokens, takes_over)
-        return handles, self._law(handles, states, logits)
+        return handles, self._forced(handles, states, logits)
 
     def release(self, handles: Handles) -> None:
         """See `PrefixModel.release`."""
@@ -110,8 +106,8 @@ class Budgeted:
             del self._states[handle]
         self._model.release(handles)
 
-    def _law(self, handles: Handles, states: Any, logits: torch.Tensor) -> torch.Tensor:
-        """Keep the states; the logits, with all mass on a token where it is forced."""
+    def _forced(self, handles: Handles, states: Any, logits: torch.Tensor) -> torch.Tensor:
+        """Keep the states, and return the logits with all mass on each forced token."""
         self._states.update(zip(handles.tolist(), states, strict=True))
         forced = [self._budget.forced(self._states[handle]) for handle in handles.tolist()]
         rows = [row for row, token in enumerate(forced) if token is not None]

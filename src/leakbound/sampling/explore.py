@@ -2,19 +2,21 @@
 
 The prefix tree of a root is expanded best first: the open prefix that widens the bounds most is
 forwarded next. Its likeliest next tokens are children, all others together a *lump*. A child that
-ends, or whose scores are settled, is an event of known mass; the other children are open and, with
-the lumps, the cells of the remainder. Then, unless all effort goes into exploration, a number of
+ends, or whose scores are settled, is an event of known mass. The other children are open; they and
+the lumps are the cells of the remainder. Then, unless all effort goes into exploration, a number of
 draws is fixed and drawn from the remainder.
 
-Where to stop: draws would forward a prefix of large mass anyway, so to explore it costs nothing; a
-small one costs forwards that draws could have used. The mass of all expanded prefixes is how many
-of them a draw passes, and so about how many forwards a draw takes. A few draws of a pilot then
-show how many draws the rest of the effort is for. No bound rests on either.
+When exploring stops: draws would forward a prefix of large mass anyway, so exploring it costs
+nothing. A prefix of small mass costs forwards that draws could have used. The mass of all expanded
+prefixes is the expected number of them that a draw passes, and so about the number of forwards per
+draw. Then a few draws of a pilot show the number of draws that the remaining effort allows. No
+bound depends on either.
 
-A draw picks a cell by inverse CDF, in a lump a token by the law restricted to the lump, and
-continues ancestrally from there. So draws are independent and have the model's law, given that none
-of the tree's events happens. Uniforms are keyed as the forest's are; the choice of a cell takes the
-root's, which the forest does not use here, and the choice within a lump has a separate purpose.
+A draw picks a cell by inverse CDF, and in a lump a token by the distribution restricted to the
+lump. From there it continues ancestrally. So draws are independent and have the model's
+distribution, given that none of the tree's events happens. Uniforms are keyed as the forest's are.
+The choice of a cell uses the root's, which the forest does not use here; the choice within a lump
+has a separate purpose.
 
 Roots advance together so that batches fill; the results of one do not depend on the others.
 """
@@ -29,9 +31,9 @@ import numpy as np
 import torch
 
 from leakbound.sampling import philox
+from leakbound.sampling.distribution import Distribution, next_distribution, pick
 from leakbound.sampling.forest import Forest
-from leakbound.sampling.law import Law, certain_law, pick
-from leakbound.sampling.model import Ids
+from leakbound.sampling.model import Ids, OutputTree
 from leakbound.sampling.search import (
     CHILDREN,
     Batch,
@@ -39,17 +41,18 @@ from leakbound.sampling.search import (
     BestFirstSearch,
     Brood,
     Candidate,
-    SearchTree,
     Settle,
+    begin,
+    forward,
 )
 from leakbound.sampling.stems import Floats, Ints, Leaf, Root, Starts, Stem, Tree, confidence_of
 from leakbound.types import Decoding, Draws, Effort
 
 _STORE = 1 << 30  # bytes of logits kept for draws from lumps
 _HANDLES = 8192  # prefixes held at a time, unless one root needs more
-_LIGHTEST = math.log(1e-9)  # of a child's mass; what is lighter stays in the lump
-_VISITS = 2.0  # of the affordable draws, expected of a prefix that is worth a forward
-_ROUNDS = 64  # between them, whether to explore on is decided
+_LIGHTEST = math.log(1e-9)  # of a child's mass; lighter tokens stay in the lump
+_VISITS = 2.0  # expected visits of the affordable draws to a prefix that is worth a forward
+_ROUNDS = 64  # between them, whether to continue exploring is decided
 _PILOT = (1, 1, 2, 4, 8, 16)  # draws of a pilot, while its share of the effort lasts
 _PILOT_SHARE = 1 / 20
 _QUARTER = 1 / 4  # of a hybrid's effort, at least, is exploration
@@ -60,15 +63,15 @@ _LIGHTEST_SETTLED = 1e-6  # at the end, open prefixes of this mass may still pro
 
 @dataclass(frozen=True, slots=True)
 class Lump:
-    """The next tokens of an expanded prefix that are no children.
+    """The next tokens of an expanded prefix that are not children.
 
     Attributes:
         stem: the prefix.
-        handle: its own.
-        logits: those after it, [vocabulary], empty where no draws will be made.
+        handle: the handle of the prefix.
+        logits: the logits after it, [vocabulary], empty if no draws will be made.
         children: the tokens that are children.
         rest: the mass of all others, given the prefix.
-        rest_floor: a lower bound of that for any logits within the margin.
+        rest_floor: a lower bound of `rest` for any logits within the margin.
     """
 
     stem: Stem
@@ -82,26 +85,21 @@ class Lump:
     def mass(self) -> float:
         return math.exp(self.stem.logprob) * self.rest
 
-    @property
-    def floor_mass(self) -> float:
-        """A lower bound of the mass, for any logits within the margin."""
-        return math.exp(self.stem.floor) * self.rest_floor
-
 
 @dataclass(slots=True, kw_only=True)
 class Exploring(BestFirstSearch):
     """One root's tree, while it is explored; its nodes are its events.
 
     Attributes:
-        root: what is explored.
+        root: the root to explore.
         effort: the forwards, and how they are shared between exploring and draws.
         draws: whether draws follow.
-        most: the most prefixes that are explored, where the logits after them are kept.
-        lumps: those of its expanded prefixes.
+        most: the most prefixes that are explored.
+        lumps: the lumps of its expanded prefixes.
         expanded: the ids of its expanded prefixes.
-        passed: the mass of its expanded prefixes: how many of them a draw passes.
+        passed: the mass of its expanded prefixes: the expected number that a draw passes.
         settled: the mass of its events.
-        piloted: prefixes that the pilot forwarded.
+        piloted: the number of prefixes that the pilot forwarded.
     """
 
     root: Root
@@ -116,12 +114,12 @@ class Exploring(BestFirstSearch):
 
     @property
     def remainder(self) -> float:
-        """Mass of all that is no event."""
+        """The mass of all outputs outside the events."""
         return max(1 - self.settled, 0.0)
 
     @property
     def left(self) -> int:
-        """Forwards not yet spent."""
+        """The number of forwards that are not yet spent."""
         return self.effort.forwards - self.forwards - self.piloted
 
     @property
@@ -131,11 +129,12 @@ class Exploring(BestFirstSearch):
 
     @property
     def open(self) -> list[Candidate]:
-        """All open prefixes, those worth most first; `settle_all` makes them."""
-        return self._open.made
+        """All open prefixes in the order of their worth; `settle_all` makes them."""
+        return self._open.candidates
 
     def goal(self) -> int:
-        """How far to explore before the next decision; no further than now where that is enough."""
+        """Return the number of forwards up to the next decision; the present one to stop."""
+        self._push_waiting()
         forwards = self.effort.forwards
         if not self.draws and self._open.best:
             return forwards
@@ -146,37 +145,23 @@ class Exploring(BestFirstSearch):
         step = min(max(forwards // _ROUNDS, 1), self.left)
         return min(self.forwards + step, self.most) if early or visits >= _VISITS else self.forwards
 
-    def expand(self, brood: Brood) -> None:
-        self.handles += brood.handles
-        ends = self._ends(brood)
-        ended = [brood.open(place) for place in np.flatnonzero(ends).tolist()]
-        for child in ended:
-            child.reason = self.ending.reason(child.path)
-        brood.waits[ends] = False
-        widths = [high - low for low, high in (p.scores for p in brood.parents)]
-        floors = brood.sums[1, brood.waits].tolist()
-        rows = brood.row[brood.waits].tolist()
-        worths = [math.exp(x) * widths[row] for x, row in zip(floors, rows, strict=True)]
-        self._open.push_all(brood, np.array(worths))
-        self._settle(ended)
-        for child in ended:
-            self._file(child)
-
     def settle_all(self) -> None:
-        """Settle all open prefixes that are heavy enough: whatever is settled is an event."""
+        """Settle all open prefixes that are heavy enough: settled ones are events."""
+        self._push_waiting()
         waiting = (prefix for brood in self._open.broods for prefix in brood.open_waiting())
-        every, self._open = [*self._open.made, *waiting], BestFirst()
-        fresh = [p.share is None and p.mass >= _LIGHTEST_SETTLED for p in every]
-        kept = [prefix for prefix, asks in zip(every, fresh, strict=True) if not asks]
-        kept += self._ask([prefix for prefix, asks in zip(every, fresh, strict=True) if asks])
-        for prefix in kept:
+        every, self._open = [*self._open.candidates, *waiting], BestFirst()
+        fresh, kept = list[Candidate](), list[Candidate]()
+        for prefix in every:
+            new = prefix.share is None and prefix.mass >= _LIGHTEST_SETTLED
+            (fresh if new else kept).append(prefix)
+        for prefix in [*kept, *self._settle_texts(fresh)]:
             self._open.push(prefix, self._worth(prefix))
 
     def tree(self, leaves: tuple[Leaf, ...]) -> Tree:
         """Return the outputs that are known so far.
 
         Args:
-            leaves: those that were drawn from the remainder.
+            leaves: outputs that were drawn from the remainder.
 
         Returns:
             The tree; without draws its open prefixes are nodes, too.
@@ -191,9 +176,15 @@ class Exploring(BestFirstSearch):
         return replace(tree, nodes=(*self.nodes, *(prefix.node for prefix in self.open)))
 
     def _worth(self, prefix: Candidate) -> float:
-        """Its share of the width of the bounds, as far as exploring it could help."""
+        """Return its contribution to the width of the bounds."""
         low, high = prefix.scores
         return math.exp(prefix.floor) * (high - low)
+
+    def _worths(self, brood: Brood) -> Floats:
+        widths = [high - low for low, high in (p.scores for p in brood.parents)]
+        floors = brood.sums[1, brood.waits].tolist()
+        rows = brood.row[brood.waits].tolist()
+        return np.array([math.exp(x) * widths[row] for x, row in zip(floors, rows, strict=True)])
 
     def _file(self, child: Candidate) -> None:
         self.nodes.append(child.node)
@@ -202,26 +193,26 @@ class Exploring(BestFirstSearch):
 
 @torch.inference_mode()
 def split(
-    law: Law, batch: Batch[Exploring], handles: Sequence[int], logits: torch.Tensor
+    after: Distribution, batch: Batch[Exploring], handles: Sequence[int], logits: torch.Tensor
 ) -> list[Ints]:
-    """The children of prefixes: the likeliest tokens, if heavy enough; the others are a lump.
+    """Split the next tokens of prefixes: the likeliest are children, the others are a lump.
 
     Args:
-        law: the law after each prefix.
+        after: the next-token distribution of each prefix.
         batch: n prefixes, with their searches.
-        handles: theirs, [n].
-        logits: after each, [n, vocabulary].
+        handles: the handles of the prefixes, [n].
+        logits: the logits after each, [n, vocabulary].
 
     Returns:
         The tokens that are children of each.
     """
-    logprob, ids = law.logprob.topk(min(CHILDREN, logits.shape[1]))
+    logprob, ids = after.logprob.topk(min(CHILDREN, logits.shape[1]))
     stems = [prefix.stem for _, prefix in batch]
     before = torch.tensor([stem.logprob for stem in stems], dtype=logprob.dtype)
     heavy = logprob + before.to(logprob.device)[:, None] >= _LIGHTEST
     rest = [
         torch.exp(logs).scatter_(1, ids, torch.exp(logs.gather(1, ids)) * ~heavy).sum(dim=-1)
-        for logs in (law.logprob, law.floor)
+        for logs in (after.logprob, after.floor)
     ]
     whole = torch.cat([torch.stack([heavy.sum(dim=-1), *rest], dim=1), ids], dim=1).cpu().numpy()
     kept = (logits if batch[0][0].draws else logits[:, :0]).to("cpu", copy=True)
@@ -238,28 +229,28 @@ def split(
 
 
 class Explorer:
-    """Explores a tree with one effort for each root; the module's text states how.
+    """Explores a tree with one effort for each root; the module's docstring states how.
 
     Args:
         tree: the model and the decoding.
-        settle: gives the range of scores that generated ids can end with.
-        effort: forwards a root, and how they are shared between exploring and draws.
+        settle: returns the range of possible final scores of generated ids.
+        effort: the forwards per root, and how they are shared between exploring and draws.
     """
 
-    def __init__(self, tree: SearchTree, settle: Settle, effort: Effort) -> None:
+    def __init__(self, tree: OutputTree, settle: Settle, effort: Effort) -> None:
         self._tree, self._settle, self._effort = tree, settle, effort
         # the first draw must not cost more than the whole effort
         self._draws = effort.mode != "exact" and effort.forwards >= tree.decoding.longest
         store = _STORE // (4 * tree.model.vocab_size)
         self._most = store if self._draws else effort.forwards
-        at_once = min(_HANDLES, store) if self._draws else _HANDLES
-        self._together = min(max(at_once // effort.forwards, 1), tree.rows)
+        stored = min(_HANDLES, store) if self._draws else _HANDLES
+        self._together = min(max(stored // effort.forwards, 1), tree.rows)
 
     def explore(self, roots: Sequence[Root]) -> Iterator[Tree]:
         """Explore every root, and draw from the remainder of each.
 
         Args:
-            roots: what to explore.
+            roots: the roots to explore.
 
         Returns:
             One Tree for each root, in order.
@@ -277,11 +268,11 @@ class Explorer:
             yield from trees
 
     def begin(self, number: int, root: Root) -> Exploring:
-        """Read a prompt and split it.
+        """Read a prompt and split its next tokens.
 
         Args:
-            number: the root's place among those that are explored.
-            root: what to explore.
+            number: the index of the root.
+            root: the root to explore.
 
         Returns:
             Its tree, of which only the prompt is expanded.
@@ -295,11 +286,11 @@ class Explorer:
             draws=self._draws,
             most=self._most,
         )
-        self._tree.begin([root], [(search, Candidate.prompt())], split)
+        begin(self._tree, [root], [(search, Candidate.prompt())], split)
         return search
 
     def _round(self, searches: Sequence[Exploring]) -> bool:
-        """Expand prefixes of all until each is at its goal; whether there were any."""
+        """Expand prefixes of all until each reaches its goal; return whether there were any."""
         goals, rows, begun = [search.goal() for search in searches], self._tree.rows, False
         while batch := [
             (search, prefix)
@@ -308,11 +299,11 @@ class Explorer:
         ]:
             begun = True
             for start in range(0, len(batch), rows):
-                self._tree.forward(batch[start : start + rows], split)
+                forward(self._tree, batch[start : start + rows], split)
         return begun
 
     def _pilot(self, searches: Sequence[Exploring]) -> dict[int, int]:
-        """The number of draws that the rest of the effort of each is for, by a pilot."""
+        """Return the number of draws that each one's remaining effort allows, by a pilot."""
         drawn = dict.fromkeys((search.number for search in searches), 0)
         growing, purpose = list(searches), f"{self._effort.purpose}:pilot"
         for chunk, size in enumerate(_PILOT):
@@ -331,7 +322,7 @@ class Explorer:
         }
 
     def _finish(self, searches: Sequence[Exploring]) -> list[Tree]:
-        """Fix the number of draws of each, make them, and report what is known."""
+        """Fix the number of draws of each, make them, and return the trees."""
         draws = Draws(sizes=(1,), seed=self._effort.seed, purpose=self._effort.purpose)
         sizes = self._pilot([s for s in searches if s.drawn_from and s.left > 0])
         wanted = [(s, replace(draws, sizes=(n,))) for s in searches if (n := sizes.get(s.number))]
@@ -341,49 +332,39 @@ class Explorer:
     def _sample(
         self, wanted: Sequence[tuple[Exploring, Draws]]
     ) -> list[tuple[Exploring, tuple[Leaf, ...]]]:
-        """Draw from the remainders, so many as each one's draws state; one key for all."""
+        """Draw from the remainders, each with its number of draws; one key for all."""
         if not wanted:
             return []
         tree = self._tree
-        forest = Forest(
-            tree.model,
-            tree.decoding,
-            wanted[0][1],
-            rows=tree.rows,
-            ended=tree.ended,
-            margin=tree.margin,
-            tell=tree.tell,
-        )
         roots = [
             replace(search.root, starts=plant(search, tree.decoding, draws, tree.margin))
             for search, draws in wanted
         ]
         sampled = []
-        for drawn in forest.sample(roots):
+        for drawn in Forest(tree, wanted[0][1]).sample(roots):
             search = wanted[drawn.root][0]
             if drawn.broken_at is not None:
                 search.broken_at = drawn.broken_at
             sampled.append((search, drawn.leaves))
-        tree.usage.add(forest.usage)
         return sampled
 
 
 def forwarded(search: Exploring, leaves: Iterable[Leaf]) -> int:
-    """How many prefixes the forest forwarded to draw some leaves from the tree's remainder.
+    """Return the number of prefixes that the forest forwarded to draw from a tree's remainder.
 
     Args:
         search: the tree.
-        leaves: those that were drawn.
+        leaves: the outputs that were drawn.
 
     Returns:
-        Distinct prefixes that the tree had not expanded.
+        The number of distinct prefixes that the tree had not expanded.
     """
     paths = {leaf.token_ids[:depth] for leaf in leaves for depth in range(1, len(leaf.token_ids))}
     return len(paths - search.expanded)
 
 
 def certain_mass(search: Exploring) -> float:
-    """A lower bound of the mass of all cells, for any logits within the margin.
+    """Return a lower bound of the mass of all cells, for any logits within the margin.
 
     Args:
         search: the tree.
@@ -392,21 +373,22 @@ def certain_mass(search: Exploring) -> float:
         The sum of the floors of its open prefixes and lumps.
     """
     opens = (math.exp(prefix.floor) for prefix in search.open)
-    return math.fsum((*opens, *(lump.floor_mass for lump in search.lumps)))
+    lumps = (math.exp(lump.stem.floor) * lump.rest_floor for lump in search.lumps)
+    return math.fsum((*opens, *lumps))
 
 
 def plant(search: Exploring, decoding: Decoding, draws: Draws, margin: float) -> Starts:
-    """The stems from which the draws of one chunk continue, with the number of draws on each.
+    """Draw a stem, from which to continue, for each draw of one chunk.
 
     Args:
-        search: the tree, whose cells are drawn from.
+        search: the tree with the cells to draw from.
         decoding: the distribution to draw from.
-        draws: one chunk of them, and what keys them.
-        margin: how far a T = 1 log-probability may move with the batch shape, in nats; at least 0
-            (see `law`).
+        draws: one chunk of draws, and their key.
+        margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
+            least 0 (see `distribution`).
 
     Returns:
-        Stems to start from, each with its number of draws.
+        The stems, each with its number of draws.
     """
     (size,), opens, query_id = draws.sizes, search.open, search.root.query_id
     u = _uniforms(draws, draws.purpose, query_id, (), size)
@@ -423,15 +405,15 @@ def plant(search: Exploring, decoding: Decoding, draws: Draws, margin: float) ->
 
 
 def _within(lump: Lump, u: Floats, decoding: Decoding, margin: float) -> Starts:
-    """Draw the next token of a lump's prefix, none of them a child's."""
+    """Draw the next token of a lump's prefix from the tokens that are not children."""
     depth, stem = np.ones(1, dtype=np.int64), lump.stem
-    law = certain_law(lump.logits[None], decoding, confidence_of([stem]), margin)
-    others = law.logprob.clone()
+    after = next_distribution(lump.logits[None], decoding, confidence_of([stem]), margin)
+    others = after.logprob.clone()
     others[0, lump.children] = -math.inf
-    # a law is its own logits at T = 1, and leaving tokens out renormalises it
+    # log-probabilities are logits at T = 1; without some tokens they are renormalised
     picks = pick(others, Decoding(), np.zeros(len(u), dtype=np.int64), u, (np.zeros(1), depth))
     tokens, counts = (x.tolist() for x in np.unique(picks.tokens, return_counts=True))
-    steps = law.taken(np.zeros(len(tokens), dtype=np.int64), np.array(tokens))
+    steps = after.at(np.zeros(len(tokens), dtype=np.int64), np.array(tokens))
     sums = (np.array(stem.sums)[:, None] + steps).T.tolist()
     return tuple(
         (Stem(lump.handle, (*stem.path, token), *own), (count,))
@@ -440,7 +422,7 @@ def _within(lump: Lump, u: Floats, decoding: Decoding, margin: float) -> Starts:
 
 
 def _uniforms(draws: Draws, purpose: str, query_id: str, prefix: Ids, count: int) -> Floats:
-    """Uniforms of this prefix in the one chunk of these draws."""
+    """Return the uniforms of this prefix in the single chunk of these draws."""
     key = philox.stream_key(draws.seed, purpose, query_id, draws.first_chunk)
     words = np.array(key, dtype=np.uint64)
     return philox.uniforms(

@@ -1,4 +1,4 @@
-"""Given sequences, teacher-forced through a decoding: how likely is exactly this output?"""
+"""The probabilities of given outputs, teacher-forced through a decoding."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from leakbound.sampling.law import Law
-from leakbound.sampling.model import Ending, Ids
-from leakbound.sampling.search import Batch, Brood, Candidate, Search, SearchTree
+from leakbound.sampling.distribution import Distribution
+from leakbound.sampling.model import Ending, Ids, OutputTree
+from leakbound.sampling.search import Batch, Brood, Candidate, Search, begin, forward
 from leakbound.sampling.stems import Ints, Leaf, Root
 from leakbound.types import Finish
 
@@ -26,7 +26,7 @@ class Followed(Search):
     Attributes:
         after: the tokens that follow each prefix of a wanted output.
         reached: the prefixes that the decoding can reach, by their ids.
-        level: those of the last length that are to be expanded.
+        level: the prefixes of the last length that are to be expanded.
     """
 
     after: dict[Ids, set[int]] = field(default_factory=dict)
@@ -41,29 +41,29 @@ class Followed(Search):
         self.level += [child for path, child in children.items() if path in self.after]
 
     def take(self) -> list[Candidate]:
-        """The prefixes to expand next, all of one length."""
+        """Remove and return the prefixes to expand next, all of one length."""
         level, self.level = self.level, []
         return level
 
 
 def force(
-    tree: SearchTree, roots: Sequence[Root], sequences: Sequence[Key], beginnings: bool = False
+    tree: OutputTree, roots: Sequence[Root], sequences: Sequence[Key], beginnings: bool = False
 ) -> list[Leaf | None]:
-    """How likely each of some sequences is as an output, or as the beginning of one.
+    """Return the probabilities of sequences as outputs, or as beginnings of outputs.
 
     Each distinct prefix is forwarded once.
 
     Args:
-        tree: the model, and the decoding under which outputs have their probabilities.
+        tree: the model, and the decoding that defines the probabilities.
         roots: the prompts.
         sequences: (root number, generated ids with the end token) of each.
-        beginnings: whether ids that stop short of their end are the beginning of outputs, with the
-            probability of all of these and the finish "unknown".
+        beginnings: whether incomplete ids are accepted, with the probability of all outputs that
+            begin with them and the finish "unknown".
 
     Returns:
-        A leaf of count 0 for each, in order; None where the decoding cannot give this output: a
-        truncated token, ids that continue past their end or, unless `beginnings`, stop short of it,
-        or logits that are unusable on the way.
+        A leaf of count 0 for each, in order; None if the decoding cannot generate this output: it
+        has a truncated token, continues after its end or, unless `beginnings`, is incomplete, or
+        the logits of one of its prefixes are unusable.
 
     Raises:
         InputError: stop strings or budgets without `ended`.
@@ -82,9 +82,9 @@ def force(
         for start in range(0, len(batch), tree.rows):
             part = batch[start : start + tree.rows]
             if part[0][1].path:
-                tree.forward(part, _wanted)
+                forward(tree, part, _wanted)
             else:
-                tree.begin([roots[search.number] for search, _ in part], part, _wanted)
+                begin(tree, [roots[search.number] for search, _ in part], part, _wanted)
         tree.model.release(np.array(before, dtype=np.int64))
         batch = [(search, prefix) for search in searches.values() for prefix in search.take()]
     last = [handle for search in searches.values() for handle in search.handles]
@@ -97,14 +97,14 @@ def force(
 
 
 def _wanted(
-    law: Law, batch: Batch[Followed], handles: Sequence[int], logits: torch.Tensor
+    after: Distribution, batch: Batch[Followed], handles: Sequence[int], logits: torch.Tensor
 ) -> list[Ints]:
-    """The wanted tokens after each prefix."""
+    """Return the wanted tokens after each prefix."""
     return [np.array(sorted(search.after[prefix.path])) for search, prefix in batch]
 
 
 def _reason(ids: Ids, ending: Ending, beginnings: bool) -> Finish | None:
-    """Why ids are complete; None where they are not, or were before their last token."""
+    """Return why ids are complete; None if they are not, or were before their last token."""
     before = [ending.reason(ids[:depth]) for depth in range(1, len(ids))]
     if any(before) or not ids:
         return None

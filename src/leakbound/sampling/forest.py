@@ -1,20 +1,20 @@
 """n ancestral samples for one forward per distinct prefix, many prompts together.
 
-A live prefix carries how many of the draws of each chunk stand on it. One forward gives its
-next-token distribution; every draw on it picks a token by inverse CDF from its own uniform; the
-draws that agree form a child. Every draw sees the same conditional distributions, with its own
-independent uniforms, as it would alone, so the leaves have exactly the law of n independent
-ancestral samples (the chain rule, draw by draw), for one forward per distinct prefix.
+A live prefix has a count of the draws of each chunk. One forward gives its next-token distribution;
+every draw on it picks a token by inverse CDF from a separate uniform; the draws that agree form a
+child. The conditional distributions and the independence of the uniforms are those of a single
+draw. So by the chain rule the leaves have exactly the distribution of n independent ancestral
+samples, for one forward per distinct prefix.
 
 Uniforms are keyed by (seed, purpose, query, chunk, prefix): neither the row budget nor the other
 queries in the forest change them. So queries whose prompts are the same tokens share one tree,
-each with draws of its own; where the model breaks, they fail together.
+each with separate draws; if the model breaks, they fail together.
 
-Scheduling: queries advance in the order of admission, all rows of a query together. A query
-waits while its children would not fit beside the prefixes already held; the oldest never waits.
-So at most `held` prefixes are held, plus the widest single query. Prompts are begun while fewer
-than `rows` prefixes go on, and beside others only until the model says that what it holds is full;
-as many are read at once as are expected to fill the rows.
+Scheduling: queries advance in the order of admission, all rows of a query together. A query waits
+while its children would not fit next to the stored prefixes; the oldest never waits. So at most
+`live` prefixes are stored, plus the widest single query. Prompts begin while fewer than `rows`
+prefixes are live. If others are live, they begin only until the model reports that it is full. As
+many are read together as are expected to fill the rows.
 """
 
 from __future__ import annotations
@@ -29,75 +29,57 @@ from numpy.typing import NDArray
 
 from leakbound.errors import InputError
 from leakbound.sampling import philox
+from leakbound.sampling.distribution import Picks, pick
 from leakbound.sampling.frontier import Frontier, Paths
-from leakbound.sampling.law import Picks, pick
-from leakbound.sampling.model import Ended, Ending, Handles, Ids, PrefixModel
+from leakbound.sampling.model import Handles, Ids, OutputTree
 from leakbound.sampling.stems import Floats, Root, Stem, Tree
-from leakbound.types import Decoding, Draws, Tell, Usage, untold
+from leakbound.types import Draws
 
 _READ = 2048  # tokens of prompts, after which no more are read with them
 
 
 class Forest:
-    """Samples many prompts under one decoding; the module's text says how and why it is exact.
+    """Samples many prompts under one decoding; the module's docstring explains why it is exact.
 
     Args:
-        model: gives the logits of prefixes.
-        decoding: the distribution to draw from.
-        draws: how many in which chunks, and what keys them; every chunk has at least 1.
-        rows: the most prefixes forwarded at a time, at least 1.
-        held: the most prefixes held, but for the widest query; at least as many as `rows` are.
-            Where they are more, few wait for the last draws of others.
-        ended: why generated ids end at a stop string or a budget; needed where there are some.
-        margin: how far a T = 1 log-probability may move with the batch shape, in nats; at least 0
-            (see `law`).
-        tell: hears what is done after every step.
+        tree: the model and the decoding.
+        draws: the sizes of the chunks, and the key; every chunk has at least 1.
+        live: the most prefixes stored, except for the widest query; at least the rows of the tree.
+            If there are more, fewer queries wait for the last draws of others.
 
     Attributes:
-        usage: what was forwarded and drawn so far.
+        usage: the usage of the tree.
 
     Raises:
-        InputError: `rows` below 1, no chunk or an empty one, or stop strings without `ended`.
+        InputError: no chunk or an empty one, or stop strings without `ended`.
     """
 
-    def __init__(
-        self,
-        model: PrefixModel,
-        decoding: Decoding,
-        draws: Draws,
-        *,
-        rows: int = 1024,
-        held: int = 0,
-        ended: Ended | None = None,
-        margin: float = 0.0,
-        tell: Tell = untold,
-    ) -> None:
-        if rows < 1:
-            raise InputError(f"`rows` must be at least 1, got {rows}.")
+    def __init__(self, tree: OutputTree, draws: Draws, *, live: int = 0) -> None:
         if min(draws.sizes, default=0) < 1:
             raise InputError(f"every chunk must hold at least 1 draw, got sizes {draws.sizes}.")
-        self.usage = Usage()
-        self._model, self._decoding, self._draws = model, decoding, draws
-        self._rows, self._held, self._margin, self._tell = rows, max(rows, held), margin, tell
+        self.usage = tree.usage
+        self._model, self._decoding, self._draws = tree.model, tree.decoding, draws
+        self._rows, self._live = tree.rows, max(tree.rows, live)
+        self._margin, self._tell = tree.margin, tree.tell
         self._ended = 0  # draws, so far
         self._first_splits = np.zeros(2, dtype=np.int64)  # prompts read, rows that they became
-        self._ending = Ending.of(model, decoding, ended)
+        self._ending = tree.ending
         self._chunks = len(draws.sizes)  # of the widest tree
         self._sharing: dict[int, list[int]] = {}
         self._keys: dict[int, philox.Words] = {}  # of the trees that grow, by chunk number
-        self._begun: dict[int, int] = {}  # from which number on the paths of each of them are
+        self._begun: dict[int, int] = {}  # the first number of the paths of each of them
         self._paths = Paths()
-        self._complete: list[Frontier] = []  # what ended, of trees that grow
+        self._complete: list[Frontier] = []  # complete outputs of trees that grow
         self._broken: dict[int, Ids] = {}
 
     def sample(self, roots: Sequence[Root]) -> Iterator[Tree]:
         """Draw from every root.
 
         Args:
-            roots: what to draw from; those with equal prompts share one tree.
+            roots: the roots to draw from; roots with equal prompts share one tree.
 
         Returns:
-            One Tree for each root, as they finish; `Tree.root` is its place in `roots`.
+            One Tree for each root, as they finish; `Tree.root` is its index in `roots`.
         """
         self._sharing = _sharing(roots)
         waiting = list(self._sharing)[::-1]
@@ -124,7 +106,7 @@ class Forest:
             )
 
     def _finish(self, numbers: Sequence[int]) -> Iterator[Tree]:
-        """Tell of these trees, and forget them."""
+        """Yield these trees, and forget them."""
         if not numbers:
             return
         whole = Frontier.join(self._complete)
@@ -136,7 +118,7 @@ class Forest:
         self._paths.forget(min(self._begun.values(), default=self._paths.end))
 
     def _trees(self, number: int, rows: Frontier) -> Iterator[Tree]:
-        """A finished tree, of which these rows ended, as each query that shares it sees it."""
+        """Yield a finished tree with these complete rows, once for each query that shares it."""
         broken_at = self._broken.pop(number, None)
         stems, counts = rows.stems(self._paths), np.zeros((len(rows), self._chunks), dtype=np.int64)
         counts[rows.row, rows.chunk] = rows.count
@@ -152,8 +134,9 @@ class Forest:
             yield Tree(query, own_leaves, broken_at=broken_at)
 
     def _admit(self, waiting: list[int], room: int, roots: Sequence[Root]) -> list[Frontier]:
-        """Begin the last of those that wait, one at least, and more while their rows, expected as
-        many as of those before, leave room: their prompts are read at once.
+        """Begin at least one waiting query, and more while their expected rows leave room.
+
+        Their prompts are read together. Each is expected to have as many rows as the earlier ones.
         """
         begun, fresh, prompts = list[Frontier](), list[Frontier](), list[Ids]()
         while waiting and (not (begun or fresh) or (room > 0 and sum(map(len, prompts)) < _READ)):
@@ -175,7 +158,7 @@ class Forest:
         return begun
 
     def _plant(self, number: int, roots: Sequence[Root]) -> tuple[Frontier, Root]:
-        """A query that is begun: the row of its prompt, or those of the stems with its draws."""
+        """Return the first rows of a query: its prompt, or the stems with its draws."""
         draws, root = self._draws, roots[0]
         chunks = range(draws.first_chunk, draws.first_chunk + len(draws.sizes))
         name = partial(philox.stream_key, draws.seed, draws.purpose)
@@ -188,20 +171,20 @@ class Forest:
         return rows, root
 
     def _choose(self, frontier: Frontier) -> NDArray[np.bool_]:
-        """The rows to forward now: query by query, while their children fit."""
+        """Choose the rows to forward now: query by query, while their children fit."""
         _, which, sizes = np.unique(frontier.query, return_inverse=True, return_counts=True)
         pairs = which * (frontier.parent.max(initial=0) + 1) + frontier.parent
-        held = np.bincount(which[np.unique(pairs, return_index=True)[1]]).tolist()
-        total = sum(held)
+        live = np.bincount(which[np.unique(pairs, return_index=True)[1]]).tolist()
+        total = sum(live)
         chosen = np.zeros(len(sizes), dtype=bool)
         for i, size in enumerate(sizes.tolist()):
-            after = total - held[i] + size
-            if i == 0 or after <= self._held:
+            after = total - live[i] + size
+            if i == 0 or after <= self._live:
                 chosen[i], total = True, after
         return np.repeat(chosen, sizes)
 
     def _advance(self, rows: Frontier) -> list[Frontier]:
-        """Forward these rows, a budget at a time; their children that go on."""
+        """Forward these rows, a budget at a time; return their incomplete children."""
         takes_over = np.zeros(len(rows), dtype=bool)
         takes_over[len(rows) - 1 - np.unique(rows.parent[::-1], return_index=True)[1]] = True
         takes_over &= ~rows.lent
@@ -215,8 +198,11 @@ class Forest:
         return children
 
     def _split(self, rows: Frontier, handles: Handles, logits: torch.Tensor) -> Frontier:
-        """Draw the next token of every draw on `rows`; file what ends, return the rest."""
-        u = philox.uniforms(self._streams(rows), _pair(rows.digest[rows.row]), rows.count)
+        """Draw the next token of every draw on `rows`; return the incomplete children."""
+        queries, which = np.unique(rows.query, return_inverse=True)
+        keys = np.stack([self._keys[query] for query in queries.tolist()])
+        key = _pair(keys[which[rows.row], rows.chunk])
+        u = philox.uniforms(key, _pair(rows.digest[rows.row]), rows.count)
         picks = self._pick(rows, logits, u)
         self.usage.sampled_tokens += len(u)
         bad = np.flatnonzero(picks.broken)
@@ -245,24 +231,18 @@ class Forest:
             count=count,
         )
         ended = self._file(children)
-        goes_on = np.zeros(len(rows), dtype=bool)
-        goes_on[parent[~ended]] = True
-        self._model.release(handles[~goes_on])
+        extended = np.zeros(len(rows), dtype=bool)
+        extended[parent[~ended]] = True
+        self._model.release(handles[~extended])
         return children.where(~ended)
 
-    def _streams(self, rows: Frontier) -> tuple[philox.Words, philox.Words]:
-        """The key of each group of draws."""
-        queries, which = np.unique(rows.query, return_inverse=True)
-        keys = np.stack([self._keys[query] for query in queries.tolist()])
-        return _pair(keys[which[rows.row], rows.chunk])
-
     def _pick(self, rows: Frontier, logits: torch.Tensor, u: Floats) -> Picks:
-        """The next token of every draw on `rows`, in the order of their groups."""
+        """Pick the next token of every draw on `rows`, in the order of their groups."""
         draw_row = np.repeat(rows.row, rows.count)
         return pick(logits, self._decoding, draw_row, u, rows.confidence, self._margin)
 
     def _file(self, rows: Frontier) -> NDArray[np.bool_]:
-        """Put away the rows that end here; tell which they are."""
+        """Store the complete rows; return which they are."""
         ended = self._ending.ends(
             self._paths.last(rows.path), rows.depth, lambda: self._paths.ids(rows.path, rows.depth)
         )
@@ -272,7 +252,7 @@ class Forest:
         return ended
 
     def _without_broken(self, rows: Frontier) -> Frontier:
-        """The rows of queries whose logits were usable so far; the others are released."""
+        """Return the rows of queries whose logits were usable so far; release the others."""
         if not self._broken:
             return rows
         broken = np.isin(rows.query, list(self._broken))
@@ -281,7 +261,7 @@ class Forest:
 
 
 def _sharing(roots: Sequence[Root]) -> dict[int, list[int]]:
-    """Which roots grow one tree, by the number of the first of them."""
+    """Return the roots that share a tree, by the number of the first of them."""
     first: dict[Ids, int] = {}
     sharing: dict[int, list[int]] = {}
     for number, root in enumerate(roots):

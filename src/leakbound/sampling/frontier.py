@@ -1,4 +1,4 @@
-"""Live prefixes as arrays, with the draws on them; and the ids that they are made of."""
+"""Live prefixes as arrays, with the draws on them and their token ids."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leakbound.sampling import philox
-from leakbound.sampling.law import Confidence
+from leakbound.sampling.distribution import Confidence
 from leakbound.sampling.model import Handles, Ids
 from leakbound.sampling.stems import Floats, Ints, Starts, Stem
 
@@ -18,9 +18,10 @@ _OF_DRAWS = ("row", "chunk", "count")  # the others are of rows
 
 
 class Paths:
-    """Generated ids of many prefixes: of each, by its number, its last token and the one before.
+    """Generated ids of many prefixes, stored by number as a last token and the prefix before it.
 
-    Numbers ascend as prefixes come; the oldest are forgotten where nothing needs them any more.
+    Numbers ascend in the order of creation. The oldest prefixes are forgotten when nothing needs
+    them any more.
     """
 
     def __init__(self) -> None:
@@ -28,7 +29,7 @@ class Paths:
         self._entries = np.empty((2, 1 << 10), dtype=np.int64)
 
     def add(self, before: Ints, tokens: Ints) -> Ints:
-        """The numbers of prefixes that are `tokens` after the prefixes `before`."""
+        """Return the numbers of the prefixes `before`, each lengthened by one of `tokens`."""
         start, stop = self.end - self._first, self.end - self._first + len(tokens)
         if stop > self._entries.shape[1]:
             self._entries = np.pad(self._entries, ((0, 0), (0, stop)))
@@ -37,28 +38,28 @@ class Paths:
         return np.arange(self.end - len(tokens), self.end)
 
     def plant(self, paths: Sequence[Ids]) -> Ints:
-        """The numbers of whole prefixes; that of the empty one is never looked up."""
+        """Return the numbers of whole prefixes; the number of an empty one is never read."""
         sizes = [len(path) for path in paths]
         numbers = self.end + np.arange(sum(sizes))
         self.add(numbers - 1, np.fromiter(chain.from_iterable(paths), np.int64, len(numbers)))
         return self.end - len(numbers) + np.cumsum(sizes) - 1
 
     def last(self, numbers: Ints) -> Ints:
-        """The last tokens of prefixes."""
+        """Return the last tokens of prefixes."""
         return np.take(self._entries[1], numbers - self._first)
 
     def ids(self, numbers: Ints, depths: Ints) -> list[Ids]:
-        """All tokens of prefixes that have so many."""
+        """Return all tokens of prefixes with these depths."""
         longest, at = int(depths.max(initial=0)), numbers - self._first
         table = np.empty((longest, len(at)), dtype=np.int64)
-        for column in range(longest - 1, -1, -1):  # before a short one stands what is cut off
+        for column in range(longest - 1, -1, -1):  # the columns before a short one are cut off
             at, table[column] = np.take(self._entries, at, axis=1, mode="clip")
             at -= self._first
         pairs = zip(table.T.tolist(), depths.tolist(), strict=True)
         return [tuple(tokens[longest - depth :]) for tokens, depth in pairs]
 
     def forget(self, before: int) -> None:
-        """Let go of all prefixes with smaller numbers, once they are the greater part."""
+        """Forget all prefixes with smaller numbers once they are the majority."""
         if 2 * (before - self._first) > self._entries.shape[1]:
             self._entries = self._entries[:, before - self._first :].copy()
             self._first = before
@@ -68,20 +69,19 @@ class Paths:
 class Frontier:
     """Live prefixes with the draws on them; rows of one query together, oldest query first.
 
-    A query stands for all that share its tree: their chunks are numbered one query after another.
+    A query represents all that share its tree: their chunks are numbered one query after another.
 
     Attributes:
         query: of each row, [n].
         parent: the handle of the prefix without its last token, [n].
-        lent: whether that is only lent, [n].
+        lent: whether the caller keeps that handle, [n].
         path: the prefix's number in `Paths`, [n].
-        depth: how many tokens it has, [n].
+        depth: the number of its tokens, [n].
         digest: of its ids, [n, 2].
-        sums: over its tokens: of their log-probabilities, the floors of these, those under the
-            model, and p_max (see `law`), [n, 4].
+        sums: over its tokens, of the four columns of `Stem.sums`, [n, 4].
         row: the row of each group of draws, ascending, [groups].
-        chunk: the number of the chunk that the group is of, [groups].
-        count: how many draws it has, [groups].
+        chunk: the number of the group's chunk, [groups].
+        count: the number of the group's draws, [groups].
     """
 
     query: Ints
@@ -100,7 +100,7 @@ class Frontier:
 
     @classmethod
     def plant(cls, number: int, starts: Starts, paths: Paths) -> Frontier:
-        """The rows that these stems of one query are, with the draws on them."""
+        """Return the stems of one query as rows, with the draws on them."""
         stems, ids = [stem for stem, _ in starts], [stem.path for stem, _ in starts]
         counts = np.array([sizes for _, sizes in starts], dtype=np.int64)
         row, chunk = np.nonzero(counts)
@@ -123,17 +123,17 @@ class Frontier:
         return self.sums[:, 3], self.depth + 1
 
     def stems(self, paths: Paths) -> list[Stem]:
-        """The rows as stems; the inverse of `plant`."""
+        """Return the rows as stems; the inverse of `plant`."""
         ids = paths.ids(self.path, self.depth)
         columns = zip(self.parent.tolist(), ids, self.sums.tolist(), strict=True)
         return [Stem(parent, path, *sums) for parent, path, sums in columns]
 
     def where(self, chosen: NDArray[np.bool_]) -> Frontier:
-        """The chosen rows, with their draws."""
+        """Return the chosen rows, with their draws."""
         return self.take(np.flatnonzero(chosen))
 
     def take(self, rows: Ints) -> Frontier:
-        """These rows, in this order, with their draws."""
+        """Return these rows, in this order, with their draws."""
         if np.array_equal(rows, np.arange(len(self))):
             return self
         position = np.full(len(self), -1)
@@ -145,7 +145,7 @@ class Frontier:
 
     @staticmethod
     def join(parts: Sequence[Frontier]) -> Frontier:
-        """All rows of several, one after the other."""
+        """Concatenate the rows of frontiers."""
         if len(parts) == 1:
             return parts[0]
         shifts = np.cumsum([0, *(len(p) for p in parts[:-1])])

@@ -1,9 +1,9 @@
-"""The seam between the forest and whatever gives next-token logits, and the public fake at it."""
+"""The seam between the forest and a model of next-token logits, with a public fake."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -11,16 +11,16 @@ import torch
 from numpy.typing import NDArray
 
 from leakbound.errors import InputError
-from leakbound.types import Decoding, Finish
+from leakbound.types import Decoding, Finish, Tell, Usage, untold
 
 Handles = NDArray[np.int64]
 Ids = tuple[int, ...]
 
 
 class PrefixModel(Protocol):
-    """Next-token logits of prefixes, each held under a handle until it is released.
+    """Next-token logits of prefixes, each of which has a handle until it is released.
 
-    A handle stands for a prompt and the tokens generated after it. Logits are those of the
+    A handle refers to a prompt and the tokens generated after it. Logits are those of the
     untruncated T = 1 model, [rows, vocabulary], float32 or float64, on any device; −inf is a
     token of probability 0. NaN, +inf or a row without a finite entry makes that query fail.
 
@@ -37,7 +37,7 @@ class PrefixModel(Protocol):
 
     @property
     def full(self) -> bool:
-        """Whether what is held leaves no room for another prompt."""
+        """Whether the stored prefixes leave no room for another prompt."""
         ...
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
@@ -57,10 +57,10 @@ class PrefixModel(Protocol):
         """Lengthen prefixes by one token each.
 
         Args:
-            parents: handles of prefixes, [n]; one may occur several times.
+            parents: handles of prefixes, [n]; a handle may occur several times.
             tokens: the token that each is lengthened by, [n].
-            takes_over: marks the last child a parent will ever have, [n]: its storage becomes the
-                child's, and the parent's handle is gone.
+            takes_over: marks the last child that a parent will have, [n]: the child gets its
+                storage, and the parent's handle becomes invalid.
 
         Returns:
             New handles, [n], and the logits after each, [n, vocabulary].
@@ -71,7 +71,7 @@ class PrefixModel(Protocol):
         """Forget prefixes that will not be extended.
 
         Args:
-            handles: theirs.
+            handles: the handles of these prefixes.
         """
         ...
 
@@ -80,8 +80,8 @@ class WholePrefixes:
     """The handles of a model that reads every prefix from its first token.
 
     Args:
-        logits: gives those after each of n prefixes, prompt and generated tokens together:
-            [n, vocabulary].
+        logits: returns the logits after each of n prefixes, [n, vocabulary]; a prefix has the
+            prompt and the generated tokens.
     """
 
     def __init__(self, logits: Callable[[Sequence[Ids]], torch.Tensor]) -> None:
@@ -90,8 +90,8 @@ class WholePrefixes:
         self._next = 0
 
     @property
-    def held(self) -> int:
-        """Handles not yet released."""
+    def live(self) -> int:
+        """The number of handles that are not yet released."""
         return len(self._prefixes)
 
     @property
@@ -101,7 +101,7 @@ class WholePrefixes:
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
         """See `PrefixModel.prefill`."""
-        return self._hold([tuple(prompt) for prompt in prompts])
+        return self._add([tuple(prompt) for prompt in prompts])
 
     def extend(
         self, parents: Handles, tokens: NDArray[np.int64], takes_over: NDArray[np.bool_]
@@ -110,14 +110,14 @@ class WholePrefixes:
         pairs = zip(parents.tolist(), tokens.tolist(), strict=True)
         prefixes = [(*self._prefixes[parent], token) for parent, token in pairs]
         self.release(parents[takes_over])
-        return self._hold(prefixes)
+        return self._add(prefixes)
 
     def release(self, handles: Handles) -> None:
         """See `PrefixModel.release`."""
         for handle in handles.tolist():
             del self._prefixes[handle]
 
-    def _hold(self, prefixes: Sequence[Ids]) -> tuple[Handles, torch.Tensor]:
+    def _add(self, prefixes: Sequence[Ids]) -> tuple[Handles, torch.Tensor]:
         handles = np.arange(self._next, self._next + len(prefixes))
         self._next += len(prefixes)
         self._prefixes.update(zip(handles.tolist(), prefixes, strict=True))
@@ -130,11 +130,11 @@ Table = Mapping[Ids, Sequence[float]] | Callable[[Ids], Sequence[float]]
 class TableModel(WholePrefixes):
     """Next-token probabilities in float64 from a mapping or a function.
 
-    NaN is let through, so that tests can make a model break.
+    NaN is accepted, so that tests can make a model break.
 
     Args:
-        table: of a prefix, prompt and generated tokens together, the probabilities of the next
-            token, [vocabulary], which sum to 1 within 1e-9.
+        table: maps a prefix, prompt and generated tokens together, to the probabilities of the
+            next token, [vocabulary], which sum to 1 within 1e-9.
         vocab_size: tokens in the vocabulary.
         eos_token_ids: the end tokens.
     """
@@ -146,7 +146,7 @@ class TableModel(WholePrefixes):
         self._table = table
 
     def probabilities(self, prefix: Ids) -> NDArray[np.float64]:
-        """The next-token distribution after a prefix.
+        """Return the next-token distribution after a prefix.
 
         Args:
             prefix: prompt and generated tokens together.
@@ -175,7 +175,7 @@ class TableModel(WholePrefixes):
 
 
 Ended = Callable[[Ids], Finish | None]
-"""Why generated ids end at a stop string or a budget, where the decoding has some; else None."""
+"""Returns why generated ids end at a stop string or a budget; None if they do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,43 +185,22 @@ class Ending:
     Attributes:
         eos: the end tokens.
         longest: the most tokens.
-        ended: why else generated ids end; None: they end at nothing else.
+        ended: tests generated ids for other ends; None: there are no others.
     """
 
     eos: frozenset[int]
     longest: int
     ended: Ended | None
 
-    @classmethod
-    def of(cls, model: PrefixModel, decoding: Decoding, ended: Ended | None) -> Ending:
-        """The endings of a decoding.
-
-        Args:
-            model: has the end tokens.
-            decoding: has the stop strings and the length.
-            ended: why else generated ids end; needed where the decoding has stop strings or a
-                budget for thoughts.
-
-        Returns:
-            The endings.
-
-        Raises:
-            InputError: such a decoding without `ended`.
-        """
-        needed = decoding.stop or decoding.max_thinking_tokens is not None
-        if needed and ended is None:
-            raise InputError("a decoding with stop strings or budgets needs `ended`. Pass one.")
-        return cls(model.eos_token_ids, decoding.longest, ended if needed else None)
-
     def ends(
         self, last: NDArray[np.int64], depth: NDArray[np.int64], paths: Callable[[], Sequence[Ids]]
     ) -> NDArray[np.bool_]:
-        """Which generated ids are complete.
+        """Return which generated ids are complete.
 
         Args:
             last: the last token of each, [n].
-            depth: how many tokens each has, [n].
-            paths: gives all of them; called only where there is `ended`.
+            depth: the number of tokens of each, [n].
+            paths: returns all of their tokens; called only if there is `ended`.
 
         Returns:
             A mask, [n].
@@ -232,15 +211,55 @@ class Ending:
         return ended
 
     def reason(self, path: Ids) -> Finish | None:
-        """Why generated ids are complete.
+        """Return why generated ids are complete.
 
         Args:
             path: the ids, at least one.
 
         Returns:
-            The reason; None where they go on.
+            The reason; None if they are not complete.
         """
         if path[-1] in self.eos:
             return "stop"
         reason = None if self.ended is None else self.ended(path)
         return reason or ("length" if len(path) == self.longest else None)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputTree:
+    """The tree of all outputs of a model after its prompts, to draw from or to search.
+
+    Attributes:
+        model: gives the logits of prefixes.
+        decoding: the distribution of outputs.
+        margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
+            least 0 (see `distribution`).
+        rows: the most prefixes forwarded together, at least 1.
+        ended: tests generated ids for stop strings and budgets; required if there are some.
+        tell: receives the progress after every step.
+        usage: the cost is added here.
+
+    Raises:
+        InputError: `rows` below 1.
+    """
+
+    model: PrefixModel
+    decoding: Decoding
+    margin: float = 0.0
+    rows: int = 1024
+    ended: Ended | None = None
+    tell: Tell = untold
+    usage: Usage = field(default_factory=Usage)
+
+    def __post_init__(self) -> None:
+        if self.rows < 1:
+            raise InputError(f"`rows` must be at least 1, got {self.rows}.")
+
+    @property
+    def ending(self) -> Ending:
+        """The ends of a completion; InputError for stop strings or budgets without `ended`."""
+        needed = self.decoding.stop or self.decoding.max_thinking_tokens is not None
+        if needed and self.ended is None:
+            raise InputError("a decoding with stop strings or budgets needs `ended`. Pass one.")
+        ended = self.ended if needed else None
+        return Ending(self.model.eos_token_ids, self.decoding.longest, ended)

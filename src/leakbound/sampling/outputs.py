@@ -1,22 +1,23 @@
-"""Results of the forest, of exploring and of forcing, told as an engine tells them: in texts."""
+"""Results of the forest, of exploring and of forcing as texts, in the types of an engine."""
 
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from leakbound.sampling.budget import Budget, Budgeted
 from leakbound.sampling.explore import Explorer
 from leakbound.sampling.forced import force
 from leakbound.sampling.forest import Forest
-from leakbound.sampling.model import Ended, Ids, PrefixModel
+from leakbound.sampling.model import Ids, OutputTree, PrefixModel
 from leakbound.sampling.prove import prove
 from leakbound.sampling.retrace import Retracer, StoredOutputs
-from leakbound.sampling.search import SearchTree, Settle
+from leakbound.sampling.search import Settle
 from leakbound.sampling.stems import Leaf, Node, Root
 from leakbound.types import (
     Completion,
@@ -38,21 +39,19 @@ from leakbound.types import (
     untold,
 )
 
-F = TypeVar("F", bound=Forest)
-
 FORCED = -1  # the chunk of a completion that was not drawn
 _EXPLORE_ROWS = 64  # prefixes forwarded together in an exploration or a search for proofs
 
 
 class Spells(Protocol):
-    """From generated ids to texts; an output ends at the first string of `stop` in it."""
+    """Converts generated ids to texts; an output ends at the first string of `stop` in it."""
 
     def parts(self, ids: Ids, stop: Sequence[str], prompt: Ids = ()) -> Parts:
-        """The thought and the answer of a complete output.
+        """Return the thought and the answer of a complete output.
 
         Args:
             ids: generated ids, the end token included.
-            stop: strings of which the first ends it.
+            stop: strings of which the first ends the output.
             prompt: the tokens before them, which may open a thought.
 
         Returns:
@@ -61,7 +60,7 @@ class Spells(Protocol):
         ...
 
     def settled(self, ids: Ids, stop: Sequence[str], prompt: Ids = ()) -> Parts:
-        """The beginnings of thought and answer that all outputs share that begin with some ids.
+        """Return the beginnings of thought and answer that all outputs with a prefix share.
 
         Args:
             ids: generated ids.
@@ -69,34 +68,31 @@ class Spells(Protocol):
             prompt: the tokens before them, which may open a thought.
 
         Returns:
-            Both texts; the answer is empty until it has surely begun.
+            Both texts; the answer is empty until it has certainly begun.
         """
         ...
 
     def budget(self, decoding: Decoding, prompts: Sequence[Ids]) -> Budget:
-        """The budgets of thought and answer of a decoding that has `max_thinking_tokens`.
+        """Return the budgets of thought and answer of a decoding that has `max_thinking_tokens`.
 
         Args:
-            decoding: has them.
-            prompts: what outputs are drawn after.
+            decoding: has the budgets.
+            prompts: the prompts of the outputs.
 
         Returns:
             The budgets.
 
         Raises:
-            InputError: a model that marks no thought by tokens, a budget that its marks exceed, or
-                prompts of which some open a thought and others do not.
+            InputError: a model without tokens that mark a thought, a budget that its marks exceed,
+                or prompts of which some open a thought and others do not.
         """
         ...
 
     def stopped(self, stop: Sequence[str]) -> Callable[[Ids], bool]:
-        """A test for ids whose text holds a stop string.
+        """Return a test of whether the text of ids contains a stop string.
 
         Args:
             stop: the strings.
-
-        Returns:
-            True of such ids.
         """
         ...
 
@@ -107,16 +103,15 @@ class Sampler:
 
     Attributes:
         model: gives the logits of prefixes.
-        spells: makes texts of generated ids.
-        prompt: gives the tokens that a query's completions are drawn after.
-        usage: what all of it cost is added here.
-        margin: how far a T = 1 log-probability may move with the batch shape, in nats; at least 0
-            (see `law`).
-        rows: the most prefixes forwarded at a time.
-        held: as for a `Forest`.
-        tell: hears what is done after every step.
-        lightest: open prefixes of an exploration whose log-probability is below this are not told
-            of: they say no more than not knowing.
+        spells: converts generated ids to texts.
+        prompt: returns the tokens of a query's prompt.
+        usage: the total cost is added here.
+        margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
+            least 0 (see `distribution`).
+        rows: the most prefixes forwarded together.
+        live: as for a `Forest`.
+        tell: receives the progress after every step.
+        lightest: open prefixes of an exploration with a lower log-probability are not reported.
     """
 
     model: PrefixModel
@@ -125,23 +120,26 @@ class Sampler:
     usage: Usage
     margin: float = 0.0
     rows: int = 1024
-    held: int = 0
+    live: int = 0
     tell: Tell = untold
     lightest: float = -math.inf
 
     def generate(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws, longest: int | None = None
     ) -> Iterator[Sample | Failure]:
-        """See `Generate.generate`; with `longest`, no completion has more tokens than that."""
+        """See `Generate.generate`; `longest` limits the tokens of a completion."""
         started, roots = time.perf_counter(), self._roots(queries)
-        forest = self._forest(Forest, roots, decoding, draws, longest)
-        for tree in forest.sample(roots):
-            query, prompt = queries[tree.root], roots[tree.root].token_ids
-            if tree.broken_at is not None:
-                yield self._failure(query, tree.broken_at)
+        limited = decoding
+        if longest is not None and longest != decoding.longest:
+            limited = replace(decoding, max_new_tokens=longest)
+        tree = self._tree(roots, limited)
+        for drawn in Forest(tree, draws, live=self.live).sample(roots):
+            query, prompt = queries[drawn.root], roots[drawn.root].token_ids
+            if drawn.broken_at is not None:
+                yield self._failure(query, drawn.broken_at)
             else:
-                yield self._sample(query, decoding, tree.leaves, draws.first_chunk, prompt)
-        self._count(forest.usage, started)
+                yield self._sample(query, decoding, drawn.leaves, draws.first_chunk, prompt)
+        self._count(tree.usage, started)
 
     def retrace(
         self,
@@ -152,56 +150,20 @@ class Sampler:
     ) -> Iterator[Redrawn]:
         """See `Redraws.redraw`."""
         started, roots = time.perf_counter(), self._roots(queries)
-        forest = self._forest(Retracer, roots, decoding, draws)
+        tree = self._tree(roots, decoding)
         outputs = {query_id: _outputs(own) for query_id, own in stored.items()}
-        for traced in forest.retrace(roots, outputs):
+        for traced in Retracer(tree, draws, live=self.live).retrace(roots, outputs):
             after = None if traced.differs_at is None else len(traced.differs_at)
             yield Redrawn(query=queries[traced.root], differs_after=after, excused=traced.excused)
-        self._count(forest.usage, started)
-
-    def _forest(
-        self,
-        kind: type[F],
-        roots: Sequence[Root],
-        decoding: Decoding,
-        draws: Draws,
-        longest: int | None = None,
-    ) -> F:
-        """A forest that draws as this decoding says, no completion longer than `longest` tokens."""
-        if longest not in (None, decoding.longest):
-            decoding = replace(decoding, max_new_tokens=longest)
-        model, ended = self._law(roots, decoding)
-        return kind(
-            model,
-            decoding,
-            draws,
-            rows=self.rows,
-            held=self.held,
-            ended=ended,
-            margin=self.margin,
-            tell=self.tell,
-        )
-
-    def _law(self, roots: Sequence[Root], decoding: Decoding) -> tuple[PrefixModel, Ended]:
-        """The model under the budgets of a decoding, and what ends an output beside its tokens."""
-        stopped = self.spells.stopped(decoding.stop)
-        if decoding.max_thinking_tokens is None:
-            return self.model, lambda ids: "stop_string" if stopped(ids) else None
-        budget = self.spells.budget(decoding, [root.token_ids for root in roots])
-
-        def ended(ids: Ids) -> Finish | None:
-            if stopped(ids):
-                return "stop_string"
-            return "length" if budget.spent(ids) else None
-
-        return Budgeted(self.model, budget), ended
+        self._count(tree.usage, started)
 
     def explore(
         self, queries: Sequence[Query], decoding: Decoding, effort: Effort, ranges: Ranges
     ) -> Iterator[Exploration | Failure]:
         """See `Explores.explore`."""
         started, roots = time.perf_counter(), self._roots(queries)
-        tree, settle = self._tree(roots, decoding), self._settle(queries, roots, decoding, ranges)
+        tree = self._tree(roots, decoding, _EXPLORE_ROWS)
+        settle = self._settle(queries, roots, decoding, ranges)
         for explored in Explorer(tree, settle, effort).explore(roots):
             query, prompt = queries[explored.root], roots[explored.root].token_ids
             if explored.broken_at is not None:
@@ -209,7 +171,7 @@ class Sampler:
             else:
                 yield Exploration(
                     events=tuple(
-                        self._found(node, decoding.stop, prompt)
+                        self._with_mass(node, decoding.stop, prompt)
                         for node in explored.nodes
                         if node.ended or node.low == node.high or node.floor >= self.lightest
                     ),
@@ -227,36 +189,48 @@ class Sampler:
         forwards: int,
         ranges: Ranges,
     ) -> Iterator[Proving | Failure]:
-        """See `Proves.prove`; the texts come as the ids of outputs."""
+        """See `Proves.prove`; a lead is the ids of an output."""
         queries = [query for query, _ in query_leads]
         started, roots = time.perf_counter(), self._roots(queries)
-        tree, settle = self._tree(roots, decoding), self._settle(queries, roots, decoding, ranges)
+        tree = self._tree(roots, decoding, _EXPLORE_ROWS)
+        settle = self._settle(queries, roots, decoding, ranges)
         leads = [ids for _, ids in query_leads]
         for proof in prove(tree, settle, forwards, roots, leads):
             query, prompt = queries[proof.root], roots[proof.root].token_ids
             if proof.broken_at is not None:
                 yield self._failure(query, proof.broken_at)
             else:
+                nodes = (self._with_mass(node, decoding.stop, prompt) for node in proof.nodes)
                 yield Proving(
                     query=query,
-                    events=tuple(self._found(node, decoding.stop, prompt) for node in proof.nodes),
+                    events=tuple(nodes),
                     lows=tuple(node.low for node in proof.nodes),
                     forwards=proof.forwards,
                 )
         self._count(tree.usage, started)
 
     def _tree(
-        self, roots: Sequence[Root], decoding: Decoding, most: int = _EXPLORE_ROWS
-    ) -> SearchTree:
-        """The tree to search, with at most so many prefixes forwarded together."""
-        model, ended = self._law(roots, decoding)
-        rows = min(most, self.rows)
-        return SearchTree(model, decoding, self.margin, rows, ended, self.tell)
+        self, roots: Sequence[Root], decoding: Decoding, most: int = sys.maxsize
+    ) -> OutputTree:
+        """Return the outputs after some roots, with at most `most` prefixes forwarded together."""
+        stopped = self.spells.stopped(decoding.stop)
+        model, rows = self.model, min(most, self.rows)
+        budget = None
+        if decoding.max_thinking_tokens is not None:
+            budget = self.spells.budget(decoding, [root.token_ids for root in roots])
+            model = Budgeted(model, budget)
+
+        def ended(ids: Ids) -> Finish | None:
+            if stopped(ids):
+                return "stop_string"
+            return "length" if budget is not None and budget.spent(ids) else None
+
+        return OutputTree(model, decoding, self.margin, rows, ended, self.tell)
 
     def _settle(
         self, queries: Sequence[Query], roots: Sequence[Root], decoding: Decoding, ranges: Ranges
     ) -> Settle:
-        """Ids of a query have the range of scores that their text has."""
+        """Return a function that gives ids of a query the range of scores of their text."""
 
         def settle(
             root: int, nodes: Sequence[tuple[Ids, Finish | None]]
@@ -273,13 +247,13 @@ class Sampler:
         decoding: Decoding,
         beginnings: bool = False,
     ) -> list[Completion | None]:
-        """The completion that each query's ids are; None where they are none or cannot be.
+        """Return the completion of each query's ids; None if it has no ids or is impossible.
 
-        `beginnings`: as for `force`; their text is what every output has that begins so.
+        `beginnings`: as for `force`; the text of a beginning is shared by all outputs with it.
         """
         numbers = {query: i for i, query in enumerate(dict.fromkeys(q for q, _ in outputs))}
         roots = self._roots([*numbers])
-        tree = replace(self._tree(roots, decoding, self.rows), tell=untold)
+        tree = replace(self._tree(roots, decoding), tell=untold)
         sequences = [(numbers[query], ids or ()) for query, ids in outputs]
         leaves = force(tree, roots, sequences, beginnings)
         prompts = (roots[numbers[query]].token_ids for query, _ in outputs)
@@ -297,12 +271,12 @@ class Sampler:
     def _roots(self, queries: Sequence[Query]) -> list[Root]:
         return [Root(query.id, tuple(self.prompt(query))) for query in queries]
 
-    def _found(self, node: Node, stop: Sequence[str], prompt: Ids) -> Event:
+    def _with_mass(self, node: Node, stop: Sequence[str], prompt: Ids) -> Event:
         event = self._event(node.token_ids, node.finish, stop, prompt)
         return replace(event, mass=math.exp(node.floor))
 
     def _event(self, ids: Ids, finish: Finish | None, stop: Sequence[str], prompt: Ids) -> Event:
-        """The outputs that are these ids, or begin with them where they have no finish."""
+        """Return the output with these ids, or all that begin with them if there is no finish."""
         read = self.spells.settled if finish is None else self.spells.parts
         thought, answer, ended = read(ids, stop, prompt)
         return Event(
@@ -342,7 +316,7 @@ class Sampler:
 
 
 def _outputs(completions: Sequence[Completion]) -> StoredOutputs:
-    """Each distinct output once, with its count in every chunk."""
+    """Return each distinct output once, with its count in every chunk."""
     outputs: dict[Ids, Counter[int]] = {}
     for drawn in completions:
         outputs.setdefault(drawn.token_ids or (), Counter())[drawn.chunk] += drawn.count

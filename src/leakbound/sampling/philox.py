@@ -1,9 +1,9 @@
 """Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011), vectorised.
 
-A draw is a pure function of what it is for, so it is the same at any batch size and in any order:
-the key is (seed, purpose, query id, chunk), the counter (block, prefix). Prefixes enter as a
-64-bit digest chained over their tokens and depth; within one query the chance that any two of N
-prefixes collide is below N² / 2^65, 3e-10 for a hundred thousand.
+A draw is a pure function of its key (seed, purpose, query id, chunk) and its counter (block,
+prefix), so it is the same at any batch size and in any order. Prefixes enter as a 64-bit digest
+chained over their tokens and depth. Within one query the probability that any two of N prefixes
+collide is below N² / 2^65, which is 3e-10 for a hundred thousand.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROOT = (np.uint64(0), np.uint64(0))
 
 
 def philox4x32(counter: tuple[Words, Words, Words, Words], key: tuple[Words, Words]) -> list[Words]:
-    """Ten rounds on vectors of counters.
+    """Compute ten rounds on vectors of counters.
 
     Args:
         counter: four vectors of 32-bit words, [n] each.
@@ -44,11 +44,11 @@ def philox4x32(counter: tuple[Words, Words, Words, Words], key: tuple[Words, Wor
 
 
 def stream_key(seed: int, purpose: str, query_id: str, chunk: int) -> tuple[int, int]:
-    """The two key words of one chunk of draws of one query for one purpose.
+    """Return the two key words of one chunk of draws of one query for one purpose.
 
     Args:
         seed: at least 0.
-        purpose: what the draws are for.
+        purpose: the purpose of the draws.
         query_id: the query.
         chunk: the number of the chunk.
 
@@ -63,12 +63,12 @@ def stream_key(seed: int, purpose: str, query_id: str, chunk: int) -> tuple[int,
 def extend_prefix(
     prefix: tuple[Words, Words], tokens: NDArray[np.int64], depth: NDArray[np.int64]
 ) -> tuple[Words, Words]:
-    """Digests of prefixes lengthened by one token each.
+    """Return the digests of prefixes lengthened by one token each.
 
     Args:
         prefix: the digests of the prefixes, two vectors of words, [n] each.
         tokens: the token of each, [n].
-        depth: how many tokens each has with it, [n].
+        depth: the number of tokens of each, with this one, [n].
 
     Returns:
         Two vectors of words, [n] each.
@@ -79,7 +79,7 @@ def extend_prefix(
 
 
 def digests(paths: Sequence[tuple[int, ...]]) -> tuple[Words, Words]:
-    """The digest of each whole prefix.
+    """Return the digest of each whole prefix.
 
     Args:
         paths: n prefixes.
@@ -101,12 +101,12 @@ def digests(paths: Sequence[tuple[int, ...]]) -> tuple[Words, Words]:
 def uniforms(
     key: tuple[Words, Words], prefix: tuple[Words, Words], counts: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Numbers in [0, 1), one stream after the other; 53 bits each.
+    """Return numbers in [0, 1), one stream after the other; 53 bits each.
 
     Args:
         key: of each stream, two vectors of words, [n] each.
         prefix: the digest of each stream's prefix, two vectors of words, [n] each.
-        counts: how many numbers of each stream, [n].
+        counts: the count of numbers of each stream, [n].
 
     Returns:
         [sum of counts], float64.

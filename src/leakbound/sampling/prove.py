@@ -1,12 +1,12 @@
-"""Proofs of leaks too rare to be drawn: leaking mass, looked for around answers known to leak.
+"""Proofs of leaks too rare to be drawn: a search for leaking mass around known leaking answers.
 
 A *lead* is an output that leaks: the true answer, another model's answer, a draw. Leads are
-teacher-forced first, to where the scorer is settled; each of their prefixes shows the likeliest
-tokens beside the lead's own. Then prefixes that left a lead are expanded, best first: by their
-mass, times the share of the mass at the lead's place there that is known to leak, for each token
-that is still missing, if they would leak were they to go on as the lead does: as if they had put
-their last token in place of one of the lead's, or between two, or all since they left it. The
-nodes are disjoint, as `search` proves.
+teacher-forced first, up to where the scorer is settled; each of their prefixes shows the likeliest
+other tokens. Then prefixes that left a lead are expanded, best first. The worth of a prefix is its
+mass, times the fraction of the mass at the same place of the lead that is known to leak, divided by
+the number of missing tokens. It is reduced if the prefix would not leak after continuing as the
+lead does. The last token of the prefix may then replace a token of the lead, or be inserted between
+two; or all tokens since it left the lead are inserted. The nodes are disjoint, as `search` proves.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from leakbound.sampling.law import Law
-from leakbound.sampling.model import Ids
+from leakbound.sampling.distribution import Distribution, Flags
+from leakbound.sampling.model import Ids, OutputTree
 from leakbound.sampling.search import (
     CHILDREN,
     Batch,
@@ -30,19 +30,20 @@ from leakbound.sampling.search import (
     BestFirstSearch,
     Brood,
     Candidate,
-    SearchTree,
     Settle,
+    begin,
+    forward,
 )
-from leakbound.sampling.stems import Ints, Root, Tree
+from leakbound.sampling.stems import Floats, Ints, Root, Tree
 
 _LIGHTEST = math.log(1e-13)  # of a prefix that is worth a forward
-_NEAR = sorted(range(-2, 8), key=abs)  # how far back and on in a lead a token is looked for
+_NEAR = sorted(range(-2, 8), key=abs)  # offsets in a lead at which a token is searched for
 _FORCED = 0.5  # of the forwards, at most, are for leads after the first
-_INSERTED = 0.25  # what a prefix counts for that would leak only if its last token were one more
-_RETURNED = 0.03  # and if all that it said since it left the lead were more
-_HOPELESS = 1e-4  # and for one that would not leak if it went on as the lead
-_LEADERLESS = 1e-6  # and without any lead, or one of which nothing is proved
-_LIGHT = 1e-4  # of what is proved: lighter prefixes are not asked about at the end
+_INSERTED = 0.25  # factor for a prefix that would leak only if its last token were inserted
+_RETURNED = 0.03  # if all its tokens since it left the lead were inserted
+_HOPELESS = 1e-4  # if it would not leak after continuing as the lead
+_LEADERLESS = 1e-6  # without a lead, or with a lead of which nothing is proved
+_LIGHT = 1e-4  # of the proved mass: lighter prefixes are not settled at the end
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,10 +52,10 @@ class Hunt(BestFirstSearch):
 
     Attributes:
         most: the most prefixes that are forwarded.
-        leads: the leads that are followed, each to where it is settled.
+        leads: the leads that are followed, each up to where it is settled.
         on_leads: the prefixes of these, each with its lead.
-        masses: of each prefix of a lead that was reached.
-        proved: the leaking mass that is known after each prefix of a lead.
+        masses: the mass of each prefix of a lead that was reached.
+        proved: the known leaking mass after each prefix of a lead.
     """
 
     lightest: ClassVar[float] = _LIGHTEST
@@ -65,10 +66,9 @@ class Hunt(BestFirstSearch):
     masses: dict[Ids, float] = field(default_factory=dict)
     proved: dict[Ids, float] = field(default_factory=dict)
     _forced: list[Candidate] = field(default_factory=list)
-    _waiting: list[Brood] = field(default_factory=list)
 
     def follow(self, leads: Sequence[Ids]) -> None:
-        """Take as many leads as half of the effort is for, and the first in any case."""
+        """Take as many leads as half of the effort allows, and the first in any case."""
         prefixes = set[Ids]()
         for lead in leads:
             end = self._settled_at(lead)
@@ -83,57 +83,38 @@ class Hunt(BestFirstSearch):
                 self.on_leads.setdefault(taken[:depth], taken)
 
     def wanted_after(self, path: Ids) -> list[int]:
-        """The tokens with which leads go on after a prefix."""
+        """Return the next tokens of leads after a prefix."""
         if path and path not in self.on_leads:
             return []
         depth = len(path)
-        goes_on = (lead[depth] for lead in self.leads if lead[:depth] == path and depth < len(lead))
-        return list(dict.fromkeys(goes_on))
+        wanted = (lead[depth] for lead in self.leads if lead[:depth] == path and depth < len(lead))
+        return list(dict.fromkeys(wanted))
 
     def next_batch(self, most: int) -> list[Candidate]:
-        """Take at most so many prefixes to expand: those of leads first, then the best."""
+        """Take at most `most` prefixes to expand: prefixes of leads first, then the best."""
         if self.broken_at is not None or most <= 0:
             return []
         while self._forced:
             first, self._forced = self._forced[:most], self._forced[most:]
-            if going := self._ask(first):
+            if going := self._settle_texts(first):
                 return going
-        self._push_waiting()
-        return BestFirstSearch.next_batch(self, most)
+        return BestFirstSearch.next_batch(self, most)  # a class with slots has no plain super()
 
     def finish(self) -> None:
-        """Make nodes of what was seen, not expanded, and has leaked already; the heaviest first."""
+        """Make nodes of unexpanded prefixes that have leaked already; the heaviest first."""
+        self._push_waiting()
         mass = math.fsum(math.exp(node.floor) * node.low for node in self.nodes)
         least = math.log(max(_LIGHT * mass, math.exp(_LIGHTEST)))
-        left = [prefix for prefix in (*self._forced, *self._open.made) if prefix.floor >= least]
+        left = [p for p in (*self._forced, *self._open.candidates) if p.floor >= least]
         self._settle([prefix for prefix in left if prefix.share is None])
-        for brood in (*self._waiting, *self._open.broods):
+        for brood in self._open.broods:
             heavy = np.flatnonzero(brood.waits & (brood.sums[1] >= least)).tolist()
             fresh = [brood.open(place) for place in heavy]
             self._settle(fresh)
             left += [prefix for prefix in fresh if prefix.scores[0]]
         for prefix in sorted(left, key=lambda prefix: (-prefix.floor, prefix.path)):
             self._file(prefix)
-        self._forced, self._waiting, self._open = [], [], BestFirst()
-
-    def expand(self, brood: Brood) -> None:
-        self.handles += brood.handles
-        led = np.array([not p.path or p.path in self.on_leads for p in brood.parents])
-        some = brood.waits & (self._ends(brood) | led[brood.row])
-        ended: list[Candidate] = []
-        for place in np.flatnonzero(some).tolist():
-            child = brood.open(place)
-            if lead := self.on_leads.get(child.path):
-                self.masses[child.path] = child.mass
-                child.lead, child.at, child.left = lead, len(child.path), len(child.path)
-            child.reason = self.ending.reason(child.path)
-            if child.reason or lead:
-                (ended if child.reason else self._forced).append(child)
-                brood.waits[place] = False
-        self._waiting.append(brood)
-        self._settle(ended)
-        for child in ended:
-            self._file(child)
+        self._forced, self._open = [], BestFirst()
 
     def along(self, parents: Sequence[Candidate], row: Ints, token: Ints) -> tuple[Ints, Ints]:
         places = [(p.at, min(p.at + 1, len(p.lead or ())), p.left) for p in parents]
@@ -148,7 +129,7 @@ class Hunt(BestFirstSearch):
         return after, np.where(hits, after, left[row])
 
     def _settled_at(self, lead: Ids) -> int | None:
-        """After how many tokens a lead surely leaks; None where it is no output that does."""
+        """Return the number of tokens after which a lead certainly leaks; None if it does not."""
         openings = [(ids, self.ending.reason(ids)) for ids in accumulate((i,) for i in lead)]
         if [reason is not None for _, reason in openings] != [False] * (len(lead) - 1) + [True]:
             return None
@@ -157,14 +138,28 @@ class Hunt(BestFirstSearch):
             return None
         return next(i for i, (low, high) in enumerate(ranges, 1) if low == high)
 
+    def _follow_leads(self, brood: Brood) -> Flags:
+        led = np.array([not p.path or p.path in self.on_leads for p in brood.parents])
+        return np.asarray(led[brood.row])
+
+    def _goes_first(self, child: Candidate) -> bool:
+        lead = self.on_leads.get(child.path)
+        if lead is None:
+            return False
+        self.masses[child.path] = child.mass
+        child.lead, child.at, child.left = lead, len(child.path), len(child.path)
+        if not child.reason:
+            self._forced.append(child)
+        return True
+
     def _worth(self, prefix: Candidate) -> float:
-        """About how much leaking mass a forward of it finds."""
+        """Return about the leaking mass that a forward of it finds."""
         share = 1.0 if prefix.share is None else prefix.share
         rate, missing = self._rate(prefix.lead, prefix.at)
         return math.exp(prefix.floor) * share * rate / missing
 
     def _rate(self, lead: Ids | None, at: int) -> tuple[float, int]:
-        """The share that is known to leak at this place of a lead, and how many tokens it lacks."""
+        """Return the fraction known to leak at this place of a lead, and its missing tokens."""
         if lead is None:
             return _LEADERLESS, 1
         before = lead[: max(at, 1)]
@@ -172,21 +167,18 @@ class Hunt(BestFirstSearch):
         rate = min(self.proved.get(before, 0.0) / mass, 1.0) if mass else 0.0
         return max(rate, _LEADERLESS), max(len(lead) - at, 1)
 
-    def _push_waiting(self) -> None:
-        """Children that nothing was asked about are open, by what is proved of leads so far."""
-        for brood in self._waiting:
-            row, at = brood.row[brood.waits], brood.at[brood.waits]
-            kinds, kind = np.unique(row << 32 | at, return_inverse=True)
-            pairs = (divmod(code, 1 << 32) for code in kinds.tolist())
-            rates = [self._rate(brood.parents[row].lead, at) for row, at in pairs]
-            rate, missing = np.array(rates).reshape(-1, 2)[kind].T
-            mass = np.array([math.exp(floor) for floor in brood.sums[1, brood.waits].tolist()])
-            self._open.push_all(brood, mass * rate / missing)
-        self._waiting = []
+    def _worths(self, brood: Brood) -> Floats:
+        row, at = brood.row[brood.waits], brood.at[brood.waits]
+        kinds, kind = np.unique(row << 32 | at, return_inverse=True)
+        pairs = (divmod(code, 1 << 32) for code in kinds.tolist())
+        rates = [self._rate(brood.parents[row].lead, at) for row, at in pairs]
+        rate, missing = np.array(rates).reshape(-1, 2)[kind].T
+        mass = np.array([math.exp(floor) for floor in brood.sums[1, brood.waits].tolist()])
+        return np.asarray(mass * rate / missing)
 
-    def _ask(self, prefixes: Sequence[Candidate]) -> list[Candidate]:
-        """Learn what their texts settle: leaks are nodes, the others go on or are done with."""
-        going = BestFirstSearch._ask(self, prefixes)  # a class with slots has no plain super()
+    def _settle_texts(self, prefixes: Sequence[Candidate]) -> list[Candidate]:
+        """Settle the texts of prefixes; file leaks, and set the factor of the worth of others."""
+        going = BestFirstSearch._settle_texts(self, prefixes)
         hopes = [_hopes(prefix) for prefix in going]
         pairs = zip(going, hopes, strict=True)
         outputs = [
@@ -202,7 +194,7 @@ class Hunt(BestFirstSearch):
         return going
 
     def _file(self, child: Candidate) -> None:
-        """A node, if it leaks; what is known to leak after each prefix of a lead grows by it."""
+        """Make a node if it leaks, and add its leaking mass to prefixes of leads before it."""
         low = child.scores[0]
         if not low:
             return
@@ -214,10 +206,10 @@ class Hunt(BestFirstSearch):
 
 
 def _hopes(prefix: Candidate) -> list[tuple[Ids, float, int]]:
-    """How a prefix goes on if it does as its lead, what counts most first.
+    """Return the continuations of a prefix along its lead, the greatest factor first.
 
-    Each with what it counts for, and how many of the lead's tokens are then behind it: it may have
-    put its last token in place of one of the lead's, or between two; or all since it left.
+    Each has its factor, and the number of the lead's tokens before it. The last token of the prefix
+    replaces a token of the lead or is inserted; or all tokens since it left the lead are inserted.
     """
     if prefix.lead is None:
         return []
@@ -227,10 +219,10 @@ def _hopes(prefix: Candidate) -> list[tuple[Ids, float, int]]:
 
 
 def _split(
-    law: Law, batch: Batch[Hunt], handles: Sequence[int], logits: torch.Tensor
+    after: Distribution, batch: Batch[Hunt], handles: Sequence[int], logits: torch.Tensor
 ) -> list[Ints]:
-    """The likeliest tokens after each prefix, behind those of leads."""
-    ids = law.logprob.topk(min(CHILDREN, logits.shape[1])).indices.cpu().numpy()
+    """Return the likeliest tokens after each prefix, preceded by the tokens of leads."""
+    ids = after.logprob.topk(min(CHILDREN, logits.shape[1])).indices.cpu().numpy()
     tokens = list[Ints]()
     for (hunt, prefix), own in zip(batch, ids, strict=True):
         wanted = hunt.wanted_after(prefix.path)
@@ -239,20 +231,20 @@ def _split(
 
 
 def prove(
-    tree: SearchTree,
+    tree: OutputTree,
     settle: Settle,
     forwards: int,
     roots: Sequence[Root],
     leads: Sequence[Sequence[Ids]],
 ) -> Iterator[Tree]:
-    """Search every root for leaking mass; the module's text states how.
+    """Search every root for leaking mass; the module's docstring states how.
 
     Args:
         tree: the model and the decoding.
-        settle: gives the range of scores that generated ids can end with.
+        settle: returns the range of possible final scores of generated ids.
         forwards: the most prefixes of a root that are forwarded.
-        roots: what to search.
-        leads: of each root the ids of outputs that leak, what matters most first.
+        roots: the roots to search.
+        leads: of each root the ids of outputs that leak, the most important first.
 
     Returns:
         One Tree for each root, in order: disjoint outputs and sets of outputs, each with the range
@@ -262,9 +254,9 @@ def prove(
         hunt = Hunt(number=number, ending=tree.ending, settle=settle, most=forwards)
         hunt.follow(mine)
         prompt = Candidate.prompt(hunt.leads[0] if hunt.leads else None)
-        tree.begin([root], [(hunt, prompt)], _split)
+        begin(tree, [root], [(hunt, prompt)], _split)
         while batch := hunt.next_batch(min(tree.rows, forwards - hunt.forwards)):
-            tree.forward([(hunt, prefix) for prefix in batch], _split)
+            forward(tree, [(hunt, prefix) for prefix in batch], _split)
         hunt.finish()
         tree.model.release(np.array(hunt.handles, dtype=np.int64))
         nodes = () if hunt.broken_at is not None else tuple(hunt.nodes)

@@ -1,17 +1,17 @@
-"""Whether stored outputs are the draws that their keys make, draw by draw, within the margin.
+"""Test whether stored outputs are the draws of their keys, draw by draw, within the margin.
 
-The uniforms of the draws on a prefix depend on its key and on nothing but their number. So where
-as many are stored as stand there, the same uniforms chose among its children; and a draw that fell
-to the other side of an edge, by roundings of another batch, alters no uniform of what comes after.
-Therefore nothing is drawn anew and compared as a whole: the forest grows as it did, and at every
-prefix the stored split is taken where `may_split` allows it. What it does not allow is an output
-that these uniforms do not draw.
+The uniforms of the draws on a prefix depend only on its key and on their number. So if the stored
+number is the same, the same uniforms chose among its children. Rounding in another batch may move a
+draw across an edge, but changes no later uniform. So outputs are not drawn again and compared
+afterwards. Instead the forest grows as before, and at every prefix the stored split is used if
+`may_split` allows it. A split that it does not allow has an output that these uniforms do not draw.
 
-A draw picks by inverse CDF: the token whose stretch of [0, 1) holds its uniform. Logits within the
-margin move the ends of a stretch. Where a is the mass up to an end and b what is beyond it, each
-moves by a factor within e^(±margin / 2T), so a / (a + b) by no more than its odds do, e^(±margin
-/ T). Under top-k and top-p tokens stand by their mass, and those within that ratio may change
-places: below a token lies at least what surely is heavier, at most what may be and may be kept.
+A draw picks by inverse CDF the token whose stretch of [0, 1) contains its uniform. Logits within
+the margin move the bounds of a stretch. Let a be the mass up to a bound and b the mass beyond it.
+Each changes by a factor within e^(±margin / 2T), so the odds of a / (a + b) change by a factor
+within e^(±margin / T). Under top-k and top-p tokens are ordered by mass, and tokens within that
+ratio may change places. So the mass below a token is at least that of the certainly heavier tokens,
+and at most that of all tokens that may be heavier and kept.
 """
 
 from __future__ import annotations
@@ -27,9 +27,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from leakbound.sampling.forest import Forest
-from leakbound.sampling.frontier import Frontier
-from leakbound.sampling.law import (
+from leakbound.sampling.distribution import (
     Confidence,
     LogitsReading,
     Picks,
@@ -38,12 +36,14 @@ from leakbound.sampling.law import (
     read,
     truncated,
 )
+from leakbound.sampling.forest import Forest
+from leakbound.sampling.frontier import Frontier
 from leakbound.sampling.model import Ids
 from leakbound.sampling.stems import Floats, Root, Tree
 from leakbound.types import Decoding
 
 Stretch: TypeAlias = tuple[float, float]
-"""The least uniform that may pick a token, and what all that may are below."""
+"""The least uniform that may pick a token, and an upper bound of all that may."""
 
 _NONE: Stretch = (1.0, 0.0)
 _ROUNDING = 1e-12  # of a cumulated float64 sum
@@ -57,22 +57,22 @@ def may_split(
     confidence: Confidence,
     margin: float,
 ) -> bool:
-    """Whether draws with these uniforms may pick each token so often, within the margin.
+    """Return whether draws with these uniforms may have these counts, within the margin.
 
-    What cannot be ruled out is allowed: a draw may be given any token whose stretch its uniform
-    may lie in.
+    A split is allowed unless it is impossible: a draw may have any token whose stretch may contain
+    its uniform.
 
     Args:
         logits: of the untruncated T = 1 model, [1, vocabulary].
         decoding: the distribution to draw from.
         uniforms: a number in [0, 1) for each draw, [draws].
-        counts: how often each token was picked.
-        confidence: as for `pick`, of the one row.
-        margin: how far a T = 1 log-probability may move with the batch shape, in nats; at least 0
-            (see `law`).
+        counts: the number of draws that picked each token.
+        confidence: as for `pick`, of the single row.
+        margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
+            least 0 (see `distribution`).
 
     Returns:
-        False where the counts are of other draws.
+        False if the counts are certainly of other draws.
     """
     if sum(counts.values()) != len(uniforms) or not all(0 <= t < logits.shape[1] for t in counts):
         return False
@@ -91,10 +91,10 @@ def may_split(
 def _matches(
     uniforms: NDArray[np.float64], counts: Mapping[int, int], stretches: Mapping[int, Stretch]
 ) -> bool:
-    """Whether every draw can be given a token in whose stretch it lies, each token so often.
+    """Return whether some assignment of draws to stretches has these counts.
 
-    By ascending uniform, of the stretches that have begun the one that ends first: an exchange of
-    two draws shows that no other choice succeeds where this fails.
+    In the order of uniforms, each draw gets the stretch that ends first among those that have
+    begun. An exchange of two draws shows that no other choice succeeds if this one fails.
     """
     begins = sorted((low, high, token) for token, (low, high) in stretches.items())[::-1]
     open_: list[tuple[float, int]] = []
@@ -115,7 +115,7 @@ def _matches(
 def _stretches(
     at_one: LogitsReading, decoding: Decoding, tokens: list[int], margin: float
 ) -> dict[int, Stretch]:
-    """Where the uniforms lie that may pick these tokens, after one row, of a step that samples."""
+    """Return the stretches of these tokens after one row, for a step that is not greedy."""
     weights = at_one.tempered(decoding.temperature).flat
     factor = ratio(margin / decoding.temperature)
     if not decoding.truncated:
@@ -127,7 +127,7 @@ def _stretches(
         }
     kept = truncated(weights, decoding, margin)
     mass, ids = kept.mass[0], kept.ids[0].tolist()
-    sure, possible = int(kept.sure), int(kept.possible)
+    certain, possible = int(kept.certain), int(kept.possible)
     upto = [0.0, *kept.upto[0].tolist()]
     lighter = -mass  # ascending, for the search
     heavier = torch.searchsorted(lighter, lighter * factor).tolist()
@@ -136,21 +136,24 @@ def _stretches(
     for place in (ids.index(token) for token in tokens if token in ids):
         if place < possible:
             below, end = upto[heavier[place]], upto[min(near[place], possible)]
-            stretches[ids[place]] = _stretch(below, upto[possible], end, upto[sure], factor)
+            stretches[ids[place]] = _stretch(below, upto[possible], end, upto[certain], factor)
     return stretches
 
 
 def _stretch(below: float, most: float, end: float, least: float, factor: float) -> Stretch:
-    """From the least that lies below a token, of `most` kept, to the most up to its end."""
+    """Return the stretch from the least mass below a token to the most mass up to its end.
+
+    `most` and `least` are the mass of all kept tokens in the two cases.
+    """
     low = below / (below + (most - below) * factor)
     high = end * factor / (end * factor + max(least - end, 0.0))
     return low - _ROUNDING, high + _ROUNDING
 
 
 StoredOutputs: TypeAlias = Sequence[tuple[Ids, Mapping[int, int]]]
-"""Of a query: the tokens of each distinct output, and how often each chunk, by number, drew it."""
+"""Of a query: the tokens of each distinct output, and its count in each chunk, by number."""
 
-_ENDS = -1  # in place of the next token of an output that has none
+_ENDS = -1  # in place of the next token of a complete output
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +161,10 @@ class Retraced:
     """The outcome for the stored outputs of a root.
 
     Attributes:
-        root: the root's place among those that were drawn from.
-        differs_at: the prefix from which on they are none that its draws make; None: they are. A
-            root of which none is stored is one at which the model broke.
-        excused: splits that came out otherwise here, within the margin.
+        root: the index of the root.
+        differs_at: the prefix after which they differ from its draws; None: they do not. A root
+            without stored outputs is one at which the model broke.
+        excused: the number of splits that are different here, within the margin.
     """
 
     root: int
@@ -170,7 +173,7 @@ class Retraced:
 
 
 class Retracer(Forest):
-    """A forest that follows stored outputs; the module's text says how."""
+    """A forest that follows stored outputs; the module's docstring states how."""
 
     def retrace(
         self, roots: Sequence[Root], stored: Mapping[str, StoredOutputs]
@@ -178,8 +181,8 @@ class Retracer(Forest):
         """Compare the draws of each root with its stored outputs.
 
         Args:
-            roots: what was drawn from.
-            stored: by query id, the ids of each distinct output and how often each chunk drew it.
+            roots: the roots that were drawn from.
+            stored: by query id, the ids of each distinct output and its count in each chunk.
 
         Returns:
             One Retraced for each root, as they finish.
@@ -194,7 +197,7 @@ class Retracer(Forest):
             yield Retraced(tree.root, differs, self._excused[tree.root])
 
     def _compare(self, tree: Tree) -> None:
-        """Note where a finished tree has other leaves than are stored."""
+        """Note where the leaves of a finished tree differ from the stored ones."""
         first = self._draws.first_chunk
         drawn = {
             leaf.token_ids: {first + i: n for i, n in enumerate(leaf.counts) if n}
@@ -208,17 +211,18 @@ class Retracer(Forest):
             self._differs.setdefault(tree.root, min(paths) if stored else ())
 
     def _pick(self, rows: Frontier, logits: torch.Tensor, u: Floats) -> Picks:
-        """Pick as the draws do; where other tokens are stored that they may pick, take these."""
+        """Pick as the draws do, but use the stored tokens if the draws may pick those."""
         picks = super()._pick(rows, logits, u)
         paths, confidence = self._paths.ids(rows.path, rows.depth), rows.confidence
         ends = np.cumsum(rows.count)
         groups = zip(rows.row, rows.chunk, ends - rows.count, ends, strict=True)
         for row, chunk, start, end in groups:
-            query, own = self._whose(int(rows.query[row]), int(chunk))
+            place, number = divmod(int(chunk), len(self._draws.sizes))
+            query = self._sharing[int(rows.query[row])][place]
             if query in self._differs or not self._stored[query]:
                 continue
             path = paths[row]
-            stored = self._next_tokens(query, own, path)
+            stored = self._next_tokens(query, self._draws.first_chunk + number, path)
             if stored == Counter(picks.tokens[start:end].tolist()):
                 continue
             at = (confidence[0][row : row + 1], confidence[1][row : row + 1])
@@ -230,13 +234,8 @@ class Retracer(Forest):
                 self._differs[query] = path
         return picks
 
-    def _whose(self, number: int, chunk: int) -> tuple[int, int]:
-        """The root to which a tree's chunk belongs, and the number that the chunk has there."""
-        query, own = divmod(chunk, len(self._draws.sizes))
-        return self._sharing[number][query], self._draws.first_chunk + own
-
     def _next_tokens(self, root: int, chunk: int, path: Ids) -> Counter[int]:
-        """How often each token stands after this prefix in what is stored of a chunk."""
+        """Count the stored next tokens of a chunk after this prefix."""
         stored, depth = self._stored[root], len(path)
         tokens = Counter[int]()
         for i in range(bisect_left(stored, path, key=lambda output: output[0]), len(stored)):

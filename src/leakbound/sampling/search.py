@@ -1,10 +1,11 @@
 """A prefix tree that is expanded best first, for exact masses and for proofs.
 
-Each expanded prefix has some 64 children, of which few are ever read. So they stay in arrays, and a
-value is made of a child when it is taken, or when it is the best of its siblings. The heap holds
-the best sibling only. Its order is that of (-worth, path), and no path is there twice. Siblings are
-ordered by (-worth, token), which is the same order, as their paths differ in their last token. So
-the least of the heap is the least of all.
+Subclasses of `BestFirstSearch` define the priority and the record of a node; the tree is the
+same. Each expanded prefix has some 64 children, of which few are ever read. So they stay in arrays,
+and a `Candidate` is made of a child when it is taken, or when it is the best of its siblings. The
+heap contains only the best sibling. Its order is that of (-worth, path), and no path is there
+twice. Siblings are ordered by (-worth, token), which is the same order, as their paths differ in
+their last token. So the least of the heap is the least of all.
 
 No mass is counted twice. Every node is a complete output or a settled prefix, and neither is ever
 expanded; every node is reached by one token after a prefix that was expanded. If the path of a node
@@ -27,13 +28,18 @@ import numpy as np
 import torch
 
 from leakbound.errors import InputError
-from leakbound.sampling.law import Flags, Law, certain_law, rows_at_once
-from leakbound.sampling.model import Ended, Ending, Ids, PrefixModel
+from leakbound.sampling.distribution import (
+    Distribution,
+    Flags,
+    next_distribution,
+    rows_together,
+)
+from leakbound.sampling.model import Ending, Ids, OutputTree
 from leakbound.sampling.stems import Floats, Ints, Node, Root, Stem, confidence_of
-from leakbound.types import Decoding, Finish, Tell, Usage, untold
+from leakbound.types import Finish
 
 Settle = Callable[[int, Sequence[tuple[Ids, Finish | None]]], list[tuple[float, float]]]
-"""(root number, (generated ids, why they ended) pairs) -> range of the scores they can end with."""
+"""(root number, (generated ids, why they ended) pairs) -> the range of possible final scores."""
 
 CHILDREN = 64
 _BAND = 8.0  # within a batch no prefix is worth less than the best by more than this factor
@@ -47,14 +53,14 @@ class Candidate:
     """A prefix that may be expanded: a child of a brood.
 
     Attributes:
-        brood: whose child it is.
-        place: where in the brood.
+        brood: its brood.
+        place: its index in the brood.
         path: its generated ids.
         floor: a lower bound of its log-probability for any logits within the margin.
-        lead: the lead that it followed and left; None: there is none.
-        at: how many of the lead's tokens it has behind it, or has passed over.
-        left: the same at its last token that is one of the lead's.
-        scores: the range of scores that it can end with; until it is settled, that of its parent.
+        lead: the lead that it followed and left; None: it followed no lead.
+        at: the number of the lead's tokens that it repeated or passed over.
+        left: the value of `at` at its last token that is one of the lead's.
+        scores: the range of possible final scores; before its text is settled, its parent's range.
         share: the factor of its worth by its text; None until its text is settled.
         reason: why it is complete, if it is.
     """
@@ -72,7 +78,7 @@ class Candidate:
 
     @classmethod
     def prompt(cls, lead: Ids | None = None) -> Candidate:
-        """Nothing generated yet."""
+        """Return the prefix without a generated token."""
         zero = np.zeros(1, dtype=np.int64)
         start = Brood((), (-1,), zero, zero, np.zeros((4, 1)), zero, zero, zero > 0)
         return cls(start, 0, (), 0.0, lead)
@@ -92,7 +98,7 @@ class Candidate:
 
     @property
     def node(self) -> Node:
-        """The same as it is reported."""
+        """The prefix as a node of the result."""
         logprob, floor, *_ = self.sums.tolist()
         return Node(self.path, logprob, floor, self.reason, *self.scores)
 
@@ -103,13 +109,13 @@ class Brood:
 
     Attributes:
         parents: the prefixes.
-        handles: theirs.
-        row: where the prefix of each child is in `parents` and `handles`, [children].
+        handles: the handles of the prefixes.
+        row: the index of each child's prefix in `parents` and `handles`, [children].
         token: the last token of each, [children].
-        sums: its stem's `logprob`, `floor`, `model_logprob` and `p_max_sum`, [4, children].
+        sums: the columns of `Stem.sums`, [4, children].
         at: as of a candidate, [children].
         left: as of a candidate, [children].
-        waits: whether no value was made of it and one may be made, [children].
+        waits: whether a candidate may still be made of it, [children].
     """
 
     parents: Sequence[Candidate]
@@ -126,39 +132,39 @@ class Brood:
         return [(*self.parents[row].path, token) for row, token in zip(rows, tokens, strict=True)]
 
     def open(self, place: int) -> Candidate:
-        """The child at this place."""
+        """Make a candidate of the child at this place."""
         parent = self.parents[self.row.item(place)]
         path, floor = (*parent.path, self.token.item(place)), self.sums.item(1, place)
         at, left = self.at.item(place), self.left.item(place)
         return Candidate(self, place, path, floor, parent.lead, at, left, parent.scores)
 
     def open_waiting(self) -> list[Candidate]:
-        """All children that wait."""
+        """Make candidates of all children that wait."""
         return [self.open(place) for place in np.flatnonzero(self.waits).tolist()]
 
 
 @dataclass(slots=True)
 class BestFirst:
-    """Candidates, taken by what they are worth, and those worth the same by their paths."""
+    """Candidates in the order of their worth; ties are broken by their paths."""
 
     broods: list[Brood] = field(default_factory=list)
     _heap: list[tuple[float, Ids, Candidate, Siblings]] = field(default_factory=list)
 
     @property
     def best(self) -> float:
-        """The worth of the best; 0 where there is none."""
+        """The worth of the best candidate; 0 if there are no candidates."""
         return -self._heap[0][0] if self._heap else 0.0
 
     @property
     def first(self) -> Candidate:
-        """The best; there must be one."""
+        """The best candidate; there must be one."""
         return self._heap[0][2]
 
     def push(self, candidate: Candidate, worth: float) -> None:
         heapq.heappush(self._heap, (-worth, candidate.path, candidate, iter(())))
 
     def push_all(self, brood: Brood, worths: Floats) -> None:
-        """The children that wait; what each is worth."""
+        """Add the children that wait, with the worth of each."""
         self.broods.append(brood)
         places = np.flatnonzero(brood.waits)
         order = np.lexsort((brood.token[places], -worths, brood.row[places]))
@@ -168,7 +174,7 @@ class BestFirst:
             self._lay(brood, zip(mine.tolist(), own.tolist(), strict=True))
 
     def take(self, most: int, least: float) -> list[Candidate]:
-        """At most so many of the best, each worth at least so much."""
+        """Remove and return at most `most` of the best, each worth at least `least`."""
         taken: list[Candidate] = []
         while self._heap and len(taken) < most and -self._heap[0][0] >= least:
             _, _, best, siblings = heapq.heappop(self._heap)
@@ -177,7 +183,7 @@ class BestFirst:
         return taken
 
     def _lay(self, brood: Brood, siblings: Siblings) -> None:
-        """The best of these siblings that is left, if there is one."""
+        """Add the best of the remaining siblings, if there are any."""
         for key, place in siblings:
             candidate = brood.open(place)
             brood.waits[place] = False
@@ -185,8 +191,8 @@ class BestFirst:
             break
 
     @property
-    def made(self) -> list[Candidate]:
-        """The candidates of which there is a value, best first; the others wait in `broods`."""
+    def candidates(self) -> list[Candidate]:
+        """The candidates that were made, best first; other children wait in `broods`."""
         return [candidate for _, _, candidate, _ in sorted(self._heap, key=itemgetter(0, 1))]
 
 
@@ -195,9 +201,9 @@ class Search(ABC):
     """One root's tree, while it is expanded.
 
     Attributes:
-        number: the root's place among those that are searched.
-        handles: those of its expanded prefixes, the prompt's first.
-        broken_at: the prefix after which logits were unusable; None: none was.
+        number: the index of the root.
+        handles: the handles of its expanded prefixes, the prompt's first.
+        broken_at: the prefix after which logits were unusable; None: all were usable.
         lightest: the least log-probability of a child that is worth a forward.
     """
 
@@ -209,23 +215,23 @@ class Search(ABC):
 
     @property
     def forwards(self) -> int:
-        """Prefixes forwarded; the prompt is none of them."""
+        """The number of prefixes that were forwarded, without the prompt."""
         return len(self.handles) - 1
 
     @abstractmethod
     def expand(self, brood: Brood) -> None:
-        """File what follows some prefixes.
+        """Record the children of some prefixes.
 
         Args:
-            brood: their children.
+            brood: the children.
         """
 
     def along(self, parents: Sequence[Candidate], row: Ints, token: Ints) -> tuple[Ints, Ints]:
-        """The places `at` and `left` of children in the lead of each; 0 without leads.
+        """Return `at` and `left` of children in the lead of each; 0 without leads.
 
         Args:
             parents: the prefixes.
-            row: where the prefix of each child is among them, [children].
+            row: the index of each child's prefix among them, [children].
             token: the last token of each child, [children].
 
         Returns:
@@ -236,28 +242,47 @@ class Search(ABC):
 
 @dataclass(slots=True, kw_only=True)
 class BestFirstSearch(Search):
-    """A search that takes the best of its prefixes, by what a forward of each is worth.
+    """A search that expands the prefixes with the greatest worth of a forward first.
 
     Attributes:
-        ending: what ends a completion.
-        settle: gives the range of scores that generated ids can end with.
+        ending: the ends of a completion.
+        settle: returns the range of possible final scores of generated ids.
         nodes: complete outputs and settled prefixes.
     """
 
     ending: Ending
     settle: Settle
     nodes: list[Node] = field(default_factory=list)
+    _waiting: list[Brood] = field(default_factory=list)
     _open: BestFirst = field(default_factory=BestFirst)
 
+    def expand(self, brood: Brood) -> None:
+        """See `Search.expand`; a complete output becomes a node."""
+        self.handles += brood.handles
+        complete: list[Candidate] = []
+        read = brood.waits & (self._ends(brood) | self._follow_leads(brood))
+        for place in np.flatnonzero(read).tolist():
+            child = brood.open(place)
+            child.reason = self.ending.reason(child.path)
+            if child.reason:
+                complete.append(child)
+            if self._goes_first(child) or child.reason:
+                brood.waits[place] = False
+        self._waiting.append(brood)
+        self._settle(complete)
+        for child in complete:
+            self._file(child)
+
     def next_batch(self, most: int) -> list[Candidate]:
-        """Take prefixes to expand; what proves settled is done with.
+        """Take prefixes to expand; file those that prove settled.
 
         Args:
-            most: how many, at most.
+            most: the largest number of prefixes.
 
         Returns:
             Prefixes, the best first.
         """
+        self._push_waiting()
         batch: list[Candidate] = []
         while self.broken_at is None and self._open.best and len(batch) < most:
             least = (self._worth(batch[0]) if batch else self._open.best) / _BAND
@@ -266,7 +291,7 @@ class BestFirstSearch(Search):
             fresh = [prefix for prefix in taken if prefix.share is None]
             if not fresh:
                 break
-            for prefix in self._ask(fresh):
+            for prefix in self._settle_texts(fresh):
                 self._open.push(prefix, self._worth(prefix))
         return batch
 
@@ -275,18 +300,36 @@ class BestFirstSearch(Search):
         """Return the mass that a forward of it is expected to find."""
 
     @abstractmethod
+    def _worths(self, brood: Brood) -> Floats:
+        """Return the worth of each child that waits, before its text is settled."""
+
+    @abstractmethod
     def _file(self, child: Candidate) -> None:
         """Make a node of a complete output or a settled prefix."""
 
-    def _ask(self, prefixes: Sequence[Candidate]) -> list[Candidate]:
+    def _follow_leads(self, brood: Brood) -> Flags:
+        """Return which children follow prefixes of leads; no child without leads."""
+        return np.zeros_like(brood.waits)
+
+    def _goes_first(self, child: Candidate) -> bool:
+        """Return whether a child is a prefix of a lead, and expand it before all others."""
+        return False
+
+    def _push_waiting(self) -> None:
+        """Open the children that were recorded since the last time, by their present worth."""
+        for brood in self._waiting:
+            self._open.push_all(brood, self._worths(brood))
+        self._waiting = []
+
+    def _settle_texts(self, prefixes: Sequence[Candidate]) -> list[Candidate]:
         """Settle the texts of prefixes and file those that are settled; return the others."""
         self._settle(prefixes)
         for prefix in prefixes:
             prefix.share = 1.0
-        return [prefix for prefix in prefixes if self._goes_on(prefix)]
+        return [prefix for prefix in prefixes if self._stays_open(prefix)]
 
-    def _goes_on(self, prefix: Candidate) -> bool:
-        """Whether a prefix may be expanded; else it is filed, and never both."""
+    def _stays_open(self, prefix: Candidate) -> bool:
+        """Return whether a prefix may be expanded; if not, file it."""
         low, high = prefix.scores
         if low < high:
             return True
@@ -294,12 +337,12 @@ class BestFirstSearch(Search):
         return False
 
     def _ends(self, brood: Brood) -> Flags:
-        """Which children are complete outputs."""
+        """Return which children are complete outputs."""
         depth = np.array([len(p.path) + 1 for p in brood.parents], dtype=np.int64)[brood.row]
         return self.ending.ends(brood.token, depth, lambda: brood.paths(np.arange(len(depth))))
 
     def _settle(self, prefixes: Sequence[Candidate]) -> None:
-        """The range of scores of each, by its text."""
+        """Set the range of possible final scores of each by its text."""
         if not prefixes:
             return
         openings = [(prefix.path, prefix.reason) for prefix in prefixes]
@@ -309,99 +352,70 @@ class BestFirstSearch(Search):
 
 S = TypeVar("S", bound=Search)
 Batch = Sequence[tuple[S, Candidate]]
-Split = Callable[[Law, Batch[S], Sequence[int], torch.Tensor], list[Ints]]
-"""(law, n prefixes of searches, their handles, logits after them) -> the children of each."""
+Split = Callable[[Distribution, Batch[S], Sequence[int], torch.Tensor], list[Ints]]
+"""(distribution, n prefixes of searches, their handles, logits) -> the children of each."""
 
 
-@dataclass(frozen=True, slots=True)
-class SearchTree:
-    """Which tree is searched, and by what means.
+def begin(tree: OutputTree, roots: Sequence[Root], batch: Batch[S], split: Split[S]) -> None:
+    """Read prompts, and record their children.
 
-    Attributes:
-        model: gives the logits of prefixes.
-        decoding: the distribution to draw from.
-        margin: how far a T = 1 log-probability may move with the batch shape, in nats; at least 0
-            (see `law`).
-        rows: the most prefixes forwarded at a time.
-        ended: why generated ids end at a stop string or a budget; needed where there are some.
-        tell: hears what is done after every step.
-        usage: what the search cost is added here.
+    Args:
+        tree: the model and the decoding.
+        roots: the roots with these prompts.
+        batch: the search of each, with its empty prefix.
+        split: chooses the children of prefixes.
 
     Raises:
-        InputError: adaptive temperature in mode "two_pass".
+        InputError: a decoding whose probabilities cannot be computed.
     """
+    if why := tree.decoding.inexact:
+        raise InputError(f"{why}.")
+    tree.usage.prompt_tokens += sum(len(root.token_ids) for root in roots)
+    handles, logits = tree.model.prefill([root.token_ids for root in roots])
+    _expand(tree, batch, handles.tolist(), logits, split)
 
-    model: PrefixModel
-    decoding: Decoding
-    margin: float
-    rows: int = 64
-    ended: Ended | None = None
-    tell: Tell = untold
-    usage: Usage = field(default_factory=Usage)
 
-    def __post_init__(self) -> None:
-        if self.decoding.two_passes:
-            raise InputError(
-                "`adaptive_mode` must be 'running' here, got 'two_pass'. Choose each prompt's law "
-                "by its greedy completion first, and pass that."
-            )
+def forward(tree: OutputTree, batch: Batch[S], split: Split[S]) -> None:
+    """Forward prefixes, and record their children.
 
-    @property
-    def ending(self) -> Ending:
-        """The ends of a completion."""
-        return Ending.of(self.model, self.decoding, self.ended)
+    Args:
+        tree: the model and the decoding.
+        batch: prefixes of at least one token, those of one search together.
+        split: chooses the children of prefixes.
+    """
+    parents = np.array([prefix.stem.parent for _, prefix in batch], dtype=np.int64)
+    tokens = np.array([prefix.path[-1] for _, prefix in batch], dtype=np.int64)
+    handles, logits = tree.model.extend(parents, tokens, np.zeros(len(batch), dtype=bool))
+    tree.usage.forwards += len(batch)
+    tree.tell(0, len(batch))
+    _expand(tree, batch, handles.tolist(), logits, split)
 
-    def begin(self, roots: Sequence[Root], batch: Batch[S], split: Split[S]) -> None:
-        """Read prompts, and file what follows them.
 
-        Args:
-            roots: whose prompts they are.
-            batch: the search of each, with its empty prefix.
-            split: chooses the children of prefixes.
-        """
-        self.usage.prompt_tokens += sum(len(root.token_ids) for root in roots)
-        handles, logits = self.model.prefill([root.token_ids for root in roots])
-        self._expand(batch, handles.tolist(), logits, split)
-
-    def forward(self, batch: Batch[S], split: Split[S]) -> None:
-        """Forward prefixes, and file what follows them.
-
-        Args:
-            batch: prefixes of at least one token, those of one search together.
-            split: chooses the children of prefixes.
-        """
-        parents = np.array([prefix.stem.parent for _, prefix in batch], dtype=np.int64)
-        tokens = np.array([prefix.path[-1] for _, prefix in batch], dtype=np.int64)
-        handles, logits = self.model.extend(parents, tokens, np.zeros(len(batch), dtype=bool))
-        self.usage.forwards += len(batch)
-        self.tell(0, len(batch))
-        self._expand(batch, handles.tolist(), logits, split)
-
-    def _expand(
-        self, batch: Batch[S], handles: Sequence[int], logits: torch.Tensor, split: Split[S]
-    ) -> None:
-        height = rows_at_once(logits)
-        for first in range(0, len(batch), height):
-            part = slice(first, first + height)
-            mine = batch[part]
-            confidence = confidence_of([prefix.stem for _, prefix in mine])
-            law = certain_law(logits[part], self.decoding, confidence, self.margin)
-            tokens = split(law, mine, handles[part], logits[part])
-            for i in np.flatnonzero(law.broken).tolist():
-                search, prefix = mine[i]
-                search.broken_at = search.broken_at or prefix.path
-                tokens[i] = tokens[i][:0]
-            sizes = [len(own) for own in tokens]
-            row, token = np.repeat(np.arange(len(tokens)), sizes), np.concatenate(tokens)
-            before = np.stack([prefix.sums for _, prefix in mine], axis=1)
-            sums = before[:, row] + law.taken(row, token)
-            stop = 0
-            for _, group in groupby(mine, key=lambda pair: pair[0].number):
-                searches, parents = zip(*group, strict=True)
-                search, start, stop = searches[0], stop, stop + len(parents)
-                low, high = np.searchsorted(row, [start, stop])
-                own, last, values = row[low:high] - start, token[low:high], sums[:, low:high]
-                at, left = search.along(parents, own, last)
-                waits = values[1] >= search.lightest
-                mine_of = handles[part][start:stop]
-                search.expand(Brood(parents, mine_of, own, last, values, at, left, waits))
+def _expand(
+    tree: OutputTree, batch: Batch[S], handles: Sequence[int], logits: torch.Tensor, split: Split[S]
+) -> None:
+    height = rows_together(logits)
+    for first in range(0, len(batch), height):
+        part = slice(first, first + height)
+        mine = batch[part]
+        confidence = confidence_of([prefix.stem for _, prefix in mine])
+        after = next_distribution(logits[part], tree.decoding, confidence, tree.margin)
+        tokens = split(after, mine, handles[part], logits[part])
+        for i in np.flatnonzero(after.broken).tolist():
+            search, prefix = mine[i]
+            search.broken_at = search.broken_at or prefix.path
+            tokens[i] = tokens[i][:0]
+        sizes = [len(own) for own in tokens]
+        row, token = np.repeat(np.arange(len(tokens)), sizes), np.concatenate(tokens)
+        before = np.stack([prefix.sums for _, prefix in mine], axis=1)
+        sums = before[:, row] + after.at(row, token)
+        stop = 0
+        for _, group in groupby(mine, key=lambda pair: pair[0].number):
+            searches, parents = zip(*group, strict=True)
+            search, start, stop = searches[0], stop, stop + len(parents)
+            low, high = np.searchsorted(row, [start, stop])
+            own, last, values = row[low:high] - start, token[low:high], sums[:, low:high]
+            at, left = search.along(parents, own, last)
+            waits = values[1] >= search.lightest
+            mine_of = handles[part][start:stop]
+            search.expand(Brood(parents, mine_of, own, last, values, at, left, waits))

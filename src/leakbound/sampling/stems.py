@@ -1,4 +1,4 @@
-"""Generated ids: what they are drawn from, and what they are once complete."""
+"""Generated ids: prefixes to draw from, complete outputs, and the trees of both."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from leakbound.sampling.law import Confidence
+from leakbound.sampling.distribution import Confidence
 from leakbound.sampling.model import Ids
 from leakbound.types import Finish
 
@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Stem:
-    """Generated ids from which draws can go on, with their sums.
+    """Generated ids from which draws can continue, with their sums.
 
     Attributes:
         parent: the handle of the prefix without the last token of `path`.
@@ -38,19 +38,19 @@ class Stem:
 
     @classmethod
     def prompt(cls) -> Stem:
-        """Nothing generated yet."""
+        """Return the stem without a generated token."""
         return cls(-1, (), 0.0, 0.0, 0.0, 0.0)
 
     @property
     def sums(self) -> tuple[float, float, float, float]:
-        """Its four sums, in this order."""
+        """The four sums, in the order of the fields."""
         return self.logprob, self.floor, self.model_logprob, self.p_max_sum
 
     def leaf(self, counts: tuple[int, ...], reason: Finish) -> Leaf:
-        """The same as a completed sequence.
+        """Return the stem as a completed sequence.
 
         Args:
-            counts: how often each chunk drew it.
+            counts: the number of draws in each chunk.
             reason: why it is complete.
 
         Returns:
@@ -80,7 +80,7 @@ def confidence_of(stems: Sequence[Stem]) -> Confidence:
 
 
 Starts = tuple[tuple[Stem, tuple[int, ...]], ...]
-"""Stems, each with how many draws of each chunk go on from it."""
+"""Stems, each with the number of draws of each chunk that continue from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +88,10 @@ class Root:
     """A prompt to sample from.
 
     Attributes:
-        query_id: its query's id, which keys the draws.
+        query_id: the id of its query, which keys the draws.
         token_ids: the prompt.
-        starts: stems to draw from instead of the prompt, each with so many draws of each chunk;
-            empty: the prompt. The handles of stems stay the caller's: they are neither taken over
-            nor released.
+        starts: stems to draw from instead of the prompt; empty: the prompt. The caller keeps the
+            handles of stems: they are neither taken over nor released.
     """
 
     query_id: str
@@ -102,14 +101,14 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A completed sequence: how often each chunk drew it, and how likely it was.
+    """A completed sequence, its counts and its probabilities.
 
     Attributes:
         token_ids: generated ids, with the end token where one was drawn.
-        counts: `counts[c]` belongs to the c-th chunk of the draws.
+        counts: `counts[c]` is the number of draws in the c-th chunk.
         logprob: natural log-probability under the decoding.
-        floor: a lower bound of `logprob` for any logits within the margin (see `law`).
-        model_logprob: that under the untruncated T = 1 model.
+        floor: a lower bound of `logprob` for any logits within the margin (see `distribution`).
+        model_logprob: natural log-probability under the untruncated T = 1 model.
         confidence: the mean over its tokens of the largest T = 1 next-token probability.
         finish: "stop" (an end token), "stop_string", or "length".
     """
@@ -132,8 +131,8 @@ class Node:
         logprob: their natural log-probability under the decoding.
         floor: a lower bound of `logprob` for any logits within the margin.
         finish: why it is a complete output; None: it is the beginning of several.
-        low: the lowest score that an output in it can have.
-        high: the highest.
+        low: the lowest score of an output in it.
+        high: the highest score of an output in it.
     """
 
     token_ids: Ids
@@ -154,16 +153,17 @@ class Tree:
     """The outputs of one root that were drawn or searched; or the prefix at which it broke.
 
     Attributes:
-        root: the root's place among those that were sampled or searched.
-        leaves: the distinct outputs that were drawn: of a search, given that no node happens.
-        nodes: disjoint complete outputs and prefixes that a search found. Of an exploration
-            without draws also its open prefixes; of a proof only those that leak.
-        remainder: a lower bound, given the margin, of the chance that no node happens; 0 without
-            draws.
-        explored: prefixes that a search forwarded before it drew; the prompt is none of them.
-        forwards: prefixes that a search forwarded in all.
-        broken_at: the prefix after which logits were unusable; there is then neither node nor
-            leaf. None: none was.
+        root: the index of the root.
+        leaves: the distinct outputs that were drawn. In a search they are drawn given that no node
+            happens.
+        nodes: the disjoint complete outputs and prefixes of a search. An exploration without draws
+            adds its open prefixes; a proof has only nodes that leak.
+        remainder: a lower bound, given the margin, of the probability that no node happens; 0
+            without draws.
+        explored: the number of prefixes that a search forwarded before it drew, without the prompt.
+        forwards: the number of all prefixes that a search forwarded.
+        broken_at: the prefix after which logits were unusable; the tree then has neither nodes nor
+            leaves. None: all were usable.
     """
 
     root: int

@@ -108,6 +108,20 @@ class Decoding:
         return self.adaptive_temperature is not None and self.adaptive_mode == "two_pass"
 
     @property
+    def inexact(self) -> str:
+        """Why the probabilities of its outputs cannot be computed; empty if they can."""
+        if self.two_passes:
+            return (
+                "adaptive temperature in two passes has no exact mode. Use adaptive_mode 'running'"
+            )
+        if self.max_tokens is not None:
+            return (
+                f"max_tokens {self.max_tokens} bounds prompt and completion together, which has no "
+                "exact mode. Use --max-new-tokens"
+            )
+        return ""
+
+    @property
     def longest(self) -> int:
         """The most tokens of an output, its thought included."""
         return self.max_new_tokens + (self.max_thinking_tokens or 0)

@@ -19,7 +19,7 @@ from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWa
 
 from leakbound.errors import InputError
 from leakbound.sampling import philox
-from leakbound.sampling.law import Law, Picks, certain_law, pick
+from leakbound.sampling.distribution import Distribution, Picks, next_distribution, pick
 from leakbound.types import Decoding, Draws
 from leakbound.types.decoding import CUTS
 from leakbound.types.records import changed
@@ -29,11 +29,11 @@ from suites import require_fit
 
 def law_of(
     logits: np.ndarray, decoding: Decoding, margin: float, before: float = 0.0, depth: int = 1
-) -> Law:
+) -> Distribution:
     rows = torch.from_numpy(np.atleast_2d(logits))
     count = len(rows)
     confidence = np.full(count, before), np.full(count, depth, dtype=np.int64)
-    return certain_law(rows, decoding, confidence, margin)
+    return next_distribution(rows, decoding, confidence, margin)
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
@@ -186,7 +186,7 @@ def test_a_draw_has_the_floor_of_its_token(decoding: Decoding) -> None:
     for adaptive in (None, 0.5):
         each = replace(decoding, adaptive_temperature=adaptive)
         picks = pick(logits, each, rows, u, (before, depth), margin)
-        law = certain_law(logits, each, (before, depth), margin)
+        law = next_distribution(logits, each, (before, depth), margin)
         assert np.allclose(picks.floor, law.floor[rows, picks.tokens], atol=1e-12)
         assert np.allclose(picks.logprob, law.logprob[rows, picks.tokens], atol=1e-12)
         plain = pick(logits, each, rows, u, (before, depth))
@@ -314,12 +314,8 @@ def test_adaptive_temperature_switches_strictly_above_the_threshold() -> None:
     coin = torch.zeros(1, 2, dtype=torch.float64)  # its p_max is 0.5 to the last bit
     even = picked(coin, Decoding(adaptive_temperature=0.5), u[:1])
     assert even.tokens.tolist() == [1]
-
-
-def test_adaptive_temperature_judges_the_untruncated_model_at_temperature_one() -> None:
-    decoding = Decoding(temperature=0.01, top_p=0.5, adaptive_temperature=0.7)
-    picks = draw([0.6, 0.4], decoding, 1)
-    assert np.isclose(picks.p_max[0], 0.6)
+    truncated = Decoding(temperature=0.01, top_p=0.5, adaptive_temperature=0.7)
+    assert np.isclose(draw([0.6, 0.4], truncated, 1).p_max[0], 0.6)  # untruncated, at T = 1
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,16 @@
-"""The law of the next token under a decoding, draws by it, and how much of it a margin leaves.
+"""Next-token distributions under a decoding, draws from them, and lower bounds under a margin.
 
-The same prefix, computed in a batch of another shape, has other roundings. `margin` says how far
-they go: no logit differs by more than margin / 2 between batch shapes, so no log-probability at
-T = 1 by more than margin, none at temperature T by more than margin / T. A *floor* is a lower
-bound of a log-probability under every such perturbation. Where a token's place in the top-k or
-nucleus, the largest logit, or the adaptive switch could come out otherwise, the doubtful token
-has floor −inf and the others are divided by the weight of all that could be kept.
+The logits of a prefix are rounded differently in batches of different shapes. `margin` bounds the
+effect: no logit differs by more than margin / 2 between batch shapes. So no log-probability at
+T = 1 differs by more than margin, and none at temperature T by more than margin / T. A *floor* is a
+lower bound of a log-probability under every such perturbation. A perturbation may change a token's
+place in the top-k or nucleus, the largest logit, or the adaptive switch. Such a doubtful token has
+floor −inf, and the others are divided by the weight of all tokens that may be kept.
 
-All probabilities are float64. With margin 0 nothing is in doubt, ties included. Draws go by inverse
-CDF; a token of probability 0 is never drawn. On a GPU the logits stay there: for 2^27 of them three
-transfers draw (rows and uniforms there, what the rows are and what was drawn back), and two more
-where draws are truncated, however many rows and draws there are.
+All probabilities are float64. With margin 0 nothing is in doubt, ties included. Draws use the
+inverse CDF; a token of probability 0 is never drawn. On a GPU the logits stay there. For 2^27 of
+them a draw takes three transfers: rows and uniforms go there, values of rows and draws come back.
+Truncated draws take two more. The number of rows and draws does not matter.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Confidence: TypeAlias = tuple[Floats, NDArray[np.int64]]
 """Of each prefix the sum of p_max over its tokens, and its number of tokens with the next one."""
-Found: TypeAlias = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+Drawn: TypeAlias = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 """Tokens drawn, their log-probabilities and floors of these, [draws] each."""
 
 _NUCLEUS_TOLERANCE = 1e-12  # .5 + .3 reaches a top-p of .8 in spite of rounding
 # float64 values worked on at once: few enough to stay in a processor's cache, many for a GPU
 _ELEMENTS = {"cpu": 1 << 18, "other": 1 << 27}
 _SHIFT, _BUCKETS = 47, 1 << 11  # of a float64's bits, all but the exponent and five more
-_LAST = (1023 - 63) << 5  # what is left of 2^-63
-_SUMMED = 1e-9  # above what sums over a vocabulary differ by in another order
-_ROUNDING = 1e-11  # added to a margin, above what float64 sums over a vocabulary err by
+_LAST = (1023 - 63) << 5  # the remaining bits of 2^-63
+_SUMMED = 1e-9  # above the difference of sums over a vocabulary in another order
+_ROUNDING = 1e-11  # added to a margin, above the error of float64 sums over a vocabulary
 
 
 class Tempered(NamedTuple):
@@ -56,7 +56,7 @@ class Tempered(NamedTuple):
 
     @classmethod
     def of(cls, logits: torch.Tensor, top: torch.Tensor, temperature: float = 1.0) -> Tempered:
-        """The weights of rows of logits at a temperature.
+        """Return the weights of rows of logits at a temperature.
 
         Args:
             logits: [rows, vocabulary], in any float.
@@ -98,11 +98,11 @@ class LogitsReading:
 
     @property
     def best(self) -> torch.Tensor:
-        """The lowest id of the largest logit: `max` tells the first."""
+        """The lowest id of the largest logit: `max` returns the first."""
         return self.logits.max(dim=-1).indices
 
     def tempered(self, temperature: float) -> Tempered:
-        """The weights at another temperature.
+        """Return the weights at another temperature.
 
         Args:
             temperature: above 0.
@@ -114,8 +114,8 @@ class LogitsReading:
 
 
 @dataclass(frozen=True, slots=True)
-class Law:
-    """Natural log-probabilities of every next token; −inf is impossible.
+class Distribution:
+    """Natural log-probabilities of every next token; those of impossible tokens are −inf.
 
     Attributes:
         logprob: under the decoding, [rows, vocabulary].
@@ -131,8 +131,8 @@ class Law:
     p_max: Floats
     broken: Flags
 
-    def taken(self, rows: NDArray[np.int64], ids: NDArray[np.int64]) -> Floats:
-        """The columns of some tokens, read off the device at once.
+    def at(self, rows: NDArray[np.int64], ids: NDArray[np.int64]) -> Floats:
+        """Return the columns of some tokens, by one transfer from the device.
 
         Args:
             rows: the row of each token, [tokens].
@@ -149,37 +149,37 @@ class Law:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The heaviest tokens of each row, descending, ties by id, and how far truncation keeps them.
+    """The heaviest tokens of each row, descending, ties by id, and the number that is kept.
 
     Attributes:
         mass: their weights, [rows, width], which need not sum to 1; zeros behind them.
         upto: the mass of each and of all before it, [rows, width].
         ids: their token ids, [rows, width].
-        kept: how many of them, from the first on, are kept, [rows].
-        sure: how many are kept under any logits within the margin, [rows].
-        possible: how many are kept under some logits within the margin, at most, [rows].
+        kept: the number of leading tokens that are kept, [rows].
+        certain: the number that is kept under all logits within the margin, [rows].
+        possible: the largest number that is kept under some logits within the margin, [rows].
     """
 
     mass: torch.Tensor
     upto: torch.Tensor
     ids: torch.Tensor
     kept: torch.Tensor
-    sure: torch.Tensor
+    certain: torch.Tensor
     possible: torch.Tensor
 
     def total(self, leading: torch.Tensor) -> torch.Tensor:
-        """The mass of so many leading tokens of each row, [rows]."""
+        """Return the mass of this number of leading tokens of each row, [rows]."""
         return self.upto.gather(1, leading[:, None] - 1)[:, 0]
 
     def of(
         self, row: torch.Tensor, place: torch.Tensor, margin: float
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Log-probabilities of some tokens, and their floors.
+        """Return log-probabilities of some tokens, and their floors.
 
         Args:
             row: the row of each, [tokens].
             place: its place there, [tokens].
-            margin: how far log-probabilities may move at the decoding's temperature.
+            margin: the largest change of a log-probability at the decoding's temperature.
 
         Returns:
             Two tensors, [tokens] each.
@@ -189,12 +189,12 @@ class Kept:
         floor = log_mass - torch.log(self.total(self.possible))[row] - margin
         return (
             torch.where(place < self.kept[row], logprob, -math.inf),
-            torch.where(place < self.sure[row], floor, -math.inf),
+            torch.where(place < self.certain[row], floor, -math.inf),
         )
 
 
-def rows_at_once(logits: torch.Tensor) -> int:
-    """How many rows of logits to work on at a time.
+def rows_together(logits: torch.Tensor) -> int:
+    """Return the number of rows of logits to work on together.
 
     Args:
         logits: [rows, vocabulary].
@@ -202,12 +202,12 @@ def rows_at_once(logits: torch.Tensor) -> int:
     Returns:
         At least 1.
     """
-    at_once = _ELEMENTS["cpu" if logits.device.type == "cpu" else "other"]
-    return max(1, at_once // logits.shape[1])
+    elements = _ELEMENTS["cpu" if logits.device.type == "cpu" else "other"]
+    return max(1, elements // logits.shape[1])
 
 
 def read(logits: torch.Tensor) -> LogitsReading:
-    """The T = 1 distributions behind rows of logits.
+    """Return the T = 1 distributions behind rows of logits.
 
     Args:
         logits: [rows, vocabulary], in any float.
@@ -229,16 +229,16 @@ def read(logits: torch.Tensor) -> LogitsReading:
 def greedy_steps(
     p_max: Floats, decoding: Decoding, confidence: Confidence, margin: float
 ) -> tuple[Flags, Flags]:
-    """Which rows take the likeliest token, and for which of them or others that is in doubt.
+    """Return the rows that take the likeliest token, and the rows for which that is in doubt.
 
-    The mean of p_max over a prefix moves by a factor of at most e^margin.
+    A perturbation changes the mean of p_max over a prefix by a factor of at most e^margin.
 
     Args:
         p_max: the largest T = 1 probability of each row, [rows].
         decoding: greedy, or with adaptive temperature in mode "running"; else no row is.
         confidence: of the prefix of each row.
-        margin: how far a T = 1 log-probability may move with the batch shape, in nats; at least 0
-            (see `law`).
+        margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
+            least 0 (see `distribution`).
 
     Returns:
         Two masks, [rows] each: greedy, and in doubt.
@@ -255,56 +255,58 @@ def greedy_steps(
 
 
 @torch.inference_mode()
-def certain_law(
+def next_distribution(
     logits: torch.Tensor, decoding: Decoding, confidence: Confidence, margin: float
-) -> Law:
-    """The next-token law of each row of logits, and its floors for this margin.
+) -> Distribution:
+    """Return the next-token distribution of each row of logits, and its floors for this margin.
 
     Args:
         logits: of the untruncated T = 1 model, [rows, vocabulary].
         decoding: the distribution to draw from.
         confidence: of the prefix of each row (adaptive temperature, `running`).
-        margin: how far a T = 1 log-probability may move with the batch shape, in nats; at least 0
-            (see `law`).
+        margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
+            least 0 (see `distribution`).
 
     Returns:
-        The law.
+        The distribution.
     """
-    return _law(read(logits), decoding, confidence, margin)
+    return _distribution(read(logits), decoding, confidence, margin)
 
 
-def _law(at_one: LogitsReading, decoding: Decoding, confidence: Confidence, margin: float) -> Law:
+def _distribution(
+    at_one: LogitsReading, decoding: Decoding, confidence: Confidence, margin: float
+) -> Distribution:
     greedy, doubtful = greedy_steps(at_one.p_max, decoding, confidence, margin)
     model_logprob = at_one.logits - (at_one.top + at_one.log_total)[:, None]
     if greedy.all() and not doubtful.any():
         logprob, floor = _likeliest(at_one, margin)
-        return Law(logprob, floor, model_logprob, at_one.p_max, at_one.broken)
+        return Distribution(logprob, floor, model_logprob, at_one.p_max, at_one.broken)
     logprob, floor = _sampled(at_one, decoding, margin)
     if greedy.any() or doubtful.any():
         masks = torch.from_numpy(np.stack([greedy, doubtful])).to(floor.device)
         first, second = masks[:, :, None]
-        sure_logprob, sure_floor = _likeliest(at_one, margin)
-        either = torch.minimum(floor, sure_floor)
-        floor = torch.where(second, either, torch.where(first, sure_floor, floor))
-        logprob = torch.where(first, sure_logprob, logprob)
-    return Law(logprob, floor, model_logprob, at_one.p_max, at_one.broken)
+        greedy_logprob, greedy_floor = _likeliest(at_one, margin)
+        either = torch.minimum(floor, greedy_floor)
+        floor = torch.where(second, either, torch.where(first, greedy_floor, floor))
+        logprob = torch.where(first, greedy_logprob, logprob)
+    return Distribution(logprob, floor, model_logprob, at_one.p_max, at_one.broken)
 
 
 def _likeliest(at_one: LogitsReading, margin: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """All mass on the largest logit; its floor is −inf where another could be as large."""
+    """Put all mass on the largest logit; its floor is −inf where another may be as large."""
     best = at_one.best[:, None]
     logprob = torch.full_like(at_one.weights.flat, -math.inf).scatter_(1, best, 0.0)
     if not margin:
         return logprob, logprob
     others = at_one.logits.scatter(1, best, -math.inf)
-    sure = at_one.top - others.amax(dim=-1) > margin + _ROUNDING
-    return logprob, torch.where(sure[:, None], logprob, -math.inf)
+    certain = at_one.top - others.amax(dim=-1) > margin + _ROUNDING
+    return logprob, torch.where(certain[:, None], logprob, -math.inf)
 
 
 def _sampled(
     at_one: LogitsReading, decoding: Decoding, margin: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Log-probabilities, and their floors, of a step that is not greedy."""
+    """Return the log-probabilities, and their floors, of a step that is not greedy."""
     temperature = decoding.temperature
     weights = at_one.tempered(temperature)
     if not decoding.truncated:
@@ -321,13 +323,13 @@ def _sampled(
 
 
 def truncated(weights: torch.Tensor, decoding: Decoding, margin: float = 0.0) -> Kept:
-    """The tokens that top-k and then top-p keep of each row.
+    """Return the tokens that top-k and then top-p keep of each row.
 
     Args:
         weights: [rows, vocabulary], at the decoding's temperature, in [0, 1]; need not sum to 1.
         decoding: one that truncates.
-        margin: how far a T = 1 log-probability may move with the batch shape, in nats; at least 0
-            (see `law`).
+        margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
+            least 0 (see `distribution`).
 
     Returns:
         For each row every token that may be kept.
@@ -346,12 +348,11 @@ def truncated(weights: torch.Tensor, decoding: Decoding, margin: float = 0.0) ->
 
 
 def _least(weights: torch.Tensor, decoding: Decoding, margin: float) -> torch.Tensor:
-    """A weight for each row below which no token is kept under any logits within the margin.
+    """Return a weight for each row below which no token is kept under any logits within the margin.
 
-    By a histogram: whatever is lighter than all tokens of some buckets by more than the margin
-    comes after all of these; of them there are k, or they have so much of the mass that a token
-    behind them is out by the rule of `_doubt`. 32 buckets an octave, the last of all that is below
-    2^-63.
+    A histogram with 32 buckets per octave finds it; its last bucket is for weights below 2^-63. The
+    heaviest buckets are taken until they have k tokens, or so much mass that the rule of `_doubt`
+    excludes every token behind them. A token that is lighter by more than the margin is behind.
     """
     factor = ratio(margin / decoding.temperature)
     bucket = (weights.view(torch.int64) >> _SHIFT).sub_(_LAST).clamp_(0, _BUCKETS - 1)
@@ -362,16 +363,16 @@ def _least(weights: torch.Tensor, decoding: Decoding, margin: float) -> torch.Te
     else:
         above.scatter_add_(1, bucket, weights)
         p = factor * decoding.top_p
-        share = (p + _NUCLEUS_TOLERANCE) / (p + 1 - decoding.top_p)
-        need = share * above.sum(dim=-1, keepdim=True) * (1 + _SUMMED)
-    enough = above.flip(-1).cumsum(dim=-1) < need  # the first that is not makes it enough
-    place = _BUCKETS - 1 - enough.sum(dim=-1)
+        fraction = (p + _NUCLEUS_TOLERANCE) / (p + 1 - decoding.top_p)
+        need = fraction * above.sum(dim=-1, keepdim=True) * (1 + _SUMMED)
+    too_few = above.flip(-1).cumsum(dim=-1) < need
+    place = _BUCKETS - 1 - too_few.sum(dim=-1)
     edge = (place + _LAST << _SHIFT).view(torch.float64)
     return torch.where(place > 0, edge / factor, 0.0)
 
 
 def _heaviest(weights: torch.Tensor, least: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The weights from `least` on, descending, ties by id, and their ids; zeros behind them."""
+    """Return the weights of at least `least`, descending, and their ids; zeros behind them."""
     count = (heavy := weights >= least[:, None]).sum(dim=-1)
     row, ids = torch.nonzero(heavy, as_tuple=True)
     place = torch.arange(len(row), device=row.device) - (count.cumsum(dim=0) - count)[row]
@@ -389,14 +390,14 @@ def _doubt(
     margin: float,
     whole: torch.Tensor | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """How many leading tokens are surely kept, and how many possibly.
+    """Return the number of leading tokens that are certainly kept, and of those that may be.
 
-    A weight moves by a factor within e^(±margin / 2T), so two change places only if their ratio
-    is within `factor`. Worst for a token: whatever may come before it does and is heavy, what
-    stays behind is light; best: the reverse. It is in the nucleus if the mass before it is below
-    top_p of all, that is (1 − p) · before < p · (itself and after). Both sets are leading ones,
-    since all of it is monotone in the token's weight. `whole` is the mass of all tokens, where
-    top-k does not limit them.
+    A weight changes by a factor within e^(±margin / 2T), so two tokens change places only if their
+    ratio is within `factor`. In the worst case for a token, every token that may precede it does so
+    and is heavy, and the others are light. In the best case the reverse is true. The token is in
+    the nucleus if the mass before it is below top_p of all: (1 − p) · before < p · (itself and
+    after). All of this is monotone in the token's weight, so both sets are leading ones. `whole` is
+    the mass of all tokens, where top-k does not limit them.
     """
     factor = ratio(margin / decoding.temperature)
     width = mass.shape[1]
@@ -405,26 +406,26 @@ def _doubt(
     negated = -mass  # ascending, for the search; both counts are of leading tokens
     may = torch.searchsorted(negated, negated / factor, right=True)  # itself included
     must = torch.searchsorted(negated, negated * factor)
-    sure, possible = may <= limit, must < limit
-    among_sure, among_possible = sure.sum(dim=-1), possible.sum(dim=-1)
+    certain, possible = may <= limit, must < limit
+    among_certain, among_possible = certain.sum(dim=-1), possible.sum(dim=-1)
     if decoding.top_p < 1:
         p = decoding.top_p - _NUCLEUS_TOLERANCE
-        least = upto.gather(1, among_sure[:, None]) if whole is None else whole[:, None]
+        least = upto.gather(1, among_certain[:, None]) if whole is None else whole[:, None]
         most = upto.gather(1, among_possible[:, None]) if whole is None else whole[:, None]
         before = upto.gather(1, may) - mass
         after = torch.maximum(least - before, mass)
         slack = _NUCLEUS_TOLERANCE * most
-        sure &= (1 - p) * before * factor + slack < p * after
+        certain &= (1 - p) * before * factor + slack < p * after
         before = upto.gather(1, must)
         possible &= (1 - p) * before <= factor * p * (most - before) + slack
-    return sure.sum(dim=-1), possible.sum(dim=-1)
+    return certain.sum(dim=-1), possible.sum(dim=-1)
 
 
 def ratio(log: float) -> float:
-    """By how much a ratio may change; finite, so that it times 0 is 0.
+    """Return the factor by which a ratio may change; it is finite, so its product with 0 is 0.
 
     Args:
-        log: by how much its natural logarithm may, at least 0.
+        log: the largest change of its natural logarithm, at least 0.
 
     Returns:
         The factor, at least 1.
@@ -434,7 +435,7 @@ def ratio(log: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Picks:
-    """Tokens drawn from rows of logits, and what each row was.
+    """Tokens drawn from rows of logits, and properties of each row.
 
     Attributes:
         tokens: the token of each draw, [draws].
@@ -442,7 +443,7 @@ class Picks:
         floor: a lower bound of `logprob` for any logits within the margin, [draws].
         model_logprob: that under the untruncated T = 1 model, [draws].
         p_max: the largest T = 1 probability of each row, [rows].
-        broken: whether the row's logits were unusable, [rows]; what is drawn there means nothing.
+        broken: whether the row's logits were unusable, [rows]; its draws then mean nothing.
     """
 
     tokens: NDArray[np.int64]
@@ -453,11 +454,11 @@ class Picks:
     broken: Flags
 
     def steps(self, draws: NDArray[np.int64], rows: NDArray[np.int64]) -> Floats:
-        """The steps that some draws took.
+        """Return the steps of some draws.
 
         Args:
             draws: numbers of draws, [n].
-            rows: the row that each of them is from, [n].
+            rows: the row of each, [n].
 
         Returns:
             `logprob`, `floor`, `model_logprob` and `p_max` of each, [n, 4].
@@ -483,13 +484,13 @@ def pick(
         rows: the row of each draw, sorted, [draws].
         uniforms: a number in [0, 1) for each draw, [draws].
         confidence: of the prefix of each row (adaptive temperature, `running`).
-        margin: how far a T = 1 log-probability may move with the batch shape, in nats; at least 0
-            (see `law`).
+        margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
+            least 0 (see `distribution`).
 
     Returns:
         The draws, in the same order.
     """
-    height = rows_at_once(logits)
+    height = rows_together(logits)
     if len(logits) > height:
         starts = np.arange(0, len(logits), height)
         cuts = np.searchsorted(rows, [*starts, len(logits)])
@@ -525,7 +526,7 @@ def pick(
             )
     model_logprob = at_one.logits[row, tokens] - at_one.top[row] - at_one.log_total[row]
     if margin and (greedy.any() or doubtful.any()):
-        floor = _law(at_one, decoding, confidence, margin).floor[row, tokens]
+        floor = _distribution(at_one, decoding, confidence, margin).floor[row, tokens]
     # float64 holds every token's id exactly
     table = torch.stack([tokens.double(), logprob, floor, model_logprob]).cpu().numpy()
     values = (table[1], table[2], table[3], at_one.p_max, at_one.broken)
@@ -534,14 +535,14 @@ def pick(
 
 def _search_all(
     weights: Tempered, row: torch.Tensor, u: torch.Tensor, decoding: Decoding, margin: float
-) -> Found:
-    """Inverse CDF over the whole vocabulary."""
+) -> Drawn:
+    """Draw by inverse CDF over the whole vocabulary."""
     _, count, width = weights.blocks.shape
     own = weights.sums.cumsum(dim=-1)[row]
     target = u * own[:, -1]
     block = _place(own, target)
     inside = weights.blocks.flatten(0, 1).index_select(0, row * count + block)
-    # rounding of what is below may point before the start of a block, or beyond its end
+    # a rounded `below` may point before the start of a block, or beyond its end
     below = own.gather(1, block[:, None])[:, 0] - weights.sums[row, block]
     offset = _place(inside.cumsum(dim=-1), (target - below).clamp_(min=0.0))
     chosen = inside.gather(1, offset[:, None])[:, 0]
@@ -551,8 +552,8 @@ def _search_all(
 
 def _search_truncated(
     weights: Tempered, row: torch.Tensor, u: torch.Tensor, decoding: Decoding, margin: float
-) -> Found:
-    """Inverse CDF over the tokens that top-k and then top-p keep."""
+) -> Drawn:
+    """Draw by inverse CDF over the tokens that top-k and then top-p keep."""
     part = truncated(weights.flat, decoding, margin)
     target = u * part.total(part.kept)[row]
     place = torch.searchsorted(part.upto[row], target[:, None], right=True)[:, 0]
@@ -561,6 +562,6 @@ def _search_truncated(
 
 
 def _place(upto: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Per row, the first entry of what ascends that is greater than its target, or the largest."""
+    """Return the first entry of each ascending row that exceeds its target, or the largest."""
     first = torch.searchsorted(upto, targets[:, None], right=True)
     return torch.minimum(first, torch.searchsorted(upto, upto[:, -1:].contiguous()))[:, 0]
