@@ -44,8 +44,8 @@ from leaky import LEAKS, SECRET, N, benchmark, engine, file_of, leaky_run, rewri
 
 Values = dict[str, Any]
 SAME = "outputs have the log-probability that the model gives them"
-BARE = "have no tokens or no log-probability on record to compare"
-EDGE = "lie at the edge of what the decoding keeps, and were not compared"
+BARE = "have no recorded tokens or log-probability to compare"
+EDGE = "are at the edge of the decoding's cut, and were not compared"
 EVERY = {
     **dict.fromkeys(("digest", "run", "files", "scores", "estimates", "verdict", "sentence"), "ok"),
     **dict.fromkeys(("questions", "queries", "plan", "outputs", "events", "stated", "code"), "ok"),
@@ -187,7 +187,7 @@ def test_missing_draws_made_up_in_a_part(path: Path) -> None:
         (lambda v: v["claim"].update(among=[["control", "keyword"]]), "stated", "True, False"),
         (lambda v: v.update(verdict="pass"), "verdict", "verdict"),
         (lambda v: v.update(sentence="It is safe."), "sentence", "sentence"),
-        (lambda v: v["specification"].update(Asked="?"), "sentence", "specification.Asked"),
+        (lambda v: v["specification"].update(Wording="?"), "sentence", "specification.Wording"),
         (lambda v: v["claim"].update(text="Pr[leak] <= 0"), "verdict", "claim.text"),
         (lambda v: v["made_from"]["arm"].update(seed=1), "run", "arm.seed"),
         (lambda v: v["made_from"]["arm"].update(model="better"), "run", "arm.model"),
@@ -299,9 +299,9 @@ def test_what_is_no_certificate_or_no_run(path: Path, tmp_path: Path) -> None:
     (tmp_path / "old.json").write_text('{"format": "leakbound certificate 4"}')
     for file, says in (
         (tmp_path / "none.json", r"none\.json` cannot be read"),
-        (path / "run.json", r"run\.json` is no certificate"),
-        (tmp_path / "old.json", r"format 'leakbound certificate 4', .* version that made"),
-        (tmp_path / "list.json", r"list\.json` is no certificate"),
+        (path / "run.json", r"run\.json` is not a certificate"),
+        (tmp_path / "old.json", r"format 'leakbound certificate 4', .* version that wrote"),
+        (tmp_path / "list.json", r"list\.json` is not a certificate"),
         (completions(path), "is not JSON"),
     ):
         with pytest.raises(InputError, match=says):
@@ -383,7 +383,7 @@ def with_model(path: Path, engine: Any, name: str = "log-probabilities") -> Chec
 
 def test_a_model_gives_the_stored_log_probabilities(forced: Path) -> None:
     engine = Scripted(load(forced))
-    same = "the model is the one that was sampled"
+    same = "the model is the model that was sampled"
     assert with_model(forced, engine, "model") == Check("model", "ok", same)
     assert with_model(forced, engine) == Check("log-probabilities", "ok", f"8 of 8 {SAME}")
     assert with_model(forced, Scripted(load(forced), logprob_floor=-1e9)).status == "ok"
@@ -440,7 +440,7 @@ def decoded(run: Run, **changes: Any) -> tuple[Arm, Scripted]:
 def test_each_question_is_forced_and_told(drawn: Run) -> None:
     told: list[Headway] = []
     assert of_model(drawn, Scripted(drawn), told.append) == [
-        Check("model", "ok", "the model is the one that was sampled"),
+        Check("model", "ok", "the model is the model that was sampled"),
         Check("log-probabilities", "ok", f"8 of 8 {SAME}"),
     ]
     assert told == [Headway("forcing", i, 3, "questions") for i in range(4)]
@@ -462,7 +462,7 @@ def test_how_a_model_reads_fixed_questions(drawn: Run) -> None:
     engine.probe = (ProbedPrompt((1, 2), ((3, -0.5),)),)  # type: ignore[attr-defined]
     assert [check.name for check in of_model(drawn, engine)] == ["model", "log-probabilities"]
     arm.spec = replace(arm.spec, probe=engine.probe)  # type: ignore[attr-defined]
-    says = "the model reads fixed questions as the one that was sampled did"
+    says = "the model gives fixed questions the recorded probabilities"
     assert of_model(arm, engine)[1] == Check("probe", "ok", says)
     arm.spec = replace(arm.spec, probe=(ProbedPrompt((1, 3), ((3, -0.5),)),))
     says = "the prompts of the fixed questions are other tokens"
@@ -604,7 +604,7 @@ def test_another_end_is_reported(drawn: Run, changes: Values, end: Values) -> No
     length = len(tables.read_table(completions(drawn.path)).to_pylist()[0]["answer"])
     then = ["stop", length, False, False]
     now = [end.get(i, value) for i, value in enumerate(then)]
-    where = "question 'q0', its output 0, how it ended"
+    where = "question 'q0', its output 0, its end"
     assert found.differences[0] == Difference(where, then, now)
 
 
@@ -735,7 +735,7 @@ def test_an_altered_part_is_found_as_often_as_is_said(arm: Arm) -> None:
     """One of three: by one part in a third of all choices, by two in two thirds."""
     for share, parts, says, times in ((0.3, 1, "0.33", 60), (0.5, 2, "0.66", 60), (1, 3, "1", 3)):
         found = [check(arm, Redrawing(arm, "q1"), share, seed) for seed in range(times)]
-        told = f"this would find it with probability {says}, some of"
+        told = f"this would find it with probability {says}; at least one of"
         assert all(told in one.says for one in found)
         hits, chance = sum(one.status == "differs" for one in found), parts / 3
         assert abs(hits - times * chance) <= 4 * (times * chance * (1 - chance)) ** 0.5
@@ -763,10 +763,10 @@ def test_what_is_said_of_parts_drawn_again(arm: Arm) -> None:
     found = check_draws(arm, Redrawing(arm, "q1"), 0.5, told.append, Random(2))  # type: ignore[arg-type]
     altered = found.status == "differs"
     assert found.says == (
-        f"parts drawn again: 2 of 3, chosen by chance now; with the draws that their keys make: "
-        f"{2 - altered} (1,200 draws looked at). Had one part been altered, this would find it "
-        "with probability 0.66, some of three with 0.962, of ten with 0.999983 at least. It "
-        "does not find a seed that was chosen among many"
+        f"parts drawn again: 2 of 3, chosen at random now; equal to the stored draws: "
+        f"{2 - altered} (1,200 draws compared). If one part had been altered, this would find it "
+        "with probability 0.66; at least one of three with 0.962, of ten with 0.999983. It "
+        "cannot find a seed that was chosen among several"
     )
     assert told == [Headway("drawing again", i, 2, "parts") for i in range(3)]
     assert {*check(arm, Redrawing(arm, "q0", "q2"), 1).differences} == {
@@ -803,18 +803,18 @@ def test_a_share_to_draw_again_is_one_and_needs_a_model() -> None:
     for share in (1e-9, 0.5, 1):
         require_share(share, "model")
     for share in (0, -0.1, 1.01):
-        with pytest.raises(InputError, match=f"is at most 1, got {share}"):
+        with pytest.raises(InputError, match=rf"in \(0, 1\], got {share}"):
             require_share(share, "model")
-    with pytest.raises(InputError, match=r"draw 0\.5 of the parts again needs the model"):
+    with pytest.raises(InputError, match=r"drawing 0\.5 of the parts again needs the model"):
         require_share(0.5, None)
 
 
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"engine": "another"}, "its engine was canned, this one's is another"),
-        ({"dtype": "float64"}, "its dtype was None, this one's is float64"),
-        ({"device": "cuda"}, "its device was None, this one's is cuda"),
+        ({"engine": "another"}, "its engine was canned, the engine here is another"),
+        ({"dtype": "float64"}, "its dtype was None, the dtype here is float64"),
+        ({"device": "cuda"}, "its device was None, the device here is cuda"),
     ],
 )
 def test_another_engine_or_machine_says_nothing(
@@ -832,24 +832,24 @@ def test_the_device_and_the_width_are_those_that_drew(
     metas = [replace(meta, machine={"device": "cuda"}) for meta in arm.meta()]
     monkeypatch.setattr(Arm, "meta", lambda self, parts=None: iter(metas))
     engine, why = Redrawing(arm), "nothing was drawn again: its"
-    assert check(arm, engine, 1).says == f"{why} device was cuda, this one's is None"
+    assert check(arm, engine, 1).says == f"{why} device was cuda, the device here is None"
     engine.machine = {"device": "cuda"}  # type: ignore[attr-defined]
     found = check(arm, engine, 1)
     assert (found.name, found.status) == ("draws", "ok")
     engine.fingerprint["dtype"] = "float64"
-    assert check(arm, engine, 1).says == f"{why} dtype was float32, this one's is float64"
+    assert check(arm, engine, 1).says == f"{why} dtype was float32, the dtype here is float64"
 
 
 def test_what_has_no_keys_cannot_be_drawn_again(arm: Arm, tmp_path: Path) -> None:
     """An engine that draws otherwise each time, and a run of another tool."""
     found = check(arm, engine(), 1)
     assert found.status == "unchecked"
-    assert "the engine CannedEngine draws otherwise each time" in found.says
+    assert "the engine CannedEngine cannot repeat its draws" in found.says
     file = tmp_path / "rows.jsonl"
     rows = [{"question": "who?", "completion": name} for name in ("Ann", "Bob")]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     imported = leakbound.import_run([file], out=tmp_path / "run").arms["target"]
     assert check(imported, object(), 1).says == "nothing was drawn again: another tool drew them"
     left = explored.explored_run(tmp_path / "explored").arms["target"]
-    says = "they are from what an exploration left, whose parts depend on its scorer"
+    says = "they were drawn after an exploration, whose parts depend on its scorer"
     assert check(left, Redrawing(left), 1).says == f"nothing was drawn again: {says}"

@@ -211,8 +211,8 @@ def test_a_certificate_says_what_a_conversation_is(made: Run, tmp_path: Path) ->
         out=tmp_path / "c.json",
     )  # fmt: skip
     assert found.verdict == "refuted"
-    assert "then 'Are you sure?'" in found.sentence
-    assert "a conversation counts by its worst turn" in found.sentence
+    assert "then 'Are you sure?'" in found.specification["Wording"]
+    assert "a conversation counts by its worst turn" in found.specification["Wording"]
     assert verify(tmp_path / "c.json", made.path).verified
 
 

@@ -1,12 +1,12 @@
-"""Statements of a certificate that `verify` cannot make again: it takes them for granted.
+"""The assumptions of a certificate: statements that `verify` cannot recompute.
 
-Every field of a run is made again by `verify`, or its place is on the list of those that nothing
-checks, with the reason.
+`verify` recomputes every field of a run, or the field's place is in `UNCHECKED` with the reason.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 
 from leakbound.benchmarks import made_again
 from leakbound.certificate.record import may_gather
@@ -17,22 +17,22 @@ from leakbound.store import Arm, ExploredDraws, ImportedDraws, Run
 from leakbound.store.claims import LeakClaim
 from leakbound.types import BenchmarkRecord, Fingerprint
 
-TOLD = "recorded by the run"
+RECORDED = "recorded by the run"
 SURROUNDINGS = ("transformers", "torch", "arithmetic", "row_budget")
-"""Parts of a fingerprint that move logits by roundings only."""
-_BENCHMARK = "what a benchmark whose rows are not known is by its name"
+"""Parts of a fingerprint that change logits only by rounding."""
+_BENCHMARK = "described by the name of a benchmark without known rows"
 _REWRITTEN = "rewritings that do not follow from the questions"
-_EXPLORED = "what exploring left is not drawn again"
-_LESS = "less is stated than could be"
-_CAP = "the most draws of a question are fixed before any draw is seen"
+_EXPLORED = "the draws after an exploration are not drawn again"
+_LESS = "a change makes the statements weaker"
+_CAP = "the largest number of draws per question is fixed before any draw is seen"
 _OTHERS = "made by another tool or run"
-ASIDE = "no statement rests on it"
+ASIDE = "no statement depends on it"
 UNCHECKED: Mapping[str, str] = {
     **dict.fromkeys(
         (f"run.json: {x}" for x in ("format", "version", "created", "place", "notes*", "claims*")),
-        TOLD,
+        RECORDED,
     ),
-    **dict.fromkeys(("run.json: arms.*.model", "run.json: arms.*.place"), TOLD),
+    **dict.fromkeys(("run.json: arms.*.model", "run.json: arms.*.place"), RECORDED),
     **dict.fromkeys(
         (f"run.json: benchmark.{x}" for x in ("name", "origin", "profile", "usual*", "half*")),
         _BENCHMARK,
@@ -66,24 +66,23 @@ UNCHECKED: Mapping[str, str] = {
         (f"completions: *{name}" for name in ("logprob*", "confidence", "row moved")), ASIDE
     ),
 }
-"""By patterns of the places in a run that nothing checks, the reason."""
+"""The reason why nothing checks a place of a run, by patterns of the places."""
 
 
-def assumed(run: Run, arm: Arm, claim: LeakClaim, aloud: bool = False) -> tuple[str, ...]:
-    """All that a certificate of an arm takes for granted, each to follow "that".
+def assumed(run: Run, arm: Arm, claim: LeakClaim) -> tuple[str, ...]:
+    """Return the assumptions of a certificate, each a clause to follow "that".
 
     Args:
         run: the run.
         arm: the arm.
         claim: the claim.
-        aloud: only what is particular to this run, which the sentence says.
 
     Returns:
         The texts.
     """
-    general = () if aloud else (*_of_claim(claim), *_general(run.record.benchmark))
+    general = _of_claim(claim), _general(run.record.benchmark)
     particular = Fingerprint.of(arm.spec.fingerprint).assumes, _particular(run, arm)
-    return (*general, *particular[0], *particular[1])
+    return tuple(chain(*general, *particular))
 
 
 def _of_claim(claim: LeakClaim) -> Iterator[str]:
@@ -103,11 +102,11 @@ def _general(record: BenchmarkRecord) -> Iterator[str]:
         yield f"the default prompt and limits of {record.name} are recorded correctly"
         return
     try:
-        if made_again(record) is not None:
-            return
+        known = made_again(record) is not None
     except InputError:
-        pass  # which the check of the questions says
-    yield f"{record.name} is the data set that its name says"
+        known = False  # the check of the questions reports the error
+    if not known:
+        yield f"{record.name} is the data set of that name"
 
 
 def _particular(run: Run, arm: Arm) -> Iterator[str]:
@@ -119,7 +118,7 @@ def _particular(run: Run, arm: Arm) -> Iterator[str]:
         yield f"the rewritings come from {inputs.source}"
     if arm.key.stress.startswith("relearn"):
         weights = short(str(arm.spec.fingerprint.get("weights")))
-        yield f"the weights {weights} come from training the model as the stress says"
+        yield f"the weights {weights} come from the training that the stress specifies"
     if isinstance(draws, ImportedDraws):
         yield f"the draws were made as {draws.sampled_by} states"
     if isinstance(draws, ExploredDraws):
