@@ -146,13 +146,13 @@ def _require_joined(runs: Sequence[Run], tasks: Sequence[str], arm: str) -> None
 
 
 def _model(run: Run, arm: str) -> Mapping[str, object]:
-    """The fingerprint of the model that was measured, without its prompting."""
+    """Return the fingerprint of the measured model, without its prompting."""
     fingerprint = _stored(run, arm)["fingerprint"]["models"][arm]
     return {k: v for k, v in fingerprint.items() if k not in ("prompting", "row_budget")}
 
 
 def _stored(run: Run, arm: str) -> dict[str, Any]:
-    """The contents of `utility.json`; InputError where it has no metrics of that arm."""
+    """Return the contents of `utility.json`; raise InputError without metrics of that arm."""
     stored = stored_metrics(run)
     arms = stored.get("arms") or {}
     if arm not in arms:
@@ -164,7 +164,7 @@ def _stored(run: Run, arm: str) -> dict[str, Any]:
 
 
 def _write_samples(run: Run, out: Path, arm: str, redact: bool | None) -> Exported:
-    """Write draws only: masses are no samples, and no question may be missing."""
+    """Write the draws of an arm; masses are not samples, and no question may be missing."""
     if arm not in run.arms:
         raise InputError(f"`{run.path}` has no arm {arm!r}. {suggestion(arm, run.arms)}")
     drawn = run.arms[arm]
@@ -183,8 +183,8 @@ def _write_samples(run: Run, out: Path, arm: str, redact: bool | None) -> Export
         )
     if redact and (drawn.key.asks != "own words" or drawn.spec.attack_queries):
         raise InputError(
-            f"bounds of arm {arm!r} need the question of each of its queries, which is not among "
-            "the scores. Export an arm that asks the questions in their own words."
+            f"bounds of arm {arm!r} need the question of each of its queries, which an export of "
+            "scores lacks. Export an arm of the questions in their own words."
         )
     rows = _scores(run, drawn) if redact else _texts(drawn)
     settings = _stated(drawn)
@@ -193,7 +193,7 @@ def _write_samples(run: Run, out: Path, arm: str, redact: bool | None) -> Export
 
 
 def _stated(arm: Arm) -> JsonObject:
-    """The model and its stated decoding, under the column names of `leakbound import`."""
+    """Return the model and its stated decoding, under the column names of `leakbound import`."""
     decoding = arm.decoding
     facts = {k: v for k, v in decoding.to_dict().items() if k not in (*decoding.unknown, "unknown")}
     if decoding.adaptive_temperature is None:
@@ -203,11 +203,11 @@ def _stated(arm: Arm) -> JsonObject:
 
 
 def _texts(arm: Arm) -> Iterator[dict[str, object]]:
-    """Question, answer, output and its count; null for draws that never came."""
+    """Yield question, answer, output and its count; null for draws that never arrived."""
     answers = {prompt.id: prompt.answer for prompt in arm.run_queries.prompts}
     queries = {query.id: query for query in arm.queries}
     for query_id, output, _, count in _draws(arm):
-        if count:  # a text that was only proved possible was not drawn
+        if count:  # a count of 0: proved possible, not drawn
             query = queries[query_id]
             columns = {"question": query.text, "answer": answers[query.prompt_id]}
             text, more = None, {}
@@ -218,16 +218,16 @@ def _texts(arm: Arm) -> Iterator[dict[str, object]]:
 
 
 def _counting(output: Output, **more: object) -> dict[str, object]:
-    """The filled ones of the columns that decide how an output is counted."""
+    """Return the columns that decide the class of an output, without empty ones."""
     stated = {"finish": output.finish, "refused": output.refused, "hidden": output.hidden, **more}
     return {name: value for name, value in stated.items() if value}
 
 
 def _scores(run: Run, arm: Arm) -> Iterator[dict[str, object]]:
-    """Count how often each query drew which scores, by how the outputs are counted.
+    """Yield the number of draws of each query, by their scores and the class of the output.
 
-    A bound and its ledger need no more of a text. A score is null where the scorer could not
-    decide, and all scores are null where a draw never came.
+    A bound and its ledger need no more of a text. A score is null if the scorer could not decide.
+    All scores are null if a draw never arrived.
     """
     names = run.estimates.scorers
     for scorer in map(make_scorer, names):
@@ -249,7 +249,7 @@ def _scores(run: Run, arm: Arm) -> Iterator[dict[str, object]]:
 
 
 def _draws(arm: Arm) -> Iterator[tuple[str, Output | None, bool, int]]:
-    """(query id, output, whether its answer is missing, count); None for draws that never came."""
+    """Yield (query id, output, missing answer, count); output None: draws that never arrived."""
     for part in arm.parts:
         table = arm.completions(part)
         rows = zip(tables.completions_of(table), table["unanswered"].to_pylist(), strict=True)
