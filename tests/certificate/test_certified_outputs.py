@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import leakbound
+from leakbound.certificate.words import MOST_WORDS
 from leakbound.errors import InputError
 from leakbound.store import Run, load
 from leakbound.store.record import write_record
@@ -28,6 +29,7 @@ def claimed(run: Run, **claim: Any) -> Any:
     made = leakbound.certify(run, **{"max_leak": 0.2, **claim}, out=file)
     checked = leakbound.verify(file, run.path)
     assert checked.verified, checked
+    assert len(made.sentence.split()) <= MOST_WORDS
     return made
 
 
@@ -143,6 +145,8 @@ def test_the_three_readings_of_a_model_that_leaks_in_its_thought(tmp_path: Path)
     of_answer = claimed(run, scorer="keyword", of="answer")
     assert ", the answer of GivenEngine drawn at" in of_answer.sentence
     assert of_answer.claim.scorer == "keyword:of=answer"
+    stated = of_answer.specification["Scores"]
+    assert stated.endswith("; match word; of answer; require any; rule 2")
 
 
 def test_a_reading_that_cannot_be_claimed_is_refused(tmp_path: Path) -> None:

@@ -309,7 +309,10 @@ def test_a_certificate_has_one_sentence_and_its_specification(run: Run) -> None:
     assert f"at least {low} for the worst of these 3 questions: the claimed limit of 0.1 is " in (
         refuted.sentence
     )
-    assert "error rate 0.01 per bound, the lower divided by 3; " in refuted.specification["Bounds"]
+    assert (
+        "error rate 0.01 per bound, for the lower divided by 3 questions; "
+        in refuted.specification["Bounds"]
+    )
     unsure = leakbound.certify(run, max_leak=0.1, out=run.path / "unsure.json", **PLAIN).sentence
     assert unsure.startswith("With 98 % confidence, ")
     assert "between 0." in unsure

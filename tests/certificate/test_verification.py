@@ -214,9 +214,18 @@ def test_an_edited_certificate(
     assert where in found[check]
 
 
-def test_a_certificate_that_does_not_fit_its_digest(path: Path) -> None:
-    edit(path / CERTIFICATE, lambda v: v["estimate"].update(n=10 * N))
-    assert failed(checked(path)).keys() == {"digest", "estimates"}
+@pytest.mark.parametrize(
+    ("change", "check"),
+    [
+        (lambda v: v["estimate"].update(n=10 * N), "estimates"),
+        (lambda v: v.update(sentence="It is safe."), "sentence"),
+        (lambda v: v["specification"].update(Draws="many"), "sentence"),
+    ],
+)
+def test_a_certificate_that_does_not_fit_its_digest(path: Path, change: Any, check: str) -> None:
+    """The digest is over the numbers, the sentence and the specification."""
+    edit(path / CERTIFICATE, change)
+    assert failed(checked(path)).keys() == {"digest", check}
 
 
 def test_a_part_or_a_file_of_scores_that_is_gone_or_too_many(path: Path) -> None:

@@ -150,10 +150,18 @@ def specification(
 
 def scorer_words(scorer: Scorer, model: Mapping[str, Any] | None = None) -> str:
     """Return the name, digest and settings of a scorer, with the record of its own `model`."""
-    facts = settings(scorer)
-    nameless = {name: facts[name] for name in facts.keys() - {"name", "binary", "rule"}}
-    parts = [f"{name} {value}" for name, value in _flat({**nameless, "model": model or None})]
-    return "; ".join([f"{scorer.name} ({digest(scorer)})", *sorted(parts), f"rule {RULE}"])
+    facts = sorted({*_settings(settings(scorer)), *_flat({"model": model})})
+    parts = [f"{name} {value}" for name, value in facts]
+    return "; ".join([f"{scorer.name} ({digest(scorer)})", *parts, f"rule {RULE}"])
+
+
+def _settings(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the settings of a scorer and of the scorers within it, without their names."""
+    for name, value in values.items():
+        if isinstance(value, Mapping) and "binary" in value:
+            yield from _settings(value)
+        elif name not in ("name", "binary", "rule"):
+            yield from _flat({name: value})
 
 
 def departures(record: RunRecord, arm: ArmSpec) -> tuple[str, ...]:
