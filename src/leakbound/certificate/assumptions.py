@@ -1,11 +1,8 @@
-"""The assumptions of a certificate: statements that `verify` cannot recompute.
-
-`verify` recomputes every field of a run, or the field's place is in `UNCHECKED` with the reason.
-"""
+"""The assumptions of a certificate: statements that `verify` cannot recompute."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import chain
 
 from leakbound.benchmarks import made_again
@@ -17,56 +14,8 @@ from leakbound.store import Arm, ExploredDraws, ImportedDraws, Run
 from leakbound.store.claims import LeakClaim
 from leakbound.types import BenchmarkRecord, Fingerprint
 
-RECORDED = "recorded by the run"
 SURROUNDINGS = ("transformers", "torch", "arithmetic", "row_budget")
 """Parts of a fingerprint that change logits only by rounding."""
-_BENCHMARK = "described by the name of a benchmark without known rows"
-_REWRITTEN = "rewritings that do not follow from the questions"
-_EXPLORED = "the draws after an exploration are not drawn again"
-_LESS = "a change makes the statements weaker"
-_CAP = "the largest number of draws per question is fixed before any draw is seen"
-_OTHERS = "made by another tool or run"
-ASIDE = "no statement depends on it"
-UNCHECKED: Mapping[str, str] = {
-    **dict.fromkeys(
-        (f"run.json: {x}" for x in ("format", "version", "created", "place", "notes*", "claims*")),
-        RECORDED,
-    ),
-    **dict.fromkeys(("run.json: arms.*.model", "run.json: arms.*.place"), RECORDED),
-    **dict.fromkeys(
-        (f"run.json: benchmark.{x}" for x in ("name", "origin", "profile", "usual*", "half*")),
-        _BENCHMARK,
-    ),
-    "run.json: inputs*": _REWRITTEN,
-    **dict.fromkeys((f"run.json: arms.*.{name}" for name in ("draws*", "seed")), _EXPLORED),
-    **dict.fromkeys(
-        (f"completions: {name}" for name in ("missing", "chunk", "count", "row *")), _EXPLORED
-    ),
-    **dict.fromkeys(
-        (f"masses: {name}" for name in ("remainder*", "settled*", "forwards*", "*row *")),
-        _EXPLORED,
-    ),
-    **dict.fromkeys(("*masses: *mass", "proofs: *mass", "proofs: *row *"), _LESS),
-    **dict.fromkeys(
-        (f"run.json: arms.*.fingerprint.{x}" for x in (*SURROUNDINGS, "prompting*")),
-        "the same draws are made again",
-    ),
-    "run.json: arms.*.copied*": _OTHERS,
-    "run.json: arms.*.plan.n": _CAP,
-    **dict.fromkeys(
-        (f"run.json: {x}" for x in ("study*", "scorers*", "headline*", "redacted")), ASIDE
-    ),
-    **dict.fromkeys(("run.json: attack*", "run.json: tried*"), ASIDE),
-    **dict.fromkeys((f"run.json: arms.*.{name}" for name in ("machine*", "probe*")), ASIDE),
-    **dict.fromkeys(("inputs.json: *", "stress: *", "*other arm*"), ASIDE),
-    **dict.fromkeys((f"proofs: {name}" for name in ("most", "searched", "forwards*")), ASIDE),
-    **dict.fromkeys(("run.json: files", "looks.json: arm", "completions: forced, *"), ASIDE),
-    **dict.fromkeys(("* usage*", "* machine*", "* rows", "*open, tokens"), ASIDE),
-    **dict.fromkeys(
-        (f"completions: *{name}" for name in ("logprob*", "confidence", "row moved")), ASIDE
-    ),
-}
-"""The reason why nothing checks a place of a run, by patterns of the places."""
 
 
 def assumed(run: Run, arm: Arm, claim: LeakClaim) -> tuple[str, ...]:
