@@ -221,7 +221,7 @@ def test_what_conversations_cannot_do_is_refused(made: Run, tmp_path: Path) -> N
     long: dict[str, Any] = {"stress": "dialogue", "scorers": "keyword", "out": tmp_path / "run"}
     with pytest.raises(InputError, match="'dialogue' can only be drawn, and `explore` asks"):
         evaluate("m", TASK, sampling=Explore("exact", 9), **long)
-    with pytest.raises(InputError, match="holds conversations, and a row has one answer"):
+    with pytest.raises(InputError, match="has conversations, and a row has one answer"):
         export([made], tmp_path / "x.jsonl", form="jsonl", arm="target under dialogue")
     model = tiny_model_folder(tmp_path / "model", max_position_embeddings=64)
     said = r"asks 4 times, with answers of at most 16 tokens: .* max_new_tokens 64 that exceeds"

@@ -1,4 +1,4 @@
-"""A run's contents for other tools: metrics as OpenUnlearning's log, or completions as lines."""
+"""`export`: write a run's metrics as OpenUnlearning's log, or its completions as JSON lines."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Exported:
     """The files that an export wrote.
 
     Attributes:
-        files: every file that was written.
-        notes: warnings for the user, a sentence each.
+        files: the written files.
+        notes: warnings for the user, one sentence each.
     """
 
     files: tuple[Path, ...]
@@ -57,26 +57,26 @@ def export(
     """Write the metrics or the completions of runs for other tools.
 
     Args:
-        runs: an open run; for one log of MUSE those of its parts, all of one model.
-        out: the file to write. The name of a log ends in _EVAL.json, and _SUMMARY.json is written
-            into the same folder; the name of a file of lines ends in .jsonl.
-        form: "openunlearning", an evaluation log of the metrics, or "jsonl", a line a completion.
-        arm: which model or decoding, by the name of its arm; "target" by default.
-        redact: with "jsonl", whether scores replace all texts; None: as the run's report does.
-        retrained: with "openunlearning", a log of the retrained model to compare with; None: no
-            comparison.
+        runs: an open run; for a log of MUSE, the runs of its parts, all of one model.
+        out: the file to write. The name of a log must end in _EVAL.json, and _SUMMARY.json is
+            written into the same folder. The name of a file of lines must end in .jsonl.
+        form: "openunlearning", an evaluation log of the metrics; or "jsonl", one line per
+            completion.
+        arm: the model and decoding, by the arm's name.
+        redact: with "jsonl", whether scores replace all texts; None: as in the run's report.
+        retrained: with "openunlearning", the retrained model's log; None: no comparison.
 
     Returns:
-        The files that were written, and notes on what was left out.
+        The written files, and notes on omitted values.
 
     Raises:
-        InputError: an `out` of another ending; an arm, metrics or scores that the run does not
-            have; several runs, or `retrained`, where the form takes none; an arm that has no fixed
-            number of draws of single answers.
-        MixError: runs of different models in one log.
-        IncompleteError: with "jsonl", a run whose draws are not all there.
-        UnansweredError: with "jsonl", a run of which questions could not be sampled.
-        DamagedError: with "openunlearning", stored metrics that were changed.
+        InputError: for an `out` with another ending; an arm, metrics or scores that the run lacks;
+            several runs, or `retrained`, if the form accepts none; an arm without a fixed number of
+            draws of single answers.
+        MixError: for runs of different models in one log.
+        IncompleteError: with "jsonl", if draws are missing.
+        UnansweredError: with "jsonl", if questions could not be sampled.
+        DamagedError: with "openunlearning", if stored metrics were changed.
     """
     opened = [runs] if isinstance(runs, Run) else list(runs)
     require(form in _ENDINGS, "form", form, "'openunlearning' or 'jsonl'")
@@ -116,7 +116,7 @@ def _write_log(runs: Sequence[Run], out: Path, arm: str, retrained: Path | None)
         log |= entries
         if unnamed := [name for name in metrics if name not in names]:
             notes.append(
-                f"left out, as OpenUnlearning's log of {task!r} has no entry for them: "
+                f"left out, because OpenUnlearning's log of {task!r} has no entry for them: "
                 f"{', '.join(unnamed)}"
             )
     summary = out.with_name(out.name.removesuffix(_ENDINGS["openunlearning"]) + "_SUMMARY.json")
@@ -130,18 +130,18 @@ def _require_joined(runs: Sequence[Run], tasks: Sequence[str], arm: str) -> None
     corpora = {task.partition("-")[0] for task in tasks}
     if len(corpora) > 1 or not corpora.pop().startswith("muse:"):
         raise InputError(
-            f"runs that make one log together are of the parts of MUSE News or of MUSE Books, got "
+            f"the runs of one log must be about parts of MUSE News or of MUSE Books, got "
             f"{', '.join(tasks)}. Export the others separately."
         )
     for i, run in enumerate(runs):
         if tasks[i] in tasks[:i]:
             raise InputError(
-                f"two of the runs are of {tasks[i]!r}, the second is `{run.path}`. Name one."
+                f"two of the runs are about {tasks[i]!r}, the second is `{run.path}`. Name one."
             )
         if _model(run, arm) != _model(runs[0], arm):
             raise MixError(
-                f"`{run.path}` measured another model as {arm!r} than `{runs[0].path}` did. "
-                "Export runs of one model together."
+                f"`{run.path}` measured another model as {arm!r} than `{runs[0].path}`. Export "
+                "runs of one model together."
             )
 
 
@@ -169,7 +169,7 @@ def _write_samples(run: Run, out: Path, arm: str, redact: bool | None) -> Export
         raise InputError(f"`{run.path}` has no arm {arm!r}. {suggestion(arm, run.arms)}")
     drawn = run.arms[arm]
     if drawn.explored:
-        raise InputError(f"arm {arm!r} holds masses, not draws. Export an arm that was sampled.")
+        raise InputError(f"arm {arm!r} has masses, not draws. Export an arm that was sampled.")
     require_fixed_n(drawn)  # bounds of the exported samples take their number as fixed
     require_sampled(run)
     require_complete(run)
@@ -179,7 +179,7 @@ def _write_samples(run: Run, out: Path, arm: str, redact: bool | None) -> Export
         notes = (f"`{run.path}` is redacted: scores in place of texts. --no-redact writes texts.",)
     if is_dialogue(drawn):
         raise InputError(
-            f"arm {arm!r} holds conversations, and a row has one answer. Export another arm."
+            f"arm {arm!r} has conversations, and a row has one answer. Export another arm."
         )
     if redact and (drawn.key.asks != "own words" or drawn.spec.attack_queries):
         raise InputError(
