@@ -119,11 +119,6 @@ class SampledQuestion:
         """Return the number of failed draws."""
         return sum(n for n, place in zip(self.counts, self.places, strict=True) if place == MISSING)
 
-    @property
-    def repeats_itself(self) -> bool:
-        """Return whether there are several draws and all have the same texts."""
-        return len({*self.outputs} - {MISSING}) == 1 and self.n - self.missing > 1
-
     def distinct(self, spool: Spool, first: int, last: int) -> Counter[Draw | None]:
         """Count the distinct draws from number `first` up to `last`, in the order of the rows.
 
@@ -169,11 +164,6 @@ class SampledQuestions:
         return self.files[0].path
 
     @property
-    def claim(self) -> str:
-        """Return the claim whose decision ended the draws of a question; "": no claim."""
-        return self.files[0].claim
-
-    @property
     def model(self) -> str:
         """Return the model's name in the file."""
         return str(self.stated["model"])
@@ -197,7 +187,7 @@ class SampledQuestions:
     @property
     def n(self) -> int:
         """Return the number of draws per question; with a claim, the largest possible number."""
-        if self.claim:
+        if self.files[0].claim:
             return self.files[0].most
         sizes = {question.n: question.id for question in self.questions.values()}
         if len(sizes) != 1 or 0 in sizes:
@@ -351,7 +341,7 @@ def _require_joined(first: SampledQuestions, part: SampledQuestions) -> None:
     any_seed = {"seed": None, "order": None}
     settings = (first.stated | any_seed, part.stated | any_seed)
     require_same_settings(f"`{first.path}`", settings[0], f"`{part.path}`", settings[1])
-    if first.claim or part.claim:
+    if first.files[0].claim or part.files[0].claim:
         raise InputError(
             "draws that a claim ended cannot be joined to others: their number depends on the "
             "outputs. Import that log as its own run."
@@ -366,7 +356,10 @@ def _doubt(part: SampledQuestions) -> Iterator[str]:
         yield f"of {many(outputs, 'output')} in `{name}` these have no score: {', '.join(lacking)}"
     if part.decoding.greedy:
         return
-    if part.texts and all(question.repeats_itself for question in part.questions.values()):
+    if part.texts and all(
+        len({*question.outputs} - {MISSING}) == 1 and question.n - question.missing > 1
+        for question in part.questions.values()
+    ):
         if seed is not None:
             raise InputError(
                 f"all draws of every question in `{part.path}` are the same, and all were made "

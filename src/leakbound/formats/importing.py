@@ -271,7 +271,7 @@ def _spec(sampled: SampledQuestions, digests: Sequence[str], order: int) -> ArmS
             in_doubt="; ".join(sampled.notes),
             seed=str(sampled.stated.get("seed", "unknown")),
             texts=sampled.texts,
-            claim=sampled.claim,
+            claim=sampled.files[0].claim,
         ),
     )
 

@@ -131,14 +131,6 @@ def _about_others(part: str, kind: Kind) -> dict[str, Metric]:
     }
 
 
-def _gradient_norm(item: Item) -> float:
-    return required(item.gradient_norm, "the gradient norm")
-
-
-def _fluency(item: Item) -> float:
-    return required(item.fluency, "the fluency of the greedy answer")
-
-
 def _forget_quality(items: Items, reference: Items) -> Values:
     measure = _truth("forget", likelihood.truth_ratio)
     ours, theirs = (measure_part(measure, side, "forget") for side in (items, reference))
@@ -186,7 +178,10 @@ METRICS: dict[str, Metric] = {
     "model_utility": combined(model_utility, {name: _OF_PARTS[name] for name in UTILITY_TERMS}),
     "r_avg": combined(r_avg, {name: _OF_PARTS[name] for name in RECALL_TERMS}),
     "forget_quality": against_retrained(_forget_quality, _OF_PARTS["forget_truth_ratio"].needs),
-    "forget_fluency": per_item(_fluency, Need(part="forget", kinds=NOTHING, fluency=True)),
+    "forget_fluency": per_item(
+        lambda item: required(item.fluency, "the fluency of the greedy answer"),
+        Need(part="forget", kinds=NOTHING, fluency=True),
+    ),
     "choice_accuracy": per_item(partial(_choice, choice_accuracy), LETTERS),
     "choice_probability": per_item(partial(_choice, choice_probability), LETTERS),
     "exact_memorisation": per_item(of_answer(exact_memorisation), FORGET),
@@ -196,7 +191,9 @@ METRICS: dict[str, Metric] = {
     "membership_reference": against_retrained(_reference_attack, _BOTH_SIDES),
     "membership_min_k": attack(_MIN_K),
     "membership_min_k_plus_plus": attack(of_answer(membership.min_k_plus_plus)),
-    "membership_gradient_norm": attack(_gradient_norm, gradient_norm=True),
+    "membership_gradient_norm": attack(
+        lambda item: required(item.gradient_norm, "the gradient norm"), gradient_norm=True
+    ),
     "privleak": _min_k_change(membership.privleak),
     "rel_diff": _min_k_change(membership.rel_diff),
 }
