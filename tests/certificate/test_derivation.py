@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from functools import partial
@@ -190,27 +189,26 @@ def test_a_scorer_that_joins_later_is_one_more_to_choose_from(run: Run, tmp_path
         assert said == notes
 
 
-@pytest.mark.parametrize("file", ["completions/part-0.parquet", "asked/part-0.jsonl", "looks.json"])
+@pytest.mark.parametrize(
+    "file", ["completions/part-0.parquet", "asked/part-0.jsonl", "looks.json", "on another disk"]
+)
 def test_any_file_of_an_arm_makes_a_claim_a_later_one(file: str, tmp_path: Path) -> None:
     run = leaky_run(tmp_path / "run", n=4)
-    shutil.rmtree(run.path / "arms")
-    (run.path / "arms" / "target" / file).parent.mkdir(parents=True)
+    arms, elsewhere = run.path / "arms", tmp_path / "elsewhere"
+    arms.rename(elsewhere)
+    there = arms / "target" / file
+    there.parent.mkdir(parents=True)
     claim = RecordedClaim(claim=claimed(max_leak=0.5), digest="d")
     run.remember_study({}, None, [claim])
     assert run.record.claims == (claim,)
-    (run.path / "arms" / "target" / file).touch()
+    if file == "on another disk":
+        there.parent.rmdir()
+        there.parent.symlink_to(elsewhere / "target")
+    else:
+        there.touch()
     later = replace(claim, digest="e")
     run.remember_study({}, None, [claim, later])
     assert load(run.path).record.claims == (claim, replace(later, prior=False))
-
-
-def test_an_arm_on_another_disk_makes_a_claim_a_later_one(tmp_path: Path) -> None:
-    run = leaky_run(tmp_path / "run", n=4)
-    for arm in (run.path / "arms").iterdir():
-        arm.rename(tmp_path / arm.name)
-        arm.symlink_to(tmp_path / arm.name)
-    run.remember_study({}, None, [RecordedClaim(claim=claimed(max_leak=0.5), digest="d")])
-    assert not run.record.claims[0].prior
 
 
 def test_a_claim_that_was_recorded_at_another_confidence_is_named(tmp_path: Path) -> None:
