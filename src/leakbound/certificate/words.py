@@ -47,7 +47,8 @@ def sentence(
     """State the verdict and the bound that decides, in at most `MOST_WORDS` words.
 
     A pass or a refutation names the confidence of the one deciding bound, an open verdict that of
-    the interval. A refutation by a proof names none. The specification has the rest.
+    the interval. A refutation by a proof names none. The longest names give way to a reference to
+    the specification, which has the rest.
 
     Args:
         claim: the claim.
@@ -77,15 +78,19 @@ def sentence(
     these = "this one question" if questions == 1 else f"these {questions:,} questions"
     reworded = _REWORDED[arm.shares.design] if arm.shares else ""
     reason = " because outputs were cut short" if cut_short else ""
-    model = arm.model if len(arm.model.split()) <= 3 else "the specified model"
-    return (
-        f"{evidence}, {PART[claim.part] if claim.part else 'an output'} of {model} drawn "
-        f"{_named('at', arm.decoding.name, 2)} leaks{within}, scored "
-        f"{_named('by', claim.scorer, 1)}, with probability {chance} {where} {these}{reworded}: "
-        f"the claimed limit of {claim.max_leak} is {outcome}{reason}, under the listed assumptions."
-    )
+    subject = PART[claim.part] if claim.part else "an output"
+    names = [f"of {arm.model}", f"at {arm.decoding.name}", f"by {claim.scorer}"]
+    shorter = ["of the specified model", "as specified", "as specified"]
 
+    def text() -> str:
+        model, decoding, scorer = names
+        return (
+            f"{evidence}, {subject} {model} drawn {decoding} leaks{within}, scored {scorer}, with "
+            f"probability {chance} {where} {these}{reworded}: the claimed limit of "
+            f"{claim.max_leak} is {outcome}{reason}, under the listed assumptions."
+        )
 
-def _named(preposition: str, name: str, most: int) -> str:
-    """Return a name of at most `most` words, or a reference to the specification."""
-    return f"{preposition} {name}" if len(name.split()) <= most else "as specified"
+    for i in sorted(range(len(names)), key=lambda i: -len(names[i].split())):
+        if len(text().split()) > MOST_WORDS:
+            names[i] = shorter[i]
+    return text()
