@@ -84,8 +84,8 @@ Items = Mapping[str, Sequence[Item]]
 class Values:
     """A metric of one model: the aggregate, and the value of each prompt by its id.
 
-    Without the reference model that the metric needs, `value` is None. `by_item` is empty if the
-    metric has no value per prompt.
+    `value` may be None: the metric needs a reference model that was not evaluated. `by_item` is
+    empty if the metric has no value per prompt.
     """
 
     value: float | None

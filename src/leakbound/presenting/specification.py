@@ -149,7 +149,7 @@ def specification(
 
 
 def scorer_words(scorer: Scorer, model: Mapping[str, Any] | None = None) -> str:
-    """Return the name, digest and settings of a scorer, with the record of its own `model`."""
+    """Return the name, digest and settings of a scorer, with the record of its `model`."""
     facts = sorted({*_settings(settings(scorer)), *_flat({"model": model})})
     parts = [f"{name} {value}" for name, value in facts]
     return "; ".join([f"{scorer.name} ({digest(scorer)})", *parts, f"rule {RULE}"])
