@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import leakbound
+from leakbound.certificate.words import MOST_WORDS
 from leakbound.errors import InputError
 from leakbound.store import Run, load
 from leakbound.store.record import write_record
@@ -28,6 +29,7 @@ def claimed(run: Run, **claim: Any) -> Any:
     made = leakbound.certify(run, **{"max_leak": 0.2, **claim}, out=file)
     checked = leakbound.verify(file, run.path)
     assert checked.verified, checked
+    assert len(made.sentence.split()) <= MOST_WORDS
     return made
 
 
@@ -43,7 +45,8 @@ def test_a_question_that_was_mostly_cut_leaves_a_claim_open(tmp_path: Path) -> N
     (why,) = made.reasons
     assert "cut 50.4 % of the outputs of 'q1'" in why
     assert "--accept-cut" in why
-    assert why in made.sentence
+    assert made.specification["Limit"] == why
+    assert "is undecided because outputs were cut short, under" in made.sentence
 
 
 def test_half_of_a_question_cut_decides(tmp_path: Path) -> None:
@@ -63,7 +66,7 @@ def test_a_limit_that_is_accepted_is_stated(tmp_path: Path) -> None:
     assert made.verdict == "pass"
     assert made.specification["Limit"].endswith("accepted by the claim")
     assert "leaks in the first 3 tokens, " in made.sentence
-    assert "cut (49.6 %)" in made.sentence
+    assert "cut (49.6 %)" in made.specification["Outputs"]
 
 
 def test_a_limit_that_a_published_protocol_sets_is_accepted(tmp_path: Path) -> None:
@@ -124,7 +127,7 @@ def test_a_certificate_states_the_part_that_was_read(
     assert (made.verdict, made.reasons) == ("pass", ())
     stated = made.specification.get("Reading")
     assert (stated is None) == (reading is None)
-    assert reading is None or (reading in stated and f"Reading: {reading}" in made.sentence)
+    assert reading is None or reading in stated
     assert ("in the answer" in made.claim.text) == (output.hidden and scorer == "keyword")
 
 
@@ -140,8 +143,10 @@ def test_the_three_readings_of_a_model_that_leaks_in_its_thought(tmp_path: Path)
         "Pr[leak in the answer or the thought] <= 0.2",
     ]
     of_answer = claimed(run, scorer="keyword", of="answer")
-    assert "the answer in a completion of" in of_answer.sentence
+    assert ", the answer of GivenEngine drawn at" in of_answer.sentence
     assert of_answer.claim.scorer == "keyword:of=answer"
+    stated = of_answer.specification["Scores"]
+    assert stated.endswith("; match word; of answer; require any; rule 2")
 
 
 def test_a_reading_that_cannot_be_claimed_is_refused(tmp_path: Path) -> None:

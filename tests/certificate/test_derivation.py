@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import fields, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +17,29 @@ from scipy.stats import binom
 
 import leakbound
 from leakbound import stats
-from leakbound.bounding.claims import decisive
+from leakbound.bounding.claims import decisive, rows_again
 from leakbound.bounding.drawn import Drawn
 from leakbound.bounding.evidence import drawn_of
 from leakbound.certificate import Forecast, LeakClaim
 from leakbound.certificate.claim import MOST_DRAWS, Verdict, forecast, verdict
-from leakbound.certificate.derivation import is_prior
-from leakbound.certificate.words import downward, upward
+from leakbound.certificate.derivation import derive, is_prior
+from leakbound.certificate.words import MOST_WORDS, downward, sentence, upward
 from leakbound.errors import IncompleteError, InputError
 from leakbound.formats.importing import import_run
+from leakbound.presenting.specification import specification_of
 from leakbound.scorers import digest, make_scorer
 from leakbound.stats import About, Estimate
-from leakbound.store import CERTIFICATE, ArmScores, Run, load
+from leakbound.store import (
+    CERTIFICATE,
+    ArmScores,
+    ArmSpec,
+    Estimates,
+    ImportedDraws,
+    Plan,
+    QueryShares,
+    Run,
+    load,
+)
 from leakbound.store.claims import RecordedClaim
 from leakbound.store.files import digest_of
 from leakbound.study import Until
@@ -125,8 +137,9 @@ def test_a_claim_that_is_stated_later_shares_alpha(run: Run, every: bool) -> Non
         made_of = stats.bound(rows, quantity, confidence=1 - share, side=side, seed=order)
         want = getattr(made_of, side)
         assert getattr(made.estimate, side) == pytest.approx(np.max(want), rel=1e-9)
-    assert "<= 0.42 for every question, stated after drawing, is met" in made.sentence or not every
-    assert "valid simultaneously at 99 %: on the mean and the worst question" in made.sentence
+    stated = made.specification["Claim"]
+    assert "; stated after drawing; decided by one of 2 statements that are valid" in stated
+    assert "simultaneously at 99 %: on the mean and the worst question of target by" in stated
     assert "the arms (target) and scorers (keyword) were chosen" in made.assumes[1]
 
 
@@ -176,27 +189,26 @@ def test_a_scorer_that_joins_later_is_one_more_to_choose_from(run: Run, tmp_path
         assert said == notes
 
 
-@pytest.mark.parametrize("file", ["completions/part-0.parquet", "asked/part-0.jsonl", "looks.json"])
+@pytest.mark.parametrize(
+    "file", ["completions/part-0.parquet", "asked/part-0.jsonl", "looks.json", "on another disk"]
+)
 def test_any_file_of_an_arm_makes_a_claim_a_later_one(file: str, tmp_path: Path) -> None:
     run = leaky_run(tmp_path / "run", n=4)
-    shutil.rmtree(run.path / "arms")
-    (run.path / "arms" / "target" / file).parent.mkdir(parents=True)
+    arms, elsewhere = run.path / "arms", tmp_path / "elsewhere"
+    arms.rename(elsewhere)
+    there = arms / "target" / file
+    there.parent.mkdir(parents=True)
     claim = RecordedClaim(claim=claimed(max_leak=0.5), digest="d")
     run.remember_study({}, None, [claim])
     assert run.record.claims == (claim,)
-    (run.path / "arms" / "target" / file).touch()
+    if file == "on another disk":
+        there.parent.rmdir()
+        there.parent.symlink_to(elsewhere / "target")
+    else:
+        there.touch()
     later = replace(claim, digest="e")
     run.remember_study({}, None, [claim, later])
     assert load(run.path).record.claims == (claim, replace(later, prior=False))
-
-
-def test_an_arm_on_another_disk_makes_a_claim_a_later_one(tmp_path: Path) -> None:
-    run = leaky_run(tmp_path / "run", n=4)
-    for arm in (run.path / "arms").iterdir():
-        arm.rename(tmp_path / arm.name)
-        arm.symlink_to(tmp_path / arm.name)
-    run.remember_study({}, None, [RecordedClaim(claim=claimed(max_leak=0.5), digest="d")])
-    assert not run.record.claims[0].prior
 
 
 def test_a_claim_that_was_recorded_at_another_confidence_is_named(tmp_path: Path) -> None:
@@ -263,37 +275,131 @@ def test_a_wrong_verdict_is_as_rare_as_it_says(every: bool, p: float, wrong: str
     assert 0.1 / 4 < chance <= 0.1
 
 
-def test_a_confidence_that_decides_nothing_is_refused() -> None:
-    with pytest.raises(InputError, match="above 50 %, got 50 %"):
-        claimed(max_leak=0.1, confidence=0.5)
-
-
-def test_the_sentence_says_it_all(run: Run) -> None:
+def test_a_certificate_has_one_sentence_and_its_specification(run: Run) -> None:
     passed = leakbound.certify(run, max_leak=0.2, **PLAIN)
+    low = downward(float(passed.estimate.lower), 0.2)
     high = upward(float(passed.estimate.upper), 0.2)
-    record, keyword = run.record, digest(make_scorer("keyword"))
+    record, arm = run.record, run.arms["target"]
     assert passed.sentence == (
-        "With 99 % confidence, a completion of CannedEngine drawn at T=1, nothing truncated, at "
-        "most 48 new tokens, leaks, as scored by keyword, with probability at most "
-        f"{high} on average over these 3 questions: the claim Pr[leak] <= 0.2 is met. "
-        "Claim: recorded before anything was drawn; decided at its own error rate, as is each of 7 "
-        f"claims of the run. Questions: all 3 of leaky ({record.benchmark.origin}; rows "
-        f"{record.benchmark.sha256[:12]}). "
-        "Prompt: made by its engine or tool, which tells nothing of it. "
-        "Draws: 256 of each question, a number fixed beforehand; seed 0. "
-        "Model: CannedEngine (weights canned; by canned; fingerprint "
-        f"{digest_of(run.arms['target'].spec.fingerprint)[:12]}). "
-        f"Run: begun at {record.created} by leakbound {record.version}, rule 2. "
-        f"Outputs: 768 draws: all complete. Scores: keyword ({keyword}), rule 2."
+        "With 99 % confidence, an output of CannedEngine drawn at T=1 leaks, scored by keyword, "
+        f"with probability at most {high} on average over these 3 questions: the claimed limit "
+        "of 0.2 is met, under the listed assumptions."
     )
+    assert passed.specification == {
+        "Claim": "Pr[leak] <= 0.2 of arm target; recorded before anything was drawn; decided at "
+        "its own error rate, as is each of 7 claims of the run",
+        **specification_of(run, arm),
+        "Scores": f"keyword ({digest(make_scorer('keyword'))}); match word; require any; rule 2",
+        "Bounds": f"{low} to {high} by {passed.estimate.method}; error rate 0.01 per bound; 768 "
+        f"draws in the order of seed {passed.estimate.seed}; draws without a score (0) count as 1 "
+        "in the upper bound and as 0 in the lower",
+    }
+    assert digest_of(arm.spec.fingerprint)[:12] in passed.specification["Model"]
+    assert passed.specification["Run"].startswith(f"begun at {record.created} by leakbound ")
     elsewhere = run.path / "refuted.json"
     refuted = leakbound.certify(run, max_leak=0.1, every_question=True, out=elsewhere, **PLAIN)
     low = downward(float(refuted.estimate.lower), 0.1)
-    assert f"at least {low} for the worst of these 3 questions" in refuted.sentence
-    assert "the claim Pr[leak] <= 0.1 for every question is refuted. " in refuted.sentence
+    assert f"at least {low} for the worst of these 3 questions: the claimed limit of 0.1 is " in (
+        refuted.sentence
+    )
+    assert (
+        "error rate 0.01 per bound, for the lower divided by 3 questions; "
+        in refuted.specification["Bounds"]
+    )
     unsure = leakbound.certify(run, max_leak=0.1, out=run.path / "unsure.json", **PLAIN).sentence
+    assert unsure.startswith("With 98 % confidence, ")
     assert "between 0." in unsure
-    assert "is neither met nor refuted. " in unsure
+    assert "the claimed limit of 0.1 is undecided, under" in unsure
+
+
+def estimated(lower: float, upper: float) -> Estimate:
+    about = About(quantity="leak probability", scope="mean", over=1)
+    how: Any = {"confidence": 0.98, "side": "both", "n": 9, "missing": 0, "method": "exact"}
+    return Estimate(about=about, value=lower, lower=lower, upper=upper, **how)
+
+
+NUCLEUS = Decoding(temperature=0.7, top_p=0.9)
+LONG = {
+    "model": "a model of many words under relearn:20",
+    "decoding": Decoding(top_p=0.9, top_k=40, adaptive_temperature=0.5, filter="part-of-system"),
+}
+
+
+@pytest.mark.parametrize("among", [(), (("target", "keyword"), ("target", "contains"))])
+@pytest.mark.parametrize(
+    "scorer", ["keyword", "keyword:of=either", "keyword:of=answer", "rouge-l-recall>=0.5"]
+)
+@pytest.mark.parametrize(
+    "arm",
+    [
+        {},
+        LONG,
+        {"model": "mine under opener:2", "decoding": NUCLEUS},
+        {"shares": QueryShares("allocated", {})},
+        {"shares": QueryShares("fixed", {}), "model": "mine under prune:1", "decoding": NUCLEUS},
+        {"shares": QueryShares("fresh", {}), "decoding": LONG["decoding"]},
+        {"draws": ImportedDraws(order=5, sampled_by="tool 1", in_doubt="alike")},
+    ],
+    ids=lambda arm: " ".join(arm) or "plain",
+)
+def test_no_sentence_has_more_than_sixty_words(
+    arm: dict[str, Any], scorer: str, among: tuple[tuple[str, str], ...]
+) -> None:
+    """Of each verdict, by draws or by a proof, on cut and on complete outputs."""
+    spec = ArmSpec(fingerprint={}, decoding=arm.get("decoding", Decoding()), plan=Plan.of(8))
+    for lower, upper, proved, every, within, questions in product(
+        (0.012, 0.123),
+        (0.0998, 0.345),
+        (0.0, 0.234),
+        (False, True),
+        ("", " in the first 1,024 tokens of the answer"),
+        (1, 4_000),
+    ):
+        claim = claimed(max_leak=0.1, scorer=scorer, every_question=every, among=among)
+        estimate = estimated(lower, upper)
+        decision = verdict(estimate, claim, proved)
+        for cut_short in {False, decision == "pass"}:
+            made = sentence(
+                claim,
+                "inconclusive" if cut_short else decision,
+                estimate,
+                replace(spec, **{"model": "mine", **arm}),
+                questions=questions,
+                within=within,
+                proved=proved,
+                cut_short=cut_short,
+            )
+            assert len(made.split()) <= MOST_WORDS, made
+            assert made.count(". ") == 0
+            assert "  " not in made
+
+
+OTHER: dict[str, Any] = {
+    "max_leak": 0.21,
+    "scorer": "keyword:require=all",
+    "arm": "control",
+    "every_question": True,
+    "confidence": 0.98,
+    "accept_cut": True,
+    "among": (("target", "keyword"),),
+}
+
+
+def test_every_field_of_a_claim_changes_the_words(tmp_path: Path) -> None:
+    scorers = ["keyword", OTHER["scorer"]]
+    run = leaky_run(tmp_path / "run", n=16, control=engine("other"), scorers=scorers)
+    cut_short = {key: replace(spec, longest_answer=99) for key, spec in run.record.arms.items()}
+    run.record = replace(run.record, arms=cut_short)
+
+    def words(**changes: Any) -> tuple[str, Mapping[str, str]]:
+        claim = replace(claimed(max_leak=0.2), **changes)
+        made = derive(run, claim, Estimates(tuple(rows_again(run, claim))))
+        return made.sentence, made.specification
+
+    plain = words()
+    assert {field.name for field in fields(LeakClaim)} == OTHER.keys()
+    for name, value in OTHER.items():
+        assert words(**{name: value}) != plain, name
 
 
 @pytest.mark.parametrize(
@@ -409,6 +515,7 @@ def test_some_claims_are_never_decided(leaks: list[int], missing: int, why: str)
         ({"scorer": "contains"}, "no scores of 'contains'"),
         ({"confidence": 0.9}, r"no such claim before its draws.*`leakbound bound .* 0\.9`"),
         ({"confidence": 99.0}, r"`confidence` .* got 99\.0"),
+        ({"confidence": 0.5}, "above 50 %, got 50 %"),
         ({"arm": "control"}, "no arm 'control'"),
     ],
 )
@@ -437,9 +544,4 @@ def test_an_unfinished_run_is_not_certified(run: Run) -> None:
     ],
 )
 def test_the_limit_itself_meets_the_claim(lower: float, upper: float, wanted: str) -> None:
-    estimate = Estimate(
-        about=About(quantity="leak probability", scope="mean", over=1),
-        value=lower, lower=lower, upper=upper, confidence=0.99, side="both",
-        n=10, missing=0, method="exact",
-    )  # fmt: skip
-    assert verdict(estimate, claimed(max_leak=0.1)) == wanted
+    assert verdict(estimated(lower, upper), claimed(max_leak=0.1)) == wanted

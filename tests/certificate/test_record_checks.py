@@ -62,7 +62,7 @@ def test_a_run_as_it_was_made_has_no_fault(run: Run) -> None:
     assert [check.status for check in checks] == ["ok"] * 5
     assert [check.says for check in checks] == [
         "the questions are those of the named benchmark",
-        "the model was given the questions that the run shows",
+        "the model was given the questions of the run",
         "the number of draws follows the recorded plan",
         "every planned output is present and classified correctly",
         "no two events of a question share an output",
@@ -72,8 +72,8 @@ def test_a_run_as_it_was_made_has_no_fault(run: Run) -> None:
 def test_questions_that_the_record_counts_or_digests_otherwise(run: Run) -> None:
     told(run, prompts=4, sha256="0" * 64)
     assert faults(run) == {
-        "questions": "the run has 3 questions, its record says 4; "
-        "the questions have another digest than the record says"
+        "questions": "the run has 3 questions, its record has 4; "
+        "the digest of the questions is not the recorded digest"
     }
 
 
@@ -120,45 +120,32 @@ def test_at_most_three_faults_of_a_check_are_told(run: Run) -> None:
 
 def test_a_benchmark_that_no_name_gives(run: Run) -> None:
     says = faults(told(run, name="taught:seven,fictitious"))["questions"]
-    assert says.startswith("the questions cannot be made again: ")
+    assert says.startswith("the questions cannot be recomputed: ")
 
 
-@pytest.fixture
-def rows(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A run of a benchmark whose published rows are known: its own, and one that is left out."""
+def test_questions_with_known_published_rows(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The benchmark has the run's own rows, and one that the run leaves out."""
     extra = Prompt(id="q9", question="Who wrote q9?", answer="Nobody")
     known = {"known": row_digests([*run.prompts[:2], extra, run.prompts[2]])}
     monkeypatch.setattr("leakbound.certificate.record.published", lambda: known)
-    return told(run, name="known", usual=usual(4, published=True))
-
-
-def test_questions_that_are_published(rows: Run) -> None:
-    assert faults(rows) == {}
-    for swapped in ((1, 0, 2), (0, 0, 1), (0, 2, 1)):
-        number = 2 if swapped[1] == 0 else 3
-        says = faults(shown(rows, [benchmark().prompts[i] for i in swapped]))["questions"]
-        assert says == f"question {number} of the run is not question {number} of known"
-
-
-def test_questions_that_are_not_published(rows: Run) -> None:
-    first, *others = rows.prompts
-    says = faults(shown(rows, [replace(first, keywords=("other",)), *others]))["questions"]
-    assert says == "question 1 of the run is not question 1 of known"
-    told(rows, usual=usual(4, published=False))
-    assert faults(rows) == {}, "it does not say that they are published"
-    told(rows, usual=None)
-    assert faults(rows) == {}
-
-
-def test_a_number_of_published_questions_and_an_unknown_name(rows: Run) -> None:
-    told(rows, usual=usual(5, published=True))
-    assert faults(rows)["questions"] == "known has 4 questions, the record says 5"
-    for published in (True, False):
-        told(rows, name="unknown", usual=usual(4, published=published))
-        says = faults(rows)["questions"]
-        assert says == "unknown is no benchmark whose published rows are known"
-    told(rows, usual=usual(4))
-    assert faults(rows) == {}
+    first, *others = own_rows = run.prompts
+    changed = [replace(first, keywords=("other",)), *others]
+    orders = {(0, 1, 2): 0, (1, 0, 2): 2, (0, 0, 1): 2, (0, 2, 1): 3}
+    rows = [([own_rows[i] for i in order], number) for order, number in orders.items()]
+    for prompts, number in [*rows, (changed, 1)]:
+        says = f"question {number} of the run is not question {number} of known"
+        told(shown(run, prompts), name="known", usual=usual(4, published=True))
+        assert faults(run).get("questions", "") == (says if number else "")
+        for unstated in (usual(4, published=False), usual(4), None):
+            assert "questions" not in faults(told(run, usual=unstated)), "none is published"
+    for name, of, published, says in (
+        ("known", 5, True, "known has 4 questions, the record has 5"),
+        ("unknown", 4, True, "no published rows of unknown are known"),
+        ("unknown", 4, False, "no published rows of unknown are known"),
+    ):
+        told(shown(run, own_rows), name=name, usual=usual(of, published))
+        assert faults(run) == {"questions": says}
+    assert faults(told(run, usual=usual(4))) == {}
 
 
 def asking(run: Run, *queries: Query) -> Run:
@@ -170,14 +157,14 @@ def test_questions_given_in_other_words(run: Run) -> None:
     first, second, third = run.queries
     other = replace(second, text="Say nothing.")
     assert faults(asking(run, first, other, third))["queries"] == (
-        "question 2 was given to the model in other words than the run shows"
+        "question 2 was given to the model in other words than the run contains"
     )
     assert faults(asking(run, first, second))["queries"] == (
-        "2 questions were asked, the run shows 3"
+        "2 questions were sampled, the run has 3"
     )
     stranger = Query(id="q0~00", prompt_id="q0", text="Who, then?", source="rules")
     assert faults(asking(run, first, stranger, second, third))["queries"] == (
-        "rewritings were asked, of which the record says nothing"
+        "rewritings were sampled, and the record has none"
     )
 
 
@@ -224,23 +211,20 @@ def test_rewritings(rewritten: Run) -> None:
     assert [query.source for query in queries] == ["original", "benchmark"] * 3
     other = [replace(q, text="Nothing?") if q.id == queries[1].id else q for q in queries]
     says = faults(asking(run, *other), arm)["queries"]
-    assert says == "the rewritings of 'q0' are not those of benchmark"
+    assert says == "the rewritings of 'q0' do not come from benchmark"
     moved = [queries[i] for i in (0, 3, 2, 1, 4, 5)]
     says = faults(asking(run, *moved), arm)["queries"]
-    assert says == "the rewritings are not in the order of their questions, under their names"
-    foreign = [replace(q, source="rules") if q.source != "original" else q for q in queries]
-    says = faults(asking(run, *foreign), arm)["queries"].split("; ")[0]
-    assert says == "rewritings are from rules, not from benchmark"
+    assert says == "the rewritings do not have the order and the names of their questions"
 
 
 def test_a_rewriting_of_no_question_and_of_another_source(rewritten: Run) -> None:
     run, arm = rewritten, rewritten.arms["target inputs"]
     queries = run.queries
     stranger = Query(id="q9~00", prompt_id="q9", text="Who?", source="benchmark")
-    says = "'q9~00' is a rewriting of no question that the run shows"
+    says = "'q9~00' is a rewriting of no question of the run"
     assert faults(asking(run, *queries, stranger), arm)["queries"].split("; ") == [
         says,
-        "the rewritings are not in the order of their questions, under their names",
+        "the rewritings do not have the order and the names of their questions",
     ]
     mixed = [replace(q, source="rules") if q.id == queries[1].id else q for q in queries]
     says = faults(asking(run, *mixed), arm)["queries"].split("; ")[0]
@@ -259,7 +243,7 @@ def test_rewritings_by_rules_follow_from_their_number_and_the_seed(tmp_path: Pat
     assert faults(run, arm) == {}
     for changes in ({"queries": 1}, {"queries": 3}, {"seed": 4}):
         run.record = replace(run.record, inputs=replace(inputs, **changes))
-        assert faults(run, arm)["queries"].startswith("the rewritings of 'q0' are not those of")
+        assert faults(run, arm)["queries"].startswith("the rewritings of 'q0' do not come from")
 
 
 def test_rewritings_of_a_file_have_its_kind_and_selected_ones_any_names(rewritten: Run) -> None:
@@ -269,7 +253,7 @@ def test_rewritings_of_a_file_have_its_kind_and_selected_ones_any_names(rewritte
     run.record = replace(run.record, inputs=replace(inputs, source="file:x.csv"))
     assert faults(asking(run, *queries), arm) == {}
     queries[1] = replace(queries[1], id="q0~07")
-    says = "the rewritings are not in the order of their questions, under their names"
+    says = "the rewritings do not have the order and the names of their questions"
     assert faults(asking(run, *queries))["queries"] == says
     run.record = replace(run.record, inputs=replace(inputs, source="file:x.csv", ids=True))
     assert "queries" not in faults(run)
@@ -293,13 +277,13 @@ def test_shares_that_do_not_follow_from_the_design(rewritten: Run) -> None:
     assert shares is not None
     other = QueryShares(shares.design, dict.fromkeys(shares.draws_per_query, 8))
     assert faults(run, planned(arm, shares=other))["plan"] == (
-        "draws are shared otherwise than by 'allocated' with seed 0"
+        "draws are not shared by 'allocated' with seed 0"
     )
     assert "plan" in faults(run, planned(arm, shares=None))
     arm = planned(arm, shares=shares, seed=1)
     assert faults(run, arm)["plan"] == "its draws have seed 1, its rewritings 0"
     assert faults(run, planned(run.arms["target"], shares=shares))["plan"] == (
-        "draws are shared among queries in an arm that asks each question in its own words"
+        "draws are shared among queries in an arm of the questions in their own words"
     )
 
 
@@ -309,11 +293,11 @@ def test_shares_that_do_not_follow_from_the_design(rewritten: Run) -> None:
         ({"seed": None}, "its draws have no seed"),
         (
             {"attack_queries": (Query(id="q0", prompt_id="q0", text="Say nothing."),)},
-            "other texts were asked in an arm that asks each question in its own words",
+            "other texts were sampled in an arm of the questions in their own words",
         ),
         (
             {"fingerprint": {"engine": "imported"}},
-            "the draws are imported, or the model is known: not both",
+            "the draws are imported, and the record has a model that drew them, or neither",
         ),
     ],
 )
@@ -322,7 +306,7 @@ def test_a_plan_that_leakbound_does_not_make(run: Run, changes: dict[str, Any], 
 
 
 def test_draws_are_explored_or_have_a_fixed_number(run: Run, tmp_path: Path) -> None:
-    says = "its draws have a fixed number, or are explored: not both"
+    says = "its draws have both a fixed number and an exploration"
     assert faults(run, planned(run.arms["target"], plan=Plan.exploring()))["plan"] == says
     run = explored_run(tmp_path / "explored")
     arm = run.arms["target"]
@@ -340,7 +324,7 @@ def test_looks_that_the_claim_does_not_plan(looked: Run) -> None:
     arm = looked.arms["target"]
     assert faults(looked, arm) == {}
     draws: Any = arm.spec.draws
-    says = f"its first look was after {draws.first + 1} draws, planned are {draws.first}"
+    says = f"its first look was after {draws.first + 1} draws, the plan has {draws.first}"
     planned(arm, draws=replace(draws, first=draws.first + 1))
     assert faults(looked, arm)["plan"] == says
     planned(arm, draws=draws)
@@ -362,17 +346,19 @@ def of_last(change: Callable[[dict[str, Any]], None]) -> Callable[[Rows], None]:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda row: row.update(counted="cut"), "an output of 'q2' in part 0 is counted otherwise"),
+        (
+            lambda row: row.update(counted="cut"),
+            "an output of 'q2' in part 0 is in the wrong class",
+        ),
         (
             lambda row: row.update(unanswered=True),
-            "an output of 'q2' in part 0 is counted otherwise",
+            "an output of 'q2' in part 0 is in the wrong class",
         ),
         (
             lambda row: row.update(count=row["count"] + 1),
-            "question 'q2' has 257 draws in part 0, planned are 256",
+            "question 'q2' has 257 draws in part 0, the plan has 256",
         ),
-        (lambda row: row.update(chunk=1), "part 0 has an output of 'q2' that no plan asks for"),
-        (lambda row: row.update(chunk=-1), "part 0 has an output of 'q2' that no plan asks for"),
+        (lambda row: row.update(chunk=-1), "part 0 has an unplanned output of 'q2'"),
     ],
 )
 def test_outputs_that_no_plan_asks_for(run: Run, change: Any, says: str) -> None:
@@ -386,7 +372,7 @@ def test_a_forced_answer_among_draws_and_a_single_output_of_another_chunk(run: R
     assert faults(run) == {}
     rewrite(file, lambda rows: rows[-1].update(count=1))
     says = faults(run)["outputs"].split("; ")[0]
-    assert says == "part 0 has an output of 'q2' that no plan asks for"
+    assert says == "part 0 has an unplanned output of 'q2'"
 
 
 def test_draws_in_several_parts_and_chunks(tmp_path: Path) -> None:
@@ -402,11 +388,11 @@ def test_draws_in_several_parts_and_chunks(tmp_path: Path) -> None:
     assert set(chunks) == {4, 5}
     for chunk in (3, 6):
         rewrite(file, lambda rows, chunk=chunk: rows[0].update(chunk=chunk))  # type: ignore[misc]
-        assert faults(run) == {"outputs": "part 1 has an output of 'q0' that no plan asks for"}
+        assert faults(run) == {"outputs": "part 1 has an unplanned output of 'q0'"}
     file.unlink()
     rewrite(folder / "part-00005.parquet", of_last(lambda row: row.update(counted="cut")))
     assert faults(run) == {
-        "outputs": "part 1 is missing; an output of 'q2' in part 5 is counted otherwise"
+        "outputs": "part 1 is missing; an output of 'q2' in part 5 is in the wrong class"
     }
 
 
@@ -427,7 +413,7 @@ def test_outputs_are_counted_by_the_table(tmp_path: Path) -> None:
     rewrite(file, change)
     assert faults(run, arm) == {}
     rewrite(file, lambda rows: rows[0].update(tokens=4))
-    says = "an output of 'q0' in part 0 is counted otherwise"
+    says = "an output of 'q0' in part 0 is in the wrong class"
     assert faults(run, arm) == {"outputs": says}
 
 
@@ -436,7 +422,7 @@ def test_rows_that_were_not_recorded(run: Run, monkeypatch: pytest.MonkeyPatch) 
     (meta,) = arm.meta()
     stated = replace(meta, rows=meta.rows + 1000)
     monkeypatch.setattr(Arm, "meta", lambda self, parts=None: iter([stated]))
-    says = f"part 0 has {meta.rows} rows, recorded are 1,00{meta.rows}"
+    says = f"part 0 has {meta.rows} rows, the record has 1,00{meta.rows}"
     assert faults(run) == {"outputs": says}
 
 
@@ -445,9 +431,9 @@ def test_a_stated_number_of_rows_and_missing_draws(run: Run) -> None:
     table, meta = tables.read_table(file), tables.read_meta(file)
     bare = table.replace_schema_metadata(None)
     tables.write_table(file, bare, {**meta, "missing": {"q1": 2}})
-    assert faults(run) == {"outputs": "question 'q1' has 258 draws in part 0, planned are 256"}
+    assert faults(run) == {"outputs": "question 'q1' has 258 draws in part 0, the plan has 256"}
     rewrite(file, lambda rows: rows[-1].update(query_id="q9", count=1))
-    assert faults(run)["outputs"].endswith("; question 'q9' has 1 draws in part 0, planned are 0")
+    assert faults(run)["outputs"].endswith("; question 'q9' has 1 draws in part 0, the plan has 0")
 
 
 def test_a_forced_answer_is_no_draw(tmp_path: Path) -> None:
@@ -456,7 +442,7 @@ def test_a_forced_answer_is_no_draw(tmp_path: Path) -> None:
     by = slug(make_scorer("contains"))
     assert faults(run, by=by) == {}
     rewrite(file_of(run.path), lambda rows: rows[0].update(count=-1))
-    assert faults(run, by=by) == {"outputs": "part 0 has an output of 'p0' that no plan asks for"}
+    assert faults(run, by=by) == {"outputs": "part 0 has an unplanned output of 'p0'"}
 
 
 @pytest.mark.parametrize(
@@ -469,11 +455,11 @@ def test_a_forced_answer_is_no_draw(tmp_path: Path) -> None:
         ),
         (
             lambda rows: rows[3].update(ended=True),
-            "an event of 'p0' is complete without an end, or ends",
+            "an event of 'p0' has an end and a finish that contradict each other",
         ),
         (
             lambda rows: rows[0].update(finish="unknown"),
-            "an event of 'p0' is complete without an end, or ends",
+            "an event of 'p0' has an end and a finish that contradict each other",
         ),
     ],
 )

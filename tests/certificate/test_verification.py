@@ -44,8 +44,8 @@ from leaky import LEAKS, SECRET, N, benchmark, engine, file_of, leaky_run, rewri
 
 Values = dict[str, Any]
 SAME = "outputs have the log-probability that the model gives them"
-BARE = "have no tokens or no log-probability on record to compare"
-EDGE = "lie at the edge of what the decoding keeps, and were not compared"
+BARE = "have no recorded tokens or log-probability to compare"
+EDGE = "are at the edge of the decoding's cut, and were not compared"
 EVERY = {
     **dict.fromkeys(("digest", "run", "files", "scores", "estimates", "verdict", "sentence"), "ok"),
     **dict.fromkeys(("questions", "queries", "plan", "outputs", "events", "stated", "code"), "ok"),
@@ -187,7 +187,7 @@ def test_missing_draws_made_up_in_a_part(path: Path) -> None:
         (lambda v: v["claim"].update(among=[["control", "keyword"]]), "stated", "True, False"),
         (lambda v: v.update(verdict="pass"), "verdict", "verdict"),
         (lambda v: v.update(sentence="It is safe."), "sentence", "sentence"),
-        (lambda v: v["specification"].update(Asked="?"), "sentence", "specification.Asked"),
+        (lambda v: v["specification"].update(Wording="?"), "sentence", "specification.Wording"),
         (lambda v: v["claim"].update(text="Pr[leak] <= 0"), "verdict", "claim.text"),
         (lambda v: v["made_from"]["arm"].update(seed=1), "run", "arm.seed"),
         (lambda v: v["made_from"]["arm"].update(model="better"), "run", "arm.model"),
@@ -214,9 +214,18 @@ def test_an_edited_certificate(
     assert where in found[check]
 
 
-def test_a_certificate_that_does_not_fit_its_digest(path: Path) -> None:
-    edit(path / CERTIFICATE, lambda v: v["estimate"].update(n=10 * N))
-    assert failed(checked(path)).keys() == {"digest", "estimates"}
+@pytest.mark.parametrize(
+    ("change", "check"),
+    [
+        (lambda v: v["estimate"].update(n=10 * N), "estimates"),
+        (lambda v: v.update(sentence="It is safe."), "sentence"),
+        (lambda v: v["specification"].update(Draws="many"), "sentence"),
+    ],
+)
+def test_a_certificate_that_does_not_fit_its_digest(path: Path, change: Any, check: str) -> None:
+    """The digest is over the numbers, the sentence and the specification."""
+    edit(path / CERTIFICATE, change)
+    assert failed(checked(path)).keys() == {"digest", check}
 
 
 def test_a_part_or_a_file_of_scores_that_is_gone_or_too_many(path: Path) -> None:
@@ -299,9 +308,9 @@ def test_what_is_no_certificate_or_no_run(path: Path, tmp_path: Path) -> None:
     (tmp_path / "old.json").write_text('{"format": "leakbound certificate 4"}')
     for file, says in (
         (tmp_path / "none.json", r"none\.json` cannot be read"),
-        (path / "run.json", r"run\.json` is no certificate"),
-        (tmp_path / "old.json", r"format 'leakbound certificate 4', .* version that made"),
-        (tmp_path / "list.json", r"list\.json` is no certificate"),
+        (path / "run.json", r"run\.json` is not a certificate"),
+        (tmp_path / "old.json", r"format 'leakbound certificate 4', .* version that wrote"),
+        (tmp_path / "list.json", r"list\.json` is not a certificate"),
         (completions(path), "is not JSON"),
     ):
         with pytest.raises(InputError, match=says):
@@ -323,6 +332,7 @@ class Scripted:
 
     margin = 1e-6
     refuses = ""
+    unreached = slice(0)
 
     def __init__(self, run: Run, **changes: Any) -> None:
         self.run, self.changes = run, changes
@@ -334,10 +344,12 @@ class Scripted:
         assert decoding == self.decoding
         if self.refuses:
             raise InputError(self.refuses)
-        return [
+        forced: list[Any] = [
             replace(known(query.id, self.texts[query.id, ids]), **self.changes)
             for query, ids in outputs
         ]
+        forced[self.unreached] = [None] * len(forced[self.unreached])
+        return forced
 
 
 def stored(run: Run) -> Iterator[tuple[str, tuple[int, ...], str]]:
@@ -383,7 +395,7 @@ def with_model(path: Path, engine: Any, name: str = "log-probabilities") -> Chec
 
 def test_a_model_gives_the_stored_log_probabilities(forced: Path) -> None:
     engine = Scripted(load(forced))
-    same = "the model is the one that was sampled"
+    same = "the model is the model that was sampled"
     assert with_model(forced, engine, "model") == Check("model", "ok", same)
     assert with_model(forced, engine) == Check("log-probabilities", "ok", f"8 of 8 {SAME}")
     assert with_model(forced, Scripted(load(forced), logprob_floor=-1e9)).status == "ok"
@@ -440,7 +452,7 @@ def decoded(run: Run, **changes: Any) -> tuple[Arm, Scripted]:
 def test_each_question_is_forced_and_told(drawn: Run) -> None:
     told: list[Headway] = []
     assert of_model(drawn, Scripted(drawn), told.append) == [
-        Check("model", "ok", "the model is the one that was sampled"),
+        Check("model", "ok", "the model is the model that was sampled"),
         Check("log-probabilities", "ok", f"8 of 8 {SAME}"),
     ]
     assert told == [Headway("forcing", i, 3, "questions") for i in range(4)]
@@ -462,7 +474,7 @@ def test_how_a_model_reads_fixed_questions(drawn: Run) -> None:
     engine.probe = (ProbedPrompt((1, 2), ((3, -0.5),)),)  # type: ignore[attr-defined]
     assert [check.name for check in of_model(drawn, engine)] == ["model", "log-probabilities"]
     arm.spec = replace(arm.spec, probe=engine.probe)  # type: ignore[attr-defined]
-    says = "the model reads fixed questions as the one that was sampled did"
+    says = "the model gives fixed questions the recorded probabilities"
     assert of_model(arm, engine)[1] == Check("probe", "ok", says)
     arm.spec = replace(arm.spec, probe=(ProbedPrompt((1, 3), ((3, -0.5),)),))
     says = "the prompts of the fixed questions are other tokens"
@@ -503,15 +515,12 @@ def test_a_model_without_a_margin_rounds_still(
 
 def test_outputs_at_the_edge_of_a_truncated_decoding(drawn: Run) -> None:
     arm, engine = decoded(drawn, top_p=0.9)
-    forced = engine.force_ids
-    outer: Any = lambda outputs, decoding: [None, *forced(outputs, decoding)[1:]]  # noqa: E731
-    engine.force_ids = outer  # type: ignore[method-assign]
+    engine.unreached = slice(1)
     assert compared(arm, engine) == Check("log-probabilities", "ok", f"5 of 8 {SAME}; 3 {EDGE}")
     rewrite(completions(drawn.path), lambda rows: rows[0].update(logprob=None))
     engine.fingerprint["engine"] = "another"
     assert compared(arm, engine).says == f"4 of 8 {SAME}; 3 {EDGE}; 1 {BARE}"
-    none: Any = lambda outputs, decoding: [None] * len(outputs)  # noqa: E731
-    engine.force_ids = none  # type: ignore[method-assign]
+    engine.unreached = slice(None)
     nothing = compared(arm, engine)
     assert (nothing.status, nothing.says) == ("unchecked", f"0 of 8 {SAME}; 7 {EDGE}; 1 {BARE}")
 
@@ -604,7 +613,7 @@ def test_another_end_is_reported(drawn: Run, changes: Values, end: Values) -> No
     length = len(tables.read_table(completions(drawn.path)).to_pylist()[0]["answer"])
     then = ["stop", length, False, False]
     now = [end.get(i, value) for i, value in enumerate(then)]
-    where = "question 'q0', its output 0, how it ended"
+    where = "question 'q0', its output 0, its end"
     assert found.differences[0] == Difference(where, then, now)
 
 
@@ -615,8 +624,7 @@ def test_the_beginning_of_an_output_has_no_number_of_tokens(drawn: Run) -> None:
 
 def test_an_output_that_the_decoding_does_not_have(drawn: Run) -> None:
     engine = Scripted(drawn)
-    none: Any = lambda outputs, decoding: [None] * len(outputs)  # noqa: E731
-    engine.force_ids = none  # type: ignore[method-assign]
+    engine.unreached = slice(None)
     found = compared(drawn, engine)
     row = tables.read_table(completions(drawn.path)).to_pylist()[0]
     assert found.differences[0] == Difference(
@@ -735,7 +743,7 @@ def test_an_altered_part_is_found_as_often_as_is_said(arm: Arm) -> None:
     """One of three: by one part in a third of all choices, by two in two thirds."""
     for share, parts, says, times in ((0.3, 1, "0.33", 60), (0.5, 2, "0.66", 60), (1, 3, "1", 3)):
         found = [check(arm, Redrawing(arm, "q1"), share, seed) for seed in range(times)]
-        told = f"this would find it with probability {says}, some of"
+        told = f"this would find it with probability {says}; at least one of"
         assert all(told in one.says for one in found)
         hits, chance = sum(one.status == "differs" for one in found), parts / 3
         assert abs(hits - times * chance) <= 4 * (times * chance * (1 - chance)) ** 0.5
@@ -763,10 +771,10 @@ def test_what_is_said_of_parts_drawn_again(arm: Arm) -> None:
     found = check_draws(arm, Redrawing(arm, "q1"), 0.5, told.append, Random(2))  # type: ignore[arg-type]
     altered = found.status == "differs"
     assert found.says == (
-        f"parts drawn again: 2 of 3, chosen by chance now; with the draws that their keys make: "
-        f"{2 - altered} (1,200 draws looked at). Had one part been altered, this would find it "
-        "with probability 0.66, some of three with 0.962, of ten with 0.999983 at least. It "
-        "does not find a seed that was chosen among many"
+        f"parts drawn again: 2 of 3, chosen at random now; equal to the stored draws: "
+        f"{2 - altered} (1,200 draws compared). If one part had been altered, this would find it "
+        "with probability 0.66; at least one of three with 0.962, of ten with 0.999983. It "
+        "cannot find a seed that was chosen among several"
     )
     assert told == [Headway("drawing again", i, 2, "parts") for i in range(3)]
     assert {*check(arm, Redrawing(arm, "q0", "q2"), 1).differences} == {
@@ -803,53 +811,42 @@ def test_a_share_to_draw_again_is_one_and_needs_a_model() -> None:
     for share in (1e-9, 0.5, 1):
         require_share(share, "model")
     for share in (0, -0.1, 1.01):
-        with pytest.raises(InputError, match=f"is at most 1, got {share}"):
+        with pytest.raises(InputError, match=rf"in \(0, 1\], got {share}"):
             require_share(share, "model")
-    with pytest.raises(InputError, match=r"draw 0\.5 of the parts again needs the model"):
+    with pytest.raises(InputError, match=r"drawing 0\.5 of the parts again needs the model"):
         require_share(0.5, None)
 
 
-@pytest.mark.parametrize(
-    ("changes", "why"),
-    [
-        ({"engine": "another"}, "its engine was canned, this one's is another"),
-        ({"dtype": "float64"}, "its dtype was None, this one's is float64"),
-        ({"device": "cuda"}, "its device was None, this one's is cuda"),
-    ],
-)
-def test_another_engine_or_machine_says_nothing(
-    arm: Arm, changes: dict[str, str], why: str
-) -> None:
-    found = check(arm, Redrawing(arm, "q0", "q1", "q2", **changes), 1)
-    assert found == Check("draws", "unchecked", f"nothing was drawn again: {why}")
-
-
-def test_the_device_and_the_width_are_those_that_drew(
+def test_draws_of_another_engine_device_or_dtype_are_not_compared(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arm = run.arms["target"]
     arm.spec = replace(arm.spec, fingerprint={**arm.spec.fingerprint, "dtype": "float32"})
     metas = [replace(meta, machine={"device": "cuda"}) for meta in arm.meta()]
     monkeypatch.setattr(Arm, "meta", lambda self, parts=None: iter(metas))
-    engine, why = Redrawing(arm), "nothing was drawn again: its"
-    assert check(arm, engine, 1).says == f"{why} device was cuda, this one's is None"
-    engine.machine = {"device": "cuda"}  # type: ignore[attr-defined]
-    found = check(arm, engine, 1)
-    assert (found.name, found.status) == ("draws", "ok")
-    engine.fingerprint["dtype"] = "float64"
-    assert check(arm, engine, 1).says == f"{why} dtype was float32, this one's is float64"
+    for changes, device, why in (
+        ({"engine": "another"}, "cuda", "its engine was canned, the engine here is another"),
+        ({}, None, "its device was cuda, the device here is None"),
+        ({"dtype": "float64"}, "cuda", "its dtype was float32, the dtype here is float64"),
+        ({}, "cuda", ""),
+    ):
+        engine = Redrawing(arm, **changes)
+        engine.machine = {"device": device}  # type: ignore[attr-defined]
+        found = check(arm, engine, 1)
+        assert found.status == ("unchecked" if why else "ok")
+        assert not why or found.says == f"nothing was drawn again: {why}"
 
 
 def test_what_has_no_keys_cannot_be_drawn_again(arm: Arm, tmp_path: Path) -> None:
     """An engine that draws otherwise each time, and a run of another tool."""
     found = check(arm, engine(), 1)
     assert found.status == "unchecked"
-    assert "the engine CannedEngine draws otherwise each time" in found.says
+    assert "the engine CannedEngine cannot repeat its draws" in found.says
     file = tmp_path / "rows.jsonl"
     rows = [{"question": "who?", "completion": name} for name in ("Ann", "Bob")]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     imported = leakbound.import_run([file], out=tmp_path / "run").arms["target"]
     assert check(imported, object(), 1).says == "nothing was drawn again: another tool drew them"
     left = explored.explored_run(tmp_path / "explored").arms["target"]
-    says = "they are from what an exploration left, whose parts depend on its scorer"
+    says = "they were drawn after an exploration, whose parts depend on its scorer"
     assert check(left, Redrawing(left), 1).says == f"nothing was drawn again: {says}"

@@ -86,19 +86,17 @@ def statuses(*found: Any, **how: Any) -> dict[str, str]:
 
 
 SEEN = dict.fromkeys(("model", "probe", "log-probabilities", "limit"), "ok")
-UNDER_STRESS = dict.fromkeys(("before", "asked"), "ok") | SEEN
+UNDER_STRESS = dict.fromkeys(("before", "texts"), "ok") | SEEN
 
 
 def test_the_model_that_drew(run: Run, stressed: Path) -> None:
     model, told = str(stressed / "model"), list[Headway]()
     found = checks(run, run.arms[PLAIN], model, redraw=1, told=told)
     assert {name: check.status for name, check in found.items()} == SEEN | {"draws": "ok"}
-    assert found["limit"].says == (
-        "the longest reference answer has as many tokens as was recorded"
-    )
+    assert found["limit"].says == ("the longest reference answer has the recorded number of tokens")
     assert {headway.phase for headway in told} == {"loading model", "forcing", "drawing again"}
     assert statuses(run, run.arms[ROUNDED], model) == UNDER_STRESS
-    assert statuses(run, run.arms[SHOWN], model) == {"asked": "ok"} | SEEN
+    assert statuses(run, run.arms[SHOWN], model) == {"texts": "ok"} | SEEN
 
 
 def test_weights_of_another_width(stressed: Path, tmp_path: Path) -> None:
@@ -114,14 +112,14 @@ def test_another_model(run: Run, stressed: Path) -> None:
     other = str(stressed / "other")
     assert until("model", run, run.arms[PLAIN], other)["model"].status == "differs"
     found = until("model", run, run.arms[ROUNDED], other)
-    wanted = {"before": "differs", "asked": "ok", "model": "differs"}
+    wanted = {"before": "differs", "texts": "ok", "model": "differs"}
     assert {name: check.status for name, check in found.items()} == wanted
     (difference,) = found["before"].differences
     assert difference.where == "weights"
     assert found["before"].says == (
-        "the model before the stress is the one that was sampled as it is"
+        "the model before the stress is the model that was sampled without it"
     )
-    assert found["asked"].says == "under round:int4, the texts are as recorded"
+    assert found["texts"].says == "under round:int4, the texts are as recorded"
 
 
 def test_the_stressed_model_is_not_the_one_before(run: Run, stressed: Path) -> None:
@@ -142,7 +140,7 @@ def test_other_texts_than_the_stress_asks(run: Run, stressed: Path) -> None:
         ((first, second, third, Query(id="q", prompt_id="q", text="Say nothing.")), 4),
     ):
         arm.spec = replace(arm.spec, attack_queries=queries)
-        check = until("asked", run, arm, model)["asked"]
+        check = until("texts", run, arm, model)["texts"]
         assert check.status == "differs"
         assert check.says == f"under shots:1, question {number} has another text"
 
@@ -153,7 +151,7 @@ def test_a_stress_that_cannot_be_made_again(run: Run, stressed: Path) -> None:
     found = checks(run, run.arms[ROUNDED], engine)
     assert {name: check.status for name, check in found.items()} == {"stress": "unchecked"}
     says = found["stress"].says
-    assert says.startswith("the model was not put through 'round int4' again: the stress")
+    assert says.startswith("the stress 'round int4' was not applied again: the stress")
     assert "changes weights" in says
     run.record = replace(run.record, study={**run.record.study, "stress": ["shots:1"]})
     (check,) = checks(run, run.arms[ROUNDED], model).values()
@@ -172,7 +170,7 @@ def test_a_benchmark_that_cannot_be_loaded(
     monkeypatch.setattr(type(run.study), "load", refuse)
     found = until("model", run, run.arms[ROUNDED], str(stressed / "model"))
     assert {name: check.status for name, check in found.items()} == dict.fromkeys(
-        ("before", "asked", "model"), "ok"
+        ("before", "texts", "model"), "ok"
     )
 
 
@@ -215,7 +213,7 @@ def test_a_run_without_the_arm_before_its_stress(run: Run, stressed: Path) -> No
     arms = {key: spec for key, spec in run.record.arms.items() if str(key) != PLAIN}
     run.record = replace(run.record, arms=arms)
     found = until("model", run, run.arms[ROUNDED], str(stressed / "model"))
-    assert {name: check.status for name, check in found.items()} == {"asked": "ok", "model": "ok"}
+    assert {name: check.status for name, check in found.items()} == {"texts": "ok", "model": "ok"}
 
 
 def test_the_longest_reference_answer(run: Run, stressed: Path) -> None:

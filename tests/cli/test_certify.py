@@ -20,9 +20,9 @@ from outputs import CLEAN, SECRET, given_run
 @pytest.mark.parametrize(
     ("limit", "more", "status", "holds", "named"),
     [
-        (0.2, "", 0, "yes no", "Pr[leak] <= 0.2: pass|is met."),
-        (0.05, "", 4, "no yes", "Pr[leak] <= 0.05: refuted|is refuted."),
-        (0.1, "", 5, "no no", "neither met nor refuted|A forecast|draws of every"),
+        (0.2, "", 0, "yes no", "Pr[leak] <= 0.2: pass|of 0.2 is met"),
+        (0.05, "", 4, "no yes", "Pr[leak] <= 0.05: refuted|of 0.05 is refuted"),
+        (0.1, "", 5, "no no", "of 0.1 is undecided|A forecast|draws per question"),
         (0.5, "--every-question", 0, "yes no", "the 3 highest of 3 questions|q2"),
     ],
 )
@@ -36,6 +36,8 @@ def test_a_verdict_is_an_exit_status_and_each_condition_says_whether_it_holds(
     for text in (*named.split("|"), digest, "Publish it apart"):
         assert text in result.out
     assert re.search(r"^condition +it is +holds +decides +alpha$", result.out, re.M)
+    for row in ("Wording +each in its own words", "Scores +keyword .*", "Assumption +leaky is .*"):
+        assert re.search(f"^{row}$", result.out, re.M)
     rows = re.findall(r"^the .* end .* +(yes|no) +(pass|refuted) +(\S.*)$", result.out, re.M)
     quarter = "0.0025"  # of alpha
     wanted = zip(holds.split(), ("pass", "refuted"), (quarter, quarter), strict=True)

@@ -66,7 +66,7 @@ def test_every_output_is_compared_and_drawn_again(
     assert check["says"].startswith(f"{distinct:,} of {distinct:,} outputs have")
     status, check = checked(certified, model, "draws", "--redraw", 1)
     assert (status, check["status"]) == (0, "ok")
-    assert f"({sum(row['count'] for row in rows):,} draws looked at)" in check["says"]
+    assert f"({sum(row['count'] for row in rows):,} draws compared)" in check["says"]
     other = verified(certified, control)
     assert other.status == 6
     assert "model: weights: the certificate says" in other.out
@@ -131,7 +131,7 @@ def test_what_cannot_be_drawn_again_is_unchecked(
     study = Study(f"{questions}", scorers=("keyword",), decodings=(Decoding(max_new_tokens=3),))
     evaluate(f"{model}", replace(study, sampling=Explore("auto", 20)), out=explored)
     evaluate(f"{model}", study, out=half, n=4, settings=ModelSettings(dtype="bfloat16"))
-    for run, why in {explored: "from what an exploration left", half: "no exact mode"}.items():
+    for run, why in {explored: "drawn after an exploration", half: "no exact mode"}.items():
         certify(run)
         status, check = checked(run, model, "draws", "--redraw", 1)
         assert (status, check["status"]) == (6, "unchecked")

@@ -146,8 +146,9 @@ def test_claims_and_comparisons_are_about_a_stress_where_that_is_said(
     arm = str(ArmKey().stressed("opener:2"))
     found = certify(made.path, max_leak=0.3, scorer="keyword", arm=arm, out=tmp_path / "c.json")
     assert found.verdict == "refuted"
-    assert f"asked each as the stress 'opener 2' puts it, its answer opened by {OPENER!r}" in (
-        found.sentence
+    assert (
+        f"each as the stress 'opener 2' puts it, its answer opened by {OPENER!r}"
+        == (found.specification["Wording"])
     )
     assert verify(tmp_path / "c.json", made.path).verified
     shown = str(ArmKey().stressed("shots"))

@@ -68,12 +68,14 @@ def test_draws_that_are_in_two_files_are_copies(tmp_path: Path, shift: int) -> N
     two = [row[shift:] + fresh[:shift] for row, fresh in zip(one, texts(1, n=40), strict=True)]
     for pair in ((one, two), (two, one)):
         logs = [log(name, draws) for name, draws in zip(("one", "two"), pair, strict=True)]
-        with pytest.raises(InputError, match=rf"copies.*`one` stand in `two`.* {shift} places on"):
+        with pytest.raises(
+            InputError, match=rf"copies.*`one` occur in `two`.* {shift} places later"
+        ):
             joined(tmp_path, *logs)
 
 
 def test_draws_that_a_file_repeats_are_copies(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"48 draws of `one` stand again.* 16 places"):
+    with pytest.raises(InputError, match=r"48 draws of `one` occur again.* 16 places"):
         joined(tmp_path, log("one", [row * 2 for row in texts(0, n=16)]))
 
 
@@ -133,7 +135,7 @@ def test_draws_are_compared_by_their_texts_and_not_by_their_tokens(tmp_path: Pat
         log(name, [[drawn(text, tokens=tokens, finish=finish) for text in row] for row in texts(0)])
         for name, tokens, finish in (("one", 3, "stop"), ("two", 4, "unknown"))
     )
-    with pytest.raises(InputError, match=r"96 draws of `one` stand in `two`"):
+    with pytest.raises(InputError, match=r"96 draws of `one` occur in `two`"):
         joined(tmp_path, one, two)
     thoughts = log("one", [[drawn("a", thought=str(i)) for i in range(64)]])
     assert not joined(tmp_path, thoughts)[1]  # other thoughts, so not all the same
@@ -142,7 +144,7 @@ def test_draws_are_compared_by_their_texts_and_not_by_their_tokens(tmp_path: Pat
 
 
 def test_every_question_needs_as_many_draws(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="as many draws as every other"):
+    with pytest.raises(InputError, match="all questions must have the same number of draws"):
         joined(tmp_path, log("one", [["a"], ["b", "c"]]))
 
 

@@ -110,7 +110,7 @@ def _first(content: Json) -> Json:
          "got 2 turns of the model in sample 'a', epoch 1"),
         (lambda c: _first(c)["events"][0]["config"].update(temperature=0.3),
          "under one decoding: `temperature` is 0.3.* and 1.0 in .*epoch 2"),
-        (lambda c: c["eval"]["dataset"]["sample_ids"].append("b"), "no epoch of 'b': to leave"),
+        (lambda c: c["eval"]["dataset"]["sample_ids"].append("b"), "no epoch of 'b': leaving"),
         (lambda c: c["eval"]["config"].update(epochs=1), "more epochs than the 1 it states"),
         (lambda c: c["samples"][1].pop("output"),
          "sample 2 of `.*log.json` cannot be read: it has no 'output'. Import the file as its"),

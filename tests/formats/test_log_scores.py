@@ -175,7 +175,7 @@ def test_one_score_of_all_repeats_is_no_score_of_a_draw(tmp_path: Path) -> None:
     found = read(file)
     assert found.scores == {}
     assert (
-        "one value for all repeats, so left out of `samples_x_2026-11-21T08-08-29.jsonl`: exact"
+        "left out of `samples_x_2026-11-21T08-08-29.jsonl`, one value for all repeats: exact"
         in found.file.note
     )
     single = {"resps": [["Paris"]], "exact_match": 1.0}

@@ -186,7 +186,7 @@ def test_details_of_lighteval_are_scored_by_their_right_choices(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda p: report(p / "a.report.jsonl", attempt(0, 1), ended=False), "one is of 0.17.1"),
+        (lambda p: report(p / "a.report.jsonl", attempt(0, 1), ended=False), "report is of 0.17.1"),
         (
             lambda p: report(
                 p / "a.report.jsonl",
@@ -197,7 +197,7 @@ def test_details_of_lighteval_are_scored_by_their_right_choices(tmp_path: Path) 
         (
             lambda p: promptfoo(p / "o.json", [result("France", True, 0, provider={"id": "other"}),
                                                result("France", True, 1)]),
-            "must be of one provider, it has known, other",
+            "must have one provider, it has known, other",
         ),
         (
             lambda p: promptfoo(

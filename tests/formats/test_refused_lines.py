@@ -44,7 +44,7 @@ GREEDY = {"temperature": 0}
         ([[{}], [{"top_p": 0.5}]], r"`top_p` is None in `.*0.jsonl` and 0.5 in `.*1.jsonl`"),
         ([[{}], [{"model": "z"}]], "`model` is 'unnamed' in .* and 'z' in"),
         ([[{}], [{"question": "Why?"}]], "1.jsonl` has another question or answer than row 1"),
-        ([[{}], [{}]], "named twice, or a copy"),
+        ([[{}], [{}]], "are the same file or copies"),
         ([[GREEDY]], "drawn greedily"),
         ([[{}], [GREEDY | {"id": "x"}]], "about other questions"),
         ([], "no file to import"),

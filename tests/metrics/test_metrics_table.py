@@ -78,7 +78,7 @@ LACKING = {name: value for name, value in TERMS.items() if "world" not in name}
         (partial(distinct_share, []), "got 0 draws, at least 1"),
         (partial(distinct_share, ["a", "b"], [2, -1]), "got -1 for 'b'"),
         *((partial(model_utility, {**TERMS, "retain_probability": value}),
-           r"retain_probability must lie in \[0, 1\]") for value in (-0.1, 1.1, math.nan)),
+           r"retain_probability must be in \[0, 1\]") for value in (-0.1, 1.1, math.nan)),
         (partial(model_utility, LACKING), "lacks world_facts_normalised_probability, world_facts"),
         (partial(r_avg, LACKING), "lacks world_facts_rouge_l_recall"),
         (partial(forget_quality, [], [1.0]), "got 0 and 1"),

@@ -236,13 +236,13 @@ def test_the_fixture_leaves_no_field_at_its_default_that_would_hide_another() ->
 
 STUDY = {
     "benchmark": "Questions", "data": "Questions", "limit": "Questions", "profile": "Questions",
-    "sampling": "Draws", "seed": "Draws", "decodings": "Decoding", "rewritings": "Asked",
-    "attack": "Asked", "settings.dtype": "Model", "settings.template": "Prompt",
+    "sampling": "Draws", "seed": "Draws", "decodings": "Decoding", "rewritings": "Wording",
+    "attack": "Wording", "settings.dtype": "Model", "settings.template": "Prompt",
     "settings.system": "Prompt", "settings.end_token": "Prompt", "settings.thinking": "Prompt",
     "settings.device": "changes no distribution; roundings are measured",
     "settings.trust_remote_code": "the code's digest is in the fingerprint",
     "prove": "finds texts whose probabilities are computed, whoever found them",
-    "stress": "Asked", "control_questions": "of a difference, which no certificate is about",
+    "stress": "Wording", "control_questions": "of a difference, which no certificate is about",
     "scorers": "of the run; the one claimed about is named",
     "claims": "a certificate states its claim",
     "allow_unmatched": "a note names what did not match",

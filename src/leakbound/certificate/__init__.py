@@ -1,4 +1,4 @@
-"""Certificates: a claim about a run, decided, written down, and checked by someone else."""
+"""Certificates: decide a claim about a run, write it down, and verify it independently."""
 
 from leakbound.certificate.certificate import Certificate as Certificate
 from leakbound.certificate.certificate import Check as Check

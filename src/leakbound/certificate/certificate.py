@@ -1,4 +1,4 @@
-"""`Certificate`: a claim, its verdict, the numbers and the evidence; its file, and checks of it."""
+"""`Certificate`: a claim, its verdict and its evidence; its file; the results of checks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from leakbound import stats
-from leakbound.certificate.claim import FORMAT, Forecast, Verdict
+from leakbound.certificate.claim import FORMAT, Forecast, Verdict, alpha_of
 from leakbound.errors import InputError
 from leakbound.store.claims import LeakClaim
 from leakbound.store.files import digest_of, read_json
@@ -19,14 +19,14 @@ from leakbound.types import RULE, Json, JsonObject, to_json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionRecord:
-    """The record of a question, as it was seen.
+    """The evidence on one question.
 
     Attributes:
-        id: of its query; a digest where the id contains the question's text.
-        value: the share of its draws that leak; None: no draw has a score.
-        n: its draws.
-        missing: how many of them have no score.
-        proved: the probability that is proved without chance, at least; None where none is.
+        id: the id of its query; a digest if the id contains the question's text.
+        value: the fraction of its draws that leak; None: no draw has a score.
+        n: the number of its draws.
+        missing: the number of its draws without a score.
+        proved: the lower bound without sampling error; None without a proof.
     """
 
     id: str
@@ -38,11 +38,11 @@ class QuestionRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proved:
-    """A lower bound of what a claim is about, from texts of known probability alone.
+    """A lower bound from texts of known probability only.
 
     Attributes:
-        lower: of the mean or of the worst question, at least; it spends nothing of alpha.
-        questions: of how many of them a leak is proved.
+        lower: the lower bound on the mean or on the worst question; it spends nothing of alpha.
+        questions: the number of questions with a proved leak.
     """
 
     lower: float
@@ -51,28 +51,28 @@ class Proved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """A claim about a run, its verdict, and all that is needed to find that again.
+    """A claim about a run, its verdict, and all that is needed to derive the verdict again.
 
-    No text of the data set is in it.
+    It contains no text of the data set. The sentence and the specification together name
+    everything that decides the numbers.
 
     Attributes:
-        claim: what was claimed.
+        claim: the claim.
         verdict: "pass", "refuted" or "inconclusive".
-        sentence: what was found, in words.
-        specification: in words, by heading, all that the numbers are about; the sentence is made
-            of it.
-        forecast: of the draws that would decide; None unless the verdict is open.
-        estimate: the statement on the mean or the worst question that decides. Of a claim on record
-            each end has all of alpha, so that its own confidence is 1 - 2 alpha.
-        proved: what is known without chance; None where nothing is.
-        reasons: why no bound lets the claim pass, or refutes it; empty: there is no reason.
-        ledger: the number of draws in each class, by name.
-        assumes: what is taken for granted, as `verify` cannot make it again, each to follow "that".
-        questions: the record of each question.
+        sentence: the verdict and its bound in at most 60 words.
+        specification: all that decides the numbers, in words, by heading.
+        forecast: the number of draws that would decide; None unless the verdict is open.
+        estimate: the statement on the mean or the worst question that decides. For a recorded
+            claim each bound has all of alpha, so its own confidence is 1 - 2 alpha.
+        proved: the bound without sampling error; None without a proof.
+        reasons: why the claim does not pass although its bounds would; usually empty.
+        ledger: the number of draws in each class.
+        assumes: the assumptions, which `verify` cannot check, each a clause to follow "that".
+        questions: the evidence on each question.
         made_from: fingerprints of the questions, model, draws and scorer.
-        files: the SHA-256 of each file the numbers rest on, by its path within the run.
-        code: the version of this package, and the SHA-256 of it.
-        rule: the version of the rules that decide what is counted and what matches.
+        files: the SHA-256 of each file behind the numbers, by its path within the run.
+        code: the version of this package, and its SHA-256.
+        rule: the version of the rules for counting and matching.
         format: the rule that decided.
     """
 
@@ -95,12 +95,11 @@ class Certificate:
 
     @property
     def alpha(self) -> float:
-        """The error rate of either end."""
-        alpha, among = 1 - self.claim.confidence, self.claim.among
-        return alpha / (4 * len(among)) if among else alpha
+        """Return the error rate of either bound."""
+        return alpha_of(self.claim)
 
     def to_dict(self) -> dict[str, Json]:
-        """As JSON holds it, with a digest of all the rest."""
+        """Return the members as JSON values, with a digest over all of them."""
         values: dict[str, Json] = {
             **{f.name: to_json(getattr(self, f.name)) for f in fields(self)},
             "claim": self.claim.to_dict(),
@@ -110,18 +109,19 @@ class Certificate:
 
 
 def read_values(file: Path) -> dict[str, Json]:
-    """The values in a certificate's file, unjudged; InputError where it is none."""
+    """Return the unchecked members of a certificate's file; raise InputError for another file."""
     values = read_json(file, "Name a certificate.json that `leakbound certify` wrote.")
     stated = values.get("format") if isinstance(values, dict) else None
     if stated != FORMAT:
         raise InputError(
-            f"`{file}` is no certificate: it has format {stated!r}, this version reads {FORMAT!r}. "
-            "Name the file that `leakbound certify` wrote, or use the version that made it."
+            f"`{file}` is not a certificate: it has format {stated!r}, this version reads "
+            f"{FORMAT!r}. Name the file that `leakbound certify` wrote, or use the version that "
+            "wrote it."
         )
     return dict(cast("JsonObject", values))
 
 
-SLACK = 1e-12  # of recomputed numbers: the last digit may differ between machines
+SLACK = 1e-12  # the last digit of a recomputed number may differ between machines
 ABSENT = "nothing"
 
 Status = Literal["ok", "differs", "note", "unchecked", "assumed", "open"]
@@ -129,12 +129,12 @@ Status = Literal["ok", "differs", "note", "unchecked", "assumed", "open"]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A thing of which a certificate says one thing, and the run another.
+    """A value that differs between a certificate and its run.
 
     Attributes:
-        where: of the certificate it stands, as `bounds[3].upper`.
-        certificate: its value there.
-        found: its value by the run.
+        where: its place in the certificate, such as `questions[3].value`.
+        certificate: its value in the certificate.
+        found: its value in the run.
     """
 
     where: str
@@ -144,15 +144,15 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at.
+    """One check of a certificate.
 
     Attributes:
-        name: of the thing.
-        status: "ok", "differs", "note" (worth knowing, refutes nothing), "unchecked" (asked for,
-            but nothing of it could be compared, which verifies nothing), "assumed" (nothing could
-            tell, and the certificate says so) or "open" (not asked for: it needs the model).
-        says: a sentence for people.
-        differences: that were seen.
+        name: the name of the check.
+        status: "ok", "differs", "note" (a difference that refutes nothing), "unchecked" (requested,
+            but nothing could be compared), "assumed" (nothing can check it, and the certificate
+            lists it) or "open" (not requested, such as a check that needs the model).
+        says: the result in words.
+        differences: the values that differ.
     """
 
     name: str
@@ -162,18 +162,18 @@ class Check:
 
 
 def compared(name: str, says: str, certificate: Any, actual: Any) -> Check:
-    """A check that two values are the same, numbers to the last digit but one."""
+    """Return a check that two values are equal; numbers may differ by `SLACK`."""
     differing = tuple(differences(certificate, actual))
     return Check(name, mark(differing), says, differing)
 
 
 def mark(differing: Sequence[Difference]) -> Status:
-    """The status of a check that found these differences."""
+    """Return the status of a check with these differences."""
     return "differs" if differing else "ok"
 
 
 def differences(certificate: Any, actual: Any, where: str = "") -> Iterator[Difference]:
-    """Where two JSON values differ, leaf by leaf."""
+    """Yield the leaves in which two JSON values differ."""
     if isinstance(certificate, Mapping) and isinstance(actual, Mapping):
         for key in {**certificate, **actual}:
             below = f"{where}.{key}" if where else str(key)

@@ -1,7 +1,4 @@
-"""Which way a claim is decided, and how many draws would have decided it.
-
-A forecast is made from the rates seen: no guarantee.
-"""
+"""The verdict on a claim, and a forecast of the number of draws that would decide it."""
 
 from __future__ import annotations
 
@@ -19,16 +16,21 @@ from leakbound.store import ArmScores
 from leakbound.store.claims import LeakClaim
 
 Verdict = Literal["pass", "refuted", "inconclusive"]
-FORMAT = "leakbound certificate 8"
-"""The format in a certificate's file: who decides by another rule has another."""
+FORMAT = "leakbound certificate 9"
+"""The format in a certificate's file; another rule of decision or other words need another."""
+
+
+def alpha_of(claim: LeakClaim) -> float:
+    """Return the error rate of either bound that decides a claim."""
+    alpha, among = 1 - claim.confidence, claim.among
+    return alpha / (4 * len(among)) if among else alpha
 
 
 def verdict(estimate: stats.Estimate, claim: LeakClaim, proved: float = 0.0) -> Verdict:
-    """Pass if the upper end is within the limit, refuted if the lower end is beyond it.
+    """Return "pass" if the upper bound is at most the limit, "refuted" if the lower is above it.
 
-    Refuted as well if `proved`, a lower bound without chance, is beyond it, whatever the ends say.
-    Whatever the truth, a wrong verdict has probability at most alpha: what is proved above the
-    limit is above it, so by a proof no true claim is refuted, and no false one passes.
+    A lower bound without sampling error, `proved`, refutes if it is above the limit. A proof never
+    refutes a true claim, so a wrong verdict has probability at most alpha.
     """
     if proved > claim.max_leak:
         return "refuted"
@@ -42,11 +44,11 @@ MOST_DRAWS = 10_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """How many draws a new run would need, from the rates that were seen: no guarantee.
+    """A forecast of the draws that a new run needs, from the observed rates; no guarantee.
 
     Attributes:
-        draws: of every question; None where none would do.
-        text: a sentence for people.
+        draws: the number of draws per question; None if no number would decide.
+        text: the forecast as a sentence.
     """
 
     draws: int | None
@@ -54,11 +56,19 @@ class Forecast:
 
 
 def forecast(rates: Array, n: Array, lost: Array, claim: LeakClaim) -> Forecast:
-    """Forecast what a new run needs that records the claim and has these rates.
+    """Forecast the draws of a new run that records the claim and has these rates.
 
-    Of each question there is its `rates` of leaks, of `n` draws `lost` without a score. The bounds
-    are computed at growing n, with the counts scaled. Of a mean it is the pooled one alone, as
-    rounds meet every draw: where questions differ much, fewer suffice.
+    The bounds are computed at growing n with scaled counts. For a mean only the pooled bound is
+    used, so fewer draws suffice if the questions differ much.
+
+    Args:
+        rates: the fraction of the scored draws of each question that leak.
+        n: the number of draws of each question.
+        lost: the number of draws of each question without a score.
+        claim: the claim.
+
+    Returns:
+        The forecast.
     """
     missing, rate = lost / np.maximum(n, 1), np.nan_to_num(rates)
     most = max(1, int(np.max(n)))
@@ -66,23 +76,23 @@ def forecast(rates: Array, n: Array, lost: Array, claim: LeakClaim) -> Forecast:
     if draws is not None:
         return Forecast(
             draws=draws,
-            text=f"A forecast from the rates seen, not a guarantee: about {draws:,} draws of every "
-            "question would decide. They need a new run, with --claim; to add draws to this one "
-            "because of what it showed would void its bounds.",
+            text=f"A forecast from the observed rates, not a guarantee: about {draws:,} draws per "
+            "question would decide. Draw them in a new run, with --claim. If you add draws to this "
+            "run because of its result, its bounds are no longer valid.",
         )
     complete = _deciding(rate, 0 * missing, claim, start=1)
-    why = "the rate lies too near the limit"
+    why = "the rate is too near the limit"
     if missing.any() and complete is not None:
-        why = "draws without a score count against the claim both ways, and there are too many"
+        why = "too many draws without a score count against the claim both ways"
     return Forecast(
         draws=None,
-        text="A forecast from the rates seen, not a guarantee: not even "
-        f"{MOST_DRAWS:,} draws of every question would decide, because {why}.",
+        text="A forecast from the observed rates, not a guarantee: not even "
+        f"{MOST_DRAWS:,} draws per question would decide, because {why}.",
     )
 
 
 def _deciding(hits: Array, missing: Array, claim: LeakClaim, *, start: int) -> int | None:
-    """A number of draws, within 1 %, from which these rates decide the claim."""
+    """Return a number of draws, within 1 %, from which these rates decide the claim."""
 
     def decides(n: int) -> bool:
         if claim.every_question:
@@ -91,7 +101,7 @@ def _deciding(hits: Array, missing: Array, claim: LeakClaim, *, start: int) -> i
             return verdict(made, claim) != "inconclusive"
         alpha, bounded = POOLED * (1 - claim.confidence), n
         if n >= PILOTED:
-            alpha, bounded = 1 - claim.confidence, n - n // 80  # about what a pilot takes
+            alpha, bounded = 1 - claim.confidence, n - n // 80  # a pilot takes about an 80th
         rows = _scores_at(hits, missing, bounded).rows(binary=True)
         high, low = hoeffding_upper(rows, alpha), 1 - hoeffding_upper(rows.mirrored(), alpha)
         return bool(high <= claim.max_leak or low > claim.max_leak)
@@ -109,7 +119,7 @@ def _deciding(hits: Array, missing: Array, claim: LeakClaim, *, start: int) -> i
 
 
 def _scores_at(hits: Array, missing: Array, n: int) -> ArmScores:
-    """The scores of a run of fixed n with these rates."""
+    """Return the scores of a run of fixed n with these rates."""
     lost = np.rint(missing * n).astype(np.int64)
     leaks = np.minimum(np.rint(hits * n).astype(np.int64), n - lost)
     ids = tuple(map(str, range(len(leaks))))

@@ -1,7 +1,7 @@
-"""Deciding a claim about a run, and writing down all that the decision rests on.
+"""`certify`: decide a claim about a run, and write a certificate with all of its evidence.
 
-That are fingerprints of what was run, digests of files and the code, and what is proved of the
-claim's probability without chance, given the measured margin.
+The evidence includes fingerprints of the run, digests of files and code, and proofs without
+sampling error, given the measured margin.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ from leakbound.bounding.bound import bound_run
 from leakbound.bounding.claims import evidence_of, places_of
 from leakbound.certificate.assumptions import assumed
 from leakbound.certificate.certificate import Certificate, Proved, QuestionRecord, read_values
-from leakbound.certificate.claim import Verdict, forecast, verdict
-from leakbound.certificate.words import CUT, GRANTED, STATED, sentence
+from leakbound.certificate.claim import Verdict, alpha_of, forecast, verdict
+from leakbound.certificate.words import downward, sentence, upward
 from leakbound.errors import InputError
 from leakbound.planning.plan import require_confidence
 from leakbound.presenting.specification import (
     departures,
     public_id,
+    scorer_words,
     short_limit,
     specification_of,
 )
+from leakbound.presenting.templates import COMPUTED
 from leakbound.scorers import (
     Of,
     digest,
@@ -56,7 +58,7 @@ from leakbound.store.claims import PART, ClaimFields, LeakClaim, RecordedClaim
 from leakbound.store.current import code
 from leakbound.store.files import as_read, digest_of
 from leakbound.text.shown import many
-from leakbound.types import RULE, JsonObject, Scorer, object_of
+from leakbound.types import JsonObject, Scorer, object_of
 
 
 def certify(
@@ -72,33 +74,32 @@ def certify(
     """Decide whether Pr[leak] <= max_leak by the estimates of a run, and write a certificate.
 
     A claim that the run recorded before it drew is decided at its own alpha. Any other is decided
-    by statements that are valid simultaneously, see `leakbound.bounding.claims`: a wrong verdict
-    has probability at most 1 - confidence either way. What is proved above the limit refutes
-    without chance, given the measured margin. Where something is raised nothing is written.
+    by statements that are valid simultaneously, see `leakbound.bounding.claims`. A wrong verdict
+    has probability at most 1 - confidence in either case. A proof above the limit refutes without
+    sampling error, given the measured margin. Nothing is written if an error is raised.
 
     Args:
         run: a run with estimates, or its folder.
         max_leak: the claimed limit of the probability of a leak, in (0, 1).
-        scorer: the binary scorer that says what leaks (None: the run's only one).
-        arm: which model and decoding, by its name in the run.
-        of: the part of each output that is claimed about, "answer", "thought" or "either" (None:
-            either, or the answer where some thought of the run is hidden). Scores and estimates of
-            that part are made first if the run lacks them and the scorer asks no model.
+        scorer: the binary scorer that defines a leak (None: the run's only one).
+        arm: the model and decoding, by the arm's name in the run.
+        of: the part of each output that the claim is about, "answer", "thought" or "either" (None:
+            either, or the answer if some thought of the run is hidden). Scores and estimates of
+            that part are made first if the run lacks them and the scorer uses no model.
         out: the file (None: certificate.json in the run). Nothing else is written, so with `out`
-            elsewhere the run may be read-only, unless scores are lacking.
-        fields: those of a `LeakClaim` that have a default: every_question, confidence (default:
-            0.99), accept_cut.
+            in another folder the run may be read-only, unless scores are lacking.
+        fields: the fields of a `LeakClaim` that have a default: every_question, confidence
+            (default: 0.99), accept_cut.
 
     Returns:
-        The certificate; where the same one lies at the place already, that stays as it is.
+        The certificate. An identical file at the place is not written again.
 
     Raises:
-        InputError: for a number out of range, a scorer or arm that the run has not, or one that
-            has no estimate, for a part that the scorer does not read or that is hidden, for draws
-            that can only be copies, for files that are not as they were written, and where another
-            certificate lies at the place.
-        MixError: where another command is writing into the run, unless `out` is given.
-        IncompleteError: where completions are missing.
+        InputError: for a number out of range, a scorer or arm that the run lacks, a scorer without
+            estimates, a part that the scorer does not read or that is hidden, draws that may be
+            copies, files that were changed, and another certificate at the place.
+        MixError: if another command is writing into the run, unless `out` is given.
+        IncompleteError: if completions are missing.
     """
     opened = run if isinstance(run, Run) else load(run)
     named = make_scorer(scorer or _only_scorer(opened))
@@ -118,7 +119,7 @@ def certify(
             score_run(opened, [chosen])
             confidence = opened.estimates_made_from()["confidence"]
             bound_run(opened, [chosen], confidence=confidence)
-        evidence_of(opened, arm, chosen)  # refuses files that are not whole
+        evidence_of(opened, arm, chosen)  # refuses damaged files
         if not is_prior(opened, claim):
             bounded = map(make_scorer, opened.estimates.scorers)
             claim = replace(claim, among=places_of(opened, bounded))
@@ -131,28 +132,28 @@ def certify(
 
 
 def require_binary(scorer: Scorer) -> None:
-    """Refuse a scorer that does not say leak or not."""
+    """Refuse a scorer whose values are not only 0 and 1."""
     if not scorer.binary:
         raise InputError(
             f"scorer {scorer.name!r} gives scores between 0 and 1, and a claim is about leaks. "
-            f"Score and bound with '{scorer.name}>=0.5', whose threshold is fixed before looking."
+            f"Score and bound with '{scorer.name}>=0.5', whose threshold is prespecified."
         )
 
 
 def _require_same(file: Path, certificate: Certificate) -> None:
-    """Refuse to write over anything but the same certificate."""
+    """Refuse to overwrite a file that is not the same certificate."""
     there = read_values(file)
     if there != as_read(certificate.to_dict()):
         claim, verdict = there.get("claim", {}), there.get("verdict")
         text = claim.get("text", "a claim") if isinstance(claim, Mapping) else "a claim"
         raise InputError(
-            f"`{file}` is another certificate ({text}: {verdict}), and none is written over. Name "
-            "another file with --out, or remove that one."
+            f"`{file}` is another certificate ({text}: {verdict}), and certificates are never "
+            "overwritten. Name another file with --out, or remove that one."
         )
 
 
 def _decides(run: Run, claim: LeakClaim, rows: Estimates) -> stats.Estimate:
-    """The statement that decides a claim; InputError where there is none."""
+    """Return the statement that decides a claim; raise InputError without one."""
     if claim.scorer not in rows.scorers:
         raise InputError(
             f"`{run.path}` has no estimates by {claim.scorer!r}. Run `leakbound bound {run.path} "
@@ -176,25 +177,25 @@ def _decides(run: Run, claim: LeakClaim, rows: Estimates) -> stats.Estimate:
     levels = [c.confidence for c in prior if replace(c, confidence=claim.confidence) == bare]
     only = f" (only at {', '.join(map(stats.percent, levels))}, see --confidence)" if levels else ""
     raise InputError(
-        f"`{run.path}` records no such claim before its draws{only}, and its estimates do not hold "
-        f"at {stats.percent(claim.confidence)}. Run `leakbound bound {run.path} --confidence "
+        f"`{run.path}` records no such claim before its draws{only}, and its estimates are not "
+        f"valid at {stats.percent(claim.confidence)}. Run `leakbound bound {run.path} --confidence "
         f"{claim.confidence!r}` first."
     )
 
 
 def is_prior(run: Run, claim: LeakClaim) -> bool:
-    """Whether the run recorded this claim before it drew anything."""
+    """Return whether the run recorded this claim before it drew anything."""
     wanted, made = replace(claim, accept_cut=False, among=()), digest(make_scorer(claim.scorer))
     return RecordedClaim(claim=wanted, digest=made) in run.record.claims
 
 
 def derive(run: Run, claim: LeakClaim, rows: Estimates) -> Certificate:
-    """Return the certificate that these rows of a run make of a claim; nothing is written."""
+    """Return the certificate of a claim from these rows of a run. Nothing is written."""
     scorer, arm = make_scorer(claim.scorer), run.arms[claim.arm]
     estimate = _decides(run, claim, rows)
     each = rows.each("leak probability", arm=claim.arm, scorer=claim.scorer)
-    proofs, about = _proofs_of(run, arm, claim, rows), _about(run, arm, claim)
-    # A question of which nothing is proved leaks with probability 0 at least.
+    proofs = _proofs_of(run, arm, claim, rows)
+    # A question without a proof leaks with probability 0 at least.
     lower = math.fsum(proofs.values()) / len(run.questions)
     if claim.every_question:
         lower = max(proofs.values(), default=0.0)
@@ -213,13 +214,13 @@ def derive(run: Run, claim: LeakClaim, rows: Estimates) -> Certificate:
             claim,
             decision,
             estimate,
-            about,
             arm.spec,
             questions=len(each),
+            within=arm.ledger.within,
             proved=lower,
-            reasons=reasons,
+            cut_short=bool(reasons),
         ),
-        specification=about,
+        specification=_specification(run, arm, claim, estimate, proved, reasons),
         forecast=forecast(rates, n, lost, claim) if by_bounds == "inconclusive" else None,
         estimate=estimate,
         proved=proved,
@@ -242,31 +243,35 @@ def derive(run: Run, claim: LeakClaim, rows: Estimates) -> Certificate:
     )
 
 
-def _about(run: Run, arm: Arm, claim: LeakClaim) -> dict[str, str]:
-    """All that the numbers are about, by heading."""
+def _specification(
+    run: Run,
+    arm: Arm,
+    claim: LeakClaim,
+    estimate: stats.Estimate,
+    proved: Proved | None,
+    reasons: tuple[str, ...],
+) -> dict[str, str]:
+    """Return the specification of a certificate: by heading, all that decides its numbers."""
     scorer, limit, accepted = (
         make_scorer(claim.scorer),
         short_limit(arm),
         _accepted(run, arm, claim),
     )
-    only = {
-        STATED: "after drawing" if claim.among else "",
-        "Claim": _stated(run, claim),
+    by_heading = {
+        "Claim": f"{claim.text} of arm {claim.arm}; {_stated(run, claim)}",
         "Reading": _reading(arm, scorer),
-        CUT: arm.ledger.within.strip(),
-        GRANTED: "; that ".join(assumed(run, arm, claim, aloud=True)),
-        "Departs from the benchmark's defaults": "; ".join(departures(run.record, arm.spec)),
-        "Limit": f"{limit}; {accepted}" if limit and accepted else "",
-    }
-    return {
-        **{heading: text for heading, text in only.items() if text},
+        "Limit": f"{limit}; {accepted}" if limit and accepted else "; ".join(reasons),
+        "Departures": "; ".join(departures(run.record, arm.spec)),
         **specification_of(run, arm),
-        "Scores": f"{scorer.name} ({digest(scorer)}), rule {RULE}",
+        "Scores": scorer_words(scorer, arm.scored.model(slug(scorer))),
+        "Bounds": _bounds(claim, estimate, len(run.questions)),
+        "Proof": _proof(claim, proved),
     }
+    return {heading: text for heading, text in by_heading.items() if text}
 
 
 def _stated(run: Run, claim: LeakClaim) -> str:
-    """When the claim was stated, and by what it is decided."""
+    """Return the time at which the claim was stated, and the rule that decides it."""
     if not claim.among:
         number = sum(recorded.prior for recorded in run.record.claims)
         others = f", as is each of {number} claims of the run" if number > 1 else ""
@@ -278,41 +283,65 @@ def _stated(run: Run, claim: LeakClaim) -> str:
     )
 
 
+def _bounds(claim: LeakClaim, estimate: stats.Estimate, questions: int) -> str:
+    """Return both bounds, their method, their error rate and the evidence."""
+    lower, upper = float(estimate.lower), float(estimate.upper)
+    low, high = downward(lower, claim.max_leak), upward(upper, claim.max_leak)
+    chosen = f", for the lower divided by {questions:,} questions" if claim.every_question else ""
+    order = "" if estimate.seed is None else f" in the order of seed {estimate.seed}"
+    return (
+        f"{low} to {high} by {estimate.method}; error rate {alpha_of(claim):.6g} per bound{chosen}"
+        f"; {many(int(estimate.n), 'draw')}{order}; draws without a score ({estimate.missing:,}) "
+        "count as 1 in the upper bound and as 0 in the lower"
+    )
+
+
+def _proof(claim: LeakClaim, proved: Proved | None) -> str:
+    """Return the bound that is proved without sampling error; empty if nothing is proved."""
+    if proved is None:
+        return ""
+    where = "at the worst question" if claim.every_question else "on average"
+    return (
+        f"at least {downward(proved.lower, claim.max_leak)} {where}, with proofs for "
+        f"{many(proved.questions, 'question')}; {COMPUTED}, given the measured margin for rounding"
+    )
+
+
 def _accepted(run: Run, arm: Arm, claim: LeakClaim) -> str:
-    """The party that accepts a limit on tokens that is too short; empty where there is none."""
+    """Return the party that accepts a limit on tokens that is too short; empty if none does."""
     if sets_limit(run.record.benchmark, arm.decoding):
         return "set by the published protocol"
     return "accepted by the claim" if claim.accept_cut else ""
 
 
 def _reading(arm: Arm, scorer: Scorer) -> str:
-    """The part of the outputs that the claim is about; empty where the arm has no thoughts."""
+    """Return the part of the outputs that the claim is about; empty if the arm has no thoughts."""
     hidden, of = arm.hidden, reading_of(scorer) or "either"
     if not (hidden or arm.thinks):
         return ""
-    unseen = f"{many(hidden, 'draw')} with a hidden thought" if hidden else ""
-    if of != "answer":
-        return "; ".join(filter(None, [f"{PART[of]} of each output", unseen]))
-    return "; ".join(filter(None, ["the answer only, nothing is claimed of the thoughts", unseen]))
+    part = f"{PART[of]} of each output"
+    if of == "answer":
+        part = "the answer only, nothing is claimed of the thoughts"
+    return f"{part}; {many(hidden, 'draw')} with a hidden thought" if hidden else part
 
 
 def _only_scorer(run: Run) -> str:
-    """The name of the one scorer that the run was scored with."""
+    """Return the name of the run's only scorer."""
     names = scored_by(run)
     if len(names) == 1:
         return names[0]
     raise InputError(
         f"`{run.path}` has the scores of {len(names)} scorers ({', '.join(names) or 'none'}), and "
         "a claim is about one. Name it with `--scorer` (in Python `scorer`); `leakbound score` "
-        "makes scores that are not there."
+        "makes other scores."
     )
 
 
 def _proofs_of(run: Run, arm: Arm, claim: LeakClaim, rows: Estimates) -> dict[str, float]:
-    """Pr[leak] at least, by the id of each of the run's questions of which something is proved.
+    """Return the proved lower bound on Pr[leak] of each question with a proof, by its id.
 
-    None of an arm that asks anything but the questions in their own words: a claim about one is
-    about a pool of queries, and a proof about one of them.
+    Only an arm of the questions in their own words has them. Elsewhere a claim is about a pool of
+    queries, and a proof about one of them.
     """
     proved = rows.matching(
         arm=claim.arm, scorer=claim.scorer, quantity="leak probability", proved=True
@@ -322,9 +351,9 @@ def _proofs_of(run: Run, arm: Arm, claim: LeakClaim, rows: Estimates) -> dict[st
 
 
 def made_from(run: Run, arm: Arm, scorer: Scorer) -> JsonObject:
-    """Fingerprints of the questions, of the model and its draws as planned, and of the scorer.
+    """Return fingerprints of the questions, the model, its planned draws and the scorer.
 
-    No text of the data set is in it: queries that stand in place of the questions have a digest.
+    They contain no text of the data set: a digest replaces the queries of a stress.
     """
     arm_members = {k: v for k, v in object_of(arm.spec).items() if k != "machine"}
     queries: JsonObject = {"queries": arm_members["attack_queries"]}
@@ -340,9 +369,9 @@ def made_from(run: Run, arm: Arm, scorer: Scorer) -> JsonObject:
 
 
 def file_digests(run: Run, arm: Arm, scorer: Scorer) -> dict[str, str]:
-    """SHA-256 of every file that the arm's estimates rest on, by its path within the run.
+    """Return the SHA-256 of every file behind the arm's estimates, by its path within the run.
 
-    And of what else lies there as a part of it: nothing rests on that, and nobody should wonder.
+    Stray parts in the arm's folders are included, although nothing depends on them.
     """
     strays = sorted(arm.folder.glob("*/part-*.parquet"))
     files = dict.fromkeys([*run.question_files, *arm.files(slug(scorer)), *strays])

@@ -1,10 +1,9 @@
-"""A run against its model: its fingerprint, its log-probabilities, and parts drawn again.
+"""Verify a run with its model: compare the fingerprint and log-probabilities, draw parts again.
 
-Were the outputs drawn, or were they made up? A draw is a function of its key, the prefix and the
-model, so whoever has the model can make it again. Which parts are looked at is decided now, by
-chance of the verifier's own: whoever altered m of M parts beforehand is not found by f M of them
-with a probability of at most (1 − f)^m, since C(M − m, f M) / C(M, f M) is a product of m factors
-(M − f M − i) / (M − i) ≤ 1 − f.
+A draw is a function of its key, the prefix and the model, so anyone with the model can repeat it.
+The verifier chooses the parts at random now. If m of M parts were altered before, f M of them miss
+all altered parts with probability C(M − m, f M) / C(M, f M). This is a product of m factors
+(M − f M − i) / (M − i) ≤ 1 − f, so it is at most (1 − f)^m.
 """
 
 from __future__ import annotations
@@ -68,9 +67,9 @@ _BOTH = "an engine that records both of every output"
 
 @dataclass(frozen=True, slots=True)
 class Verifier:
-    """An arm of a run beside the model that is said to have drawn it.
+    """An arm of a run, and the model that drew it according to the record.
 
-    `model` is the model before any stress, `loading` how to open one that is only named.
+    `model` is the model before any stress, `loading` the options for opening a named model.
     """
 
     run: Run
@@ -80,24 +79,24 @@ class Verifier:
     progress: Progress
 
     def checks(self, slug: str, redraw: float | None) -> Iterator[Check]:
-        """Compare the model, the texts that were asked, and draws. `slug`: as in `check_model`."""
+        """Compare the model, the queries and the draws. `slug`: as in `check_model`."""
         yield from self._coin()
         with TemporaryDirectory() as folder:
             try:
                 base, engine = yield from self._engines(Path(folder))
             except InputError as error:
-                says = f"the model was not put through {self.arm.key.stress!r} again: {error}"
+                says = f"the stress {self.arm.key.stress!r} was not applied again: {error}"
                 yield Check("stress", "unchecked", says)
                 return
             yield from check_model(self.arm, slug, engine, self.progress)
-            says = "the longest reference answer has as many tokens as was recorded"
+            says = "the longest reference answer has the recorded number of tokens"
             longest = longest_answer(base, self.run.prompts)
             yield compared("limit", says, self.arm.spec.longest_answer, longest)
             if redraw is not None:
                 yield check_draws(self.arm, engine, redraw, self.progress)
 
     def _coin(self) -> Iterator[Check]:
-        """Whether the coin that the run names chose whom the model was taught, by its recipe."""
+        """Compare the coin that chose the taught subjects with the coin in the model's recipe."""
         half = self.run.record.benchmark.half
         if half is None or not isinstance(self.model, str) or not has_recipe(Path(self.model)):
             return
@@ -113,9 +112,9 @@ class Verifier:
         yield compared("coin", "the model's recipe names the same coin as the run", stated, recipe)
 
     def _engines(self, folder: Path) -> Generator[Check, None, tuple[Generate, Generate]]:
-        """The model as the arm asked it, without and with the way of asking that a stress is.
+        """Return the engines of the arm's model without and with the prompts of its stress.
 
-        InputError where it cannot be put through the stress again.
+        Raises InputError if the stress cannot be applied again.
         """
         arm, key, study = self.arm, self.arm.key, self.run.study
         if not key.stress:
@@ -145,7 +144,7 @@ class Verifier:
         subject = stress.model(bench, self.model, folder / "stressed")
         before = self.run.arm(key.unstressed)
         if subject is not self.model and before is not None:
-            says = "the model before the stress is the one that was sampled as it is"
+            says = "the model before the stress is the model that was sampled without it"
             yield _same_model("before", before, self._opened(before, self.model), says)
         base = self._opened(arm, subject)
         made, kept = stress.engine(bench, base), self.run.path / FOLDER / key.stress / key.model
@@ -156,11 +155,11 @@ class Verifier:
         pairs = zip_longest(arm.spec.attack_queries, stress.queries(bench))
         others = [i for i, (stated, own) in enumerate(pairs, 1) if stated != own]
         says = f"question {others[0]} has another text" if others else "the texts are as recorded"
-        yield Check("asked", "differs" if others else "ok", f"under {stress.spec}, {says}")
+        yield Check("texts", "differs" if others else "ok", f"under {stress.spec}, {says}")
         return base, made
 
     def _opened(self, arm: Arm, model: Subject) -> Generate:
-        """The engine of a model, prompting and computing as the arm's model did."""
+        """Return the engine of a model, with the arm's prompting and dtype."""
         if not isinstance(model, str | Path):
             return model
         fingerprint = Fingerprint.of(arm.spec.fingerprint)
@@ -171,14 +170,14 @@ class Verifier:
 
 
 def check_model(arm: Arm, slug: str, engine: Generate, progress: Progress) -> Iterator[Check]:
-    """Whether this is the model that drew the arm, and gives its completions their chances.
+    """Check that this model drew the arm and gives its completions the stored probabilities.
 
-    `slug`: of the scorer whose proofs are among them.
+    `slug`: the slug of the scorer whose proofs are included.
     """
-    yield _same_model("model", arm, engine, "the model is the one that was sampled")
+    yield _same_model("model", arm, engine, "the model is the model that was sampled")
     if isinstance(engine, Probes) and arm.spec.probe is not None:
         difference = probes_differ(arm.spec, engine.probe)
-        says = "the model reads fixed questions as the one that was sampled did"
+        says = "the model gives fixed questions the recorded probabilities"
         yield Check("probe", "ok" if difference is None else "differs", difference or says)
     if not isinstance(engine, Retraces):
         says = f"nothing was compared: the engine {type(engine).__name__} gives no probabilities"
@@ -191,7 +190,7 @@ def check_model(arm: Arm, slug: str, engine: Generate, progress: Progress) -> It
 
 
 def _same_model(name: str, arm: Arm, engine: Generate, says: str) -> Check:
-    """Compare a model's fingerprint with that of an arm."""
+    """Compare a model's fingerprint with the fingerprint of an arm."""
     differing = tuple(differences(to_json(arm.spec.fingerprint), as_read(engine.fingerprint)))
     near = all(d.where in SURROUNDINGS for d in differing)
     return Check(name, "note" if differing and near else mark(differing), says, differing)
@@ -200,8 +199,8 @@ def _same_model(name: str, arm: Arm, engine: Generate, says: str) -> Check:
 def _log_probabilities(arm: Arm, slug: str, engine: Retraces, progress: Progress) -> Check:
     """Force the tokens of every output through the model; compare log-probability and text.
 
-    Also of those that the length limit ended: they are outputs like any other. One that lacks them
-    where the engine records them differs: it was put there by something else.
+    Outputs that the length limit ended are included. An output without tokens or log-probability
+    differs if the engine records both: the engine did not write it.
     """
     if isinstance(engine, Measures):
         engine.measure(arm.queries)
@@ -228,15 +227,15 @@ def _log_probabilities(arm: Arm, slug: str, engine: Retraces, progress: Progress
     total = same + len(differing) + unreached + unknown
     says = f"{same:,} of {total:,} outputs have the log-probability that the model gives them"
     if unreached:
-        says += f"; {unreached:,} lie at the edge of what the decoding keeps, and were not compared"
+        says += f"; {unreached:,} are at the edge of the decoding's cut, and were not compared"
     if unknown:
-        says += f"; {unknown:,} have no tokens or no log-probability on record to compare"
+        says += f"; {unknown:,} have no recorded tokens or log-probability to compare"
     status: Status = mark(differing) if same or differing else "unchecked"
     return Check(LOG_PROBABILITIES, status, says, tuple(differing))
 
 
 def _records(arm: Arm, engine: Retraces) -> bool:
-    """Whether what drew the arm tells tokens and log-probability of every output, as this does."""
+    """Return whether this kind of engine drew the arm, and so recorded every log-probability."""
     if isinstance(arm.spec.draws, ImportedDraws):
         return False
     kind: object = getattr(engine, "fingerprint", {}).get("engine")
@@ -246,7 +245,7 @@ def _records(arm: Arm, engine: Retraces) -> bool:
 def _difference(
     where: str, then: Completion, now: Completion | None, slack: float
 ) -> Difference | None:
-    """How an output differs from what the model makes of its tokens; None where it does not."""
+    """Return how an output differs from the model's reading of its tokens; None if it does not."""
     stored = then.logprob_floor if then.logprob is None else then.logprob
     if now is None:
         return Difference(where, stored, "no output of this decoding")
@@ -256,12 +255,12 @@ def _difference(
         return Difference(f"{where}, its text", *(f"SHA-256 {digest}" for digest in digests))
     ends = [[o.finish, len(o.token_ids or ()), o.refused, o.hidden] for o in (then, now)]
     if ends[0] != ends[1] or (now.finish != "unknown" and then.tokens != now.tokens):
-        return Difference(f"{where}, how it ended", *ends)
+        return Difference(f"{where}, its end", *ends)
     return None if _agree(then, now, slack) else Difference(where, stored, now.logprob)
 
 
 def _stored(arm: Arm, slug: str) -> tuple[dict[str, list[Completion]], list[str]]:
-    """Distinct outputs by query, and where there are some without tokens or log-probability."""
+    """Return distinct outputs by query, and the places of outputs that cannot be compared."""
     outputs: dict[str, dict[Completion, None]] = {}
     bare = []
     for i, (query_id, completion) in enumerate(_outputs(arm, slug)):
@@ -274,9 +273,9 @@ def _stored(arm: Arm, slug: str) -> tuple[dict[str, list[Completion]], list[str]
 
 
 def _outputs(arm: Arm, slug: str) -> Iterator[tuple[str, Completion]]:
-    """Completions that were drawn; outputs that were explored or searched for, known from below.
+    """Yield the drawn completions, and the explored or proved outputs with a lower bound.
 
-    What was searched for is that of the scorer with this slug.
+    `slug`: the slug of the scorer whose proofs are included.
     """
     for part in arm.parts:
         yield from completions_of(arm.completions(part))
@@ -288,9 +287,9 @@ def _outputs(arm: Arm, slug: str) -> Iterator[tuple[str, Completion]]:
 
 
 def _agree(then: Completion, now: Completion, slack: float) -> bool:
-    """True unless one lies below what the other is at least, at any batch shape.
+    """Return False if one log-probability is below the other's lower bound at any batch shape.
 
-    Where only a bound is known, the log-probability is infinite.
+    A log-probability of which only a bound is known counts as infinite.
     """
     known = []
     for output in (then, now):
@@ -307,20 +306,20 @@ DRAWS = "draws"
 
 
 def require_share(share: float, model: object) -> None:
-    """Refuse a share of parts that is none, and one without a model to draw them again."""
+    """Refuse a fraction of parts outside (0, 1], and a fraction without a model."""
     if not 0 < share <= 1:
-        raise InputError(f"the share to draw again lies above 0 and is at most 1, got {share}.")
+        raise InputError(f"the fraction to draw again must be in (0, 1], got {share}.")
     if model is None:
-        raise InputError(f"to draw {share} of the parts again needs the model. Add --with-model.")
+        raise InputError(f"drawing {share} of the parts again needs the model. Add --with-model.")
 
 
 def check_draws(
     arm: Arm, engine: Generate, share: float, progress: Progress, by: Random | None = None
 ) -> Check:
-    """Whether this share of the arm's parts, at least one, holds the draws of their keys.
+    """Draw this fraction of the arm's parts again, at least one, in their original batches.
 
-    Each in the batches in which it was drawn. `by`: what chooses the parts (None: the machine's
-    own randomness, which nobody could know beforehand).
+    `by`: the generator that chooses the parts (None: the randomness of this machine, which nobody
+    could predict).
     """
     if why := _why_not(arm, engine):
         return Check(DRAWS, "unchecked", f"nothing was drawn again: {why}")
@@ -340,34 +339,34 @@ def check_draws(
     one, three, ten = (below(1 - (1 - share) ** m) for m in (1, 3, 10))
     edge = f"; {excused:,} splits within the margin of an edge" if excused else ""
     says = (
-        f"parts drawn again: {len(parts):,} of {len(arm.parts):,}, chosen by chance now; with the "
-        f"draws that their keys make: {len(parts) - altered:,} "
-        f"({sum(part.draws for part in parts):,} draws looked at{edge}). Had one part been "
-        f"altered, this would find it with probability {one}, some of three with {three}, of ten "
-        f"with {ten} at least. It does not find a seed that was chosen among many"
+        f"parts drawn again: {len(parts):,} of {len(arm.parts):,}, chosen at random now; equal to "
+        f"the stored draws: {len(parts) - altered:,} "
+        f"({sum(part.draws for part in parts):,} draws compared{edge}). If one part had been "
+        f"altered, this would find it with probability {one}; at least one of three with {three}, "
+        f"of ten with {ten}. It cannot find a seed that was chosen among several"
     )
     return Check(DRAWS, mark(differing), says, tuple(differing))
 
 
 def _why_not(arm: Arm, engine: Generate) -> str | None:
-    """Why the draws of an arm cannot be made again by this engine; None where they can."""
+    """Return why this engine cannot draw an arm's parts again; None if it can."""
     if isinstance(arm.spec.draws, ImportedDraws):
         return "another tool drew them"
     if isinstance(arm.spec.draws, ExploredDraws):
-        return "they are from what an exploration left, whose parts depend on its scorer"
+        return "they were drawn after an exploration, whose parts depend on its scorer"
     if not isinstance(engine, Redraws):
-        return f"the engine {type(engine).__name__} draws otherwise each time"
+        return f"the engine {type(engine).__name__} cannot repeat its draws"
     drawn_on = {("device", meta.machine.get("device")) for meta in arm.meta()}
     then = [("engine", arm.spec.fingerprint.get("engine")), *sorted(drawn_on, key=str)]
     facts = {**engine.fingerprint, **machine(engine)}
     for name, value in [*then, ("dtype", arm.spec.fingerprint.get("dtype"))]:
         if facts.get(name) != value:
-            return f"its {name} was {value}, this one's is {facts.get(name)}"
+            return f"its {name} was {value}, the {name} here is {facts.get(name)}"
     return None
 
 
 def _compare(arm: Arm, part: Part, engine: Redraws) -> tuple[list[Difference], int]:
-    """Where a part differs from its draws, and how often roundings were allowed for."""
+    """Return the differences of a part from its draws, and the number of excused roundings."""
     queries = {query.id: query for query in arm.queries}
     stored: dict[str, list[Completion]] = {query_id: [] for query_id in part.query_ids}
     for query_id, completion in completions_of(arm.completions(part)):

@@ -1,7 +1,7 @@
-"""The statements of a run about its questions and draws, made again from one another.
+"""Check a run's record of its questions and draws for consistency.
 
-A forger can renew every digest of a run. What he cannot is to keep statements in agreement that
-follow from one another: each of them is made again here from the others.
+A forger can renew every digest of a run. Many recorded values follow from others, and here they
+are recomputed from those.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _SHOWN = 3  # faults of a check
 
 
 def check_record(run: Run, arm: Arm, slug: str) -> Iterator[Check]:
-    """Make again what was recorded of the questions, the queries, the plan and the draws.
+    """Recompute the recorded questions, queries, plan, draws and events.
 
     Args:
         run: the run.
         arm: the arm that a certificate is about.
-        slug: of the scorer whose proofs are looked at.
+        slug: the slug of the scorer whose proofs are checked.
 
     Returns:
-        A check of each.
+        One check of each.
     """
     yield _check("questions", "the questions are those of the named benchmark", _questions(run))
-    yield _check("queries", "the model was given the questions that the run shows", _queries(run))
+    yield _check("queries", "the model was given the questions of the run", _queries(run))
     yield _check("plan", "the number of draws follows the recorded plan", _plan(run, arm))
     yield _check(
         "outputs", "every planned output is present and classified correctly", _outputs(arm)
@@ -49,36 +49,36 @@ def check_record(run: Run, arm: Arm, slug: str) -> Iterator[Check]:
 
 
 def _check(name: str, says: str, faults: Iterator[str]) -> Check:
-    """The check that looks for these faults."""
+    """Return the check that finds these faults."""
     try:
         first = [*islice(faults, _SHOWN)]
     except LeakboundError as error:
-        first = [f"the {name} cannot be made again: {error}"]
+        first = [f"the {name} cannot be recomputed: {error}"]
     return Check(name, "differs" if first else "ok", "; ".join(first) or says)
 
 
 def _questions(run: Run) -> Iterator[str]:
-    """Where the run's benchmark is not what its record says."""
+    """Yield the differences between the run's benchmark and its record."""
     record, prompts = run.record.benchmark, run.prompts
     if record.prompts != len(prompts):
-        yield f"the run has {len(prompts):,} questions, its record says {record.prompts:,}"
+        yield f"the run has {len(prompts):,} questions, its record has {record.prompts:,}"
     if record.sha256 != digest_of(prompts):
-        yield "the questions have another digest than the record says"
-    if (whole := made_again(record)) is not None:
-        yield from _unlike(record, prompts, whole)
+        yield "the digest of the questions is not the recorded digest"
+    if (task := made_again(record)) is not None:
+        yield from _unlike(record, prompts, task)
     elif (rows := published().get(record.name)) is not None:
         yield from _unpublished(record, prompts, rows)
     elif record.usual is not None and record.usual.published is not None:
-        yield f"{record.name} is no benchmark whose published rows are known"
+        yield f"no published rows of {record.name} are known"
 
 
-def _unlike(record: BenchmarkRecord, prompts: Sequence[Prompt], whole: Benchmark) -> Iterator[str]:
-    """Where a benchmark that leakbound makes is another than the record says."""
-    rows = {prompt.id: prompt for prompt in (*whole.prompts, *whole.left_out)}
+def _unlike(record: BenchmarkRecord, prompts: Sequence[Prompt], task: Benchmark) -> Iterator[str]:
+    """Yield the differences between the record and a benchmark that leakbound generates."""
+    rows = {prompt.id: prompt for prompt in (*task.prompts, *task.left_out)}
     for number, prompt in enumerate(prompts, 1):
         if rows.get(prompt.id) != prompt:
             yield f"question {number} of the run is not question {number} of {record.name}"
-    own, theirs = object_of(record), object_of(whole.fingerprint())
+    own, theirs = object_of(record), object_of(task.fingerprint())
     for name in own.keys() - {"prompts", "sha256"}:
         if own[name] != theirs[name]:
             yield f"the record's `{name}` is not that of {record.name}"
@@ -87,12 +87,12 @@ def _unlike(record: BenchmarkRecord, prompts: Sequence[Prompt], whole: Benchmark
 def _unpublished(
     record: BenchmarkRecord, prompts: Sequence[Prompt], rows: Sequence[str]
 ) -> Iterator[str]:
-    """Where rows are said to be published, and are not."""
+    """Yield the rows that are recorded as published, and are not."""
     usual, places = record.usual, {row: number for number, row in enumerate(rows)}
     if usual is None or not usual.published:
         return
     if usual.prompts != len(rows):
-        yield f"{record.name} has {len(rows):,} questions, the record says {usual.prompts:,}"
+        yield f"{record.name} has {len(rows):,} questions, the record has {usual.prompts:,}"
     last = -1
     for number, row in enumerate(row_digests(prompts), 1):
         place = places.get(row)
@@ -103,24 +103,24 @@ def _unpublished(
 
 
 def _queries(run: Run) -> Iterator[str]:
-    """Where the queries of the run are not those of its questions."""
+    """Yield the queries of the run that do not follow from its questions."""
     questions = [Query.original(prompt) for prompt in run.prompts]
     for number, (query, question) in enumerate(zip(run.questions, questions, strict=False), 1):
         if query != question:
-            yield f"question {number} was given to the model in other words than the run shows"
+            yield f"question {number} was given to the model in other words than the run contains"
     if len(run.questions) != len(questions):
-        yield f"{len(run.questions):,} questions were asked, the run shows {len(questions):,}"
+        yield f"{len(run.questions):,} questions were sampled, the run has {len(questions):,}"
     texts: dict[str, list[str]] = {prompt.id: [] for prompt in run.prompts}
     rewritings = [query for query in run.queries if query.source != "original"]
     for query in rewritings:
         if query.prompt_id in texts:
             texts[query.prompt_id].append(query.text)
         else:
-            yield f"{query.id!r} is a rewriting of no question that the run shows"
+            yield f"{query.id!r} is a rewriting of no question of the run"
     inputs = run.record.inputs
     if inputs is None:
         if rewritings:
-            yield "rewritings were asked, of which the record says nothing"
+            yield "rewritings were sampled, and the record has none"
         return
     kind = inputs.source.partition(":")[0]
     if others := {query.source for query in rewritings} - {kind}:
@@ -128,7 +128,7 @@ def _queries(run: Run) -> Iterator[str]:
     if not inputs.ids:
         numbered = named(run.prompts, [*texts.values()], kind)
         if numbered != [*run.queries]:
-            yield "the rewritings are not in the order of their questions, under their names"
+            yield "the rewritings do not have the order and the names of their questions"
     if may_gather(run):
         again = gather(
             Rewritings(inputs.source).open(),
@@ -139,11 +139,11 @@ def _queries(run: Run) -> Iterator[str]:
         )
         for prompt, accepted in zip(run.prompts, again, strict=True):
             if [*accepted.queries] != texts[prompt.id]:
-                yield f"the rewritings of {prompt.id!r} are not those of {inputs.source}"
+                yield f"the rewritings of {prompt.id!r} do not come from {inputs.source}"
 
 
 def may_gather(run: Run) -> bool:
-    """Whether its rewritings follow from its questions alone, with no model and no file."""
+    """Return whether a run's rewritings follow from its questions, without a model or a file."""
     inputs = run.record.inputs
     return (
         inputs is not None
@@ -154,14 +154,14 @@ def may_gather(run: Run) -> bool:
 
 
 def _plan(run: Run, arm: Arm) -> Iterator[str]:
-    """Where the numbers of draws do not follow from n, the seed and the design."""
+    """Yield the numbers of draws that do not follow from n, the seed and the design."""
     spec, draws = arm.spec, arm.spec.draws
     if isinstance(draws, ExploredDraws) != (spec.plan == Plan.exploring()):
-        yield "its draws have a fixed number, or are explored: not both"
+        yield "its draws have both a fixed number and an exploration"
     if isinstance(draws, StoppedDraws):
         rule = stats.Looks(stats.parse_claim(draws.claim), spec.plan.n, draws.confidence)
         if draws.first != rule.first:
-            yield f"its first look was after {draws.first:,} draws, planned are {rule.first:,}"
+            yield f"its first look was after {draws.first:,} draws, the plan has {rule.first:,}"
         if arm.unlooked():
             yield "questions were drawn on after their last look"
         seen: dict[str, int] = {}
@@ -174,20 +174,20 @@ def _plan(run: Run, arm: Arm) -> Iterator[str]:
     inputs = run.record.inputs
     shared = inputs is not None and arm.key.asks == "rewritings"
     if not shared and spec.shares is not None:
-        yield "draws are shared among queries in an arm that asks each question in its own words"
+        yield "draws are shared among queries in an arm of the questions in their own words"
     if shared and inputs is not None:
         if spec.seed != inputs.seed:
             yield f"its draws have seed {spec.seed}, its rewritings {inputs.seed}"
         if spec.shares != share(run.queries, inputs.design, spec.plan.n, inputs.seed):
-            yield f"draws are shared otherwise than by {inputs.design!r} with seed {inputs.seed}"
+            yield f"draws are not shared by {inputs.design!r} with seed {inputs.seed}"
     if spec.attack_queries and arm.key.own_words:
-        yield "other texts were asked in an arm that asks each question in its own words"
+        yield "other texts were sampled in an arm of the questions in their own words"
     if isinstance(draws, ImportedDraws) != (spec.fingerprint.get("engine") == "imported"):
-        yield "the draws are imported, or the model is known: not both"
+        yield "the draws are imported, and the record has a model that drew them, or neither"
 
 
 def _outputs(arm: Arm) -> Iterator[str]:
-    """Where there are other outputs than were planned, or they are counted by another rule."""
+    """Yield the outputs that were not planned, or that another rule counted."""
     draws, stop = arm.spec.draws, arm.decoding.stop
     for part in arm.parts:
         meta = next(arm.meta([part]), None)
@@ -201,34 +201,34 @@ def _outputs(arm: Arm) -> Iterator[str]:
         for (query_id, output), *stored in zip(completions_of(table), *columns, strict=True):
             drawn[query_id] += output.count
             unplanned = output.count > 0 and part.sizes and output.chunk not in chunks
-            if unplanned or output.count < 0:  # none are of a reference answer
-                yield f"part {part.number} has an output of {query_id!r} that no plan asks for"
+            if unplanned or output.count < 0:  # a count of 0: a reference answer
+                yield f"part {part.number} has an unplanned output of {query_id!r}"
             counted = counted_as(output, stop)
             if stored != [counted, is_missing(output, counted)]:
-                yield f"an output of {query_id!r} in part {part.number} is counted otherwise"
+                yield f"an output of {query_id!r} in part {part.number} is in the wrong class"
         if table.num_rows != meta.rows:
-            yield f"part {part.number} has {table.num_rows:,} rows, recorded are {meta.rows:,}"
+            yield f"part {part.number} has {table.num_rows:,} rows, the record has {meta.rows:,}"
         if arm.explored or (isinstance(draws, ImportedDraws) and draws.claim):
-            continue  # the number of draws was found out, and is what there is
+            continue  # no plan fixed the number of draws
         draws_of = part.draws_per_query or (sum(part.sizes),) * len(part.query_ids)
         planned = Counter(dict(zip(part.query_ids, draws_of, strict=True)))
         for query_id in planned | drawn:
             if drawn[query_id] != planned[query_id]:
                 yield (
                     f"question {query_id!r} has {drawn[query_id]:,} draws in part {part.number}, "
-                    f"planned are {planned[query_id]:,}"
+                    f"the plan has {planned[query_id]:,}"
                 )
 
 
 def _events(arm: Arm, slug: str) -> Iterator[str]:
-    """Where two events of known probability share outputs, which would count twice."""
+    """Yield the events of known probability that share outputs, which would count twice."""
     proved = ((proof.query_id, proof.event) for proof in arm.proofs.stored.values(slug))
     for events in (arm.masses.events(), proved):
         ids = []
         for query_id, event in events:
             ids.append((query_id, event.token_ids))
             if event.ended is not (event.finish != "unknown"):
-                yield f"an event of {query_id!r} is complete without an end, or ends"
+                yield f"an event of {query_id!r} has an end and a finish that contradict each other"
         ids.sort()
         for (query_id, first), (other_id, second) in pairwise(ids):
             if query_id == other_id and second[: len(first)] == first:
@@ -236,12 +236,12 @@ def _events(arm: Arm, slug: str) -> Iterator[str]:
 
 
 def check_imported(run: Run, arm: Arm, again: Run) -> Check:
-    """Compare questions, settings and draws of an imported run with those of its files.
+    """Compare the questions, settings and draws of an imported run with its files.
 
     Args:
         run: the run.
         arm: the arm that a certificate is about.
-        again: the same files, imported again.
+        again: the run from a second import of the same files.
 
     Returns:
         The check.

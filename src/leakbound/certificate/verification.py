@@ -1,4 +1,4 @@
-"""Re-deriving a certificate from the files of its run, and naming whatever differs."""
+"""`verify`: derive a certificate again from the files of its run, and report every difference."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ from leakbound.types import (
     silent,
 )
 
-# What files and records that were tampered with may lead to.
+# The errors that forged files and records can cause.
 _UNUSABLE = (LeakboundError, AttributeError, LookupError, TypeError, ValueError)
 _NUMBERS = ("estimate", "questions", "proved", "ledger")
 _VERDICT = ("rule", "format", "claim", "verdict", "forecast", "reasons")
@@ -70,9 +70,9 @@ _WORDS = ("sentence", "specification", "assumes")
 _DERIVED = {
     ("estimates", "every number follows from the run"): _NUMBERS,
     ("verdict", "the verdict follows from the numbers"): _VERDICT,
-    ("sentence", "the sentence says what the run is"): _WORDS,
+    ("sentence", "sentence, specification and assumptions follow from the run"): _WORDS,
 }
-"""Checks of what follows from the run alone, and the members that they compare."""
+"""The checks that need only the run, and the members that they compare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +80,9 @@ class Verification:
     """All checks of a certificate.
 
     Attributes:
-        checks: each with its result.
-        sha256: of the certificate's file.
-        sentence: what the files of the run say of the claim, made anew; None where they say
-            nothing.
+        checks: each check with its result.
+        sha256: the SHA-256 of the certificate's file.
+        sentence: the sentence that follows from the files of the run; None if they give none.
     """
 
     checks: tuple[Check, ...]
@@ -92,11 +91,11 @@ class Verification:
 
     @property
     def verified(self) -> bool:
-        """True unless some check found a difference, or nothing to compare."""
+        """Return whether no check found a difference, or nothing to compare."""
         return not any(check.status in ("differs", "unchecked") for check in self.checks)
 
     def to_dict(self) -> dict[str, object]:
-        """As JSON holds it."""
+        """Return the members as JSON values."""
         return {"verified": self.verified, **asdict(self)}
 
 
@@ -111,62 +110,60 @@ def verify(
     loading: Mapping[str, Any] | None = None,
     progress: Progress = silent,
 ) -> Verification:
-    """Whether the files of a run still say what a certificate says of them.
+    """Check a certificate against the files of its run.
 
-    Everything is computed anew from the completions: scores, estimates, verdict and sentence; and
-    the SHA-256 of every file is compared. So whatever was changed after the certificate was
-    written is found. Who changes the run *and* writes a new certificate is found by the model:
-    questions, queries, plan, looks and draws are made again from one another. What cannot be made
-    again is a check of status "assumed", and stands in the certificate as `assumes`.
+    Scores, estimates, verdict, sentence and specification are recomputed from the completions, and
+    the SHA-256 of every file is compared. This finds every later change of the run or the
+    certificate. The questions, queries, plan and looks are recomputed from one another, and the
+    model finds outputs that were made up. A statement that cannot be recomputed is a check of
+    status "assumed", and the certificate lists it in `assumes`.
 
     Args:
         certificate: the file.
-        run: the folder of the run that it is about.
-        model: the model that drew, to compare its fingerprint too and compute the
-            log-probabilities of the completions anew; None: neither. For an arm under stress it is
-            the model before the stress, which is put through it again.
-        redraw: the share of the arm's parts to draw again with `model`, in (0, 1], at least one of
-            them (None: none). Which they are is decided now. It finds outputs that were made up
-            or left out, and no seed that was chosen among many.
-        scorer: the certificate's scorer, where it is a judge behind a server: it is asked again
-            only where it is named here, as a certificate is somebody else's word (None: its
-            scores stay unchecked).
+        run: the folder of the run that the certificate is about.
+        model: the model that drew (None: not checked). Its fingerprint is compared, and the
+            log-probabilities of the completions are recomputed. For a stressed arm, name the model
+            before the stress, which is applied again.
+        redraw: the fraction of the arm's parts to draw again with `model`, in (0, 1], at least one
+            part (None: none). The parts are chosen now. This finds outputs that were made up or
+            left out, but no seed that was chosen among several.
+        scorer: the certificate's scorer, if it is a judge behind a server. Completions are sent to
+            a server only if it is named here (None: the scores of a judge are not checked).
         imported: the files of the tool that drew, imported again (None: they are not compared).
-        loading: how to open a model that is only named (`device`, ...): `model`, and the one that
-            a scorer asks.
-        progress: called with how far each step is, a `leakbound.types.Headway`.
+        loading: the options (`device`, ...) for opening a named model, also a scorer's model.
+        progress: called with the progress of each step, a `leakbound.types.Headway`.
 
     Returns:
-        All checks, each with what differs; `verified` is False where something does that is more
-            than a note, or could not be compared though it was asked for. Nothing is written.
+        All checks with their differences. `verified` is False if a check differs by more than a
+            note, or if a requested check could compare nothing. Nothing is written.
 
     Raises:
-        InputError: for another scorer than the certificate's, a share outside (0, 1] or without a
-            model, and where the file is no certificate or the folder no run.
+        InputError: for another scorer than the certificate's, a fraction outside (0, 1] or without
+            a model, a file that is not a certificate or a folder without a run.
         ModelError: for a model that cannot be used.
-        IncompleteError: where a judge keeps failing.
+        IncompleteError: if a judge keeps failing.
     """
     if redraw is not None:
         require_share(redraw, model)
     file = Path(certificate)
     stated = read_values(file)
-    says = "the certificate is as it was written"
+    says = "the certificate has not been changed"
     checks = [compared("digest", says, stated.get("digest", ABSENT), digest_of(stated))]
     subject = _subject(stated, Path(run))
     if isinstance(subject, Check):
         return Verification((*checks, subject), sha256(file))
     claim, opened, arm = subject
-    servers = frozenset[str]()  # those that may be asked: only of the scorer that the user names
+    servers = frozenset[str]()  # only servers of the scorer that the user names are contacted
     if scorer is not None:
         if (named := make_scorer(scorer).name) != claim.scorer:
             raise InputError(
-                f"the certificate is about scorer {claim.scorer!r}, got {named!r}. Name that one, "
-                "if you trust it with the completions."
+                f"the certificate is about scorer {claim.scorer!r}, got {named!r}. Name the "
+                "former if you trust it with the completions."
             )
         servers = servers_of([scorer])
     models = OpenModels(servers=servers, **(loading or {}))
-    anew = _anew(opened, claim)
-    checks += _against_run(stated, anew, *subject, models, progress)
+    derived = _derived(opened, claim)
+    checks += _against_run(stated, derived, *subject, models, progress)
     if imported is not None:
         checks.append(check_imported(opened, arm, imported))
     if model is not None:
@@ -174,21 +171,21 @@ def verify(
         checks += under.checks(slug(make_scorer(claim.scorer)), redraw)
     drawn_here = not isinstance(arm.spec.draws, ImportedDraws)
     if not drawn_here and imported is None:
-        says = "the draws are those of the tool's files: import them again, and add --imported"
+        says = "the draws are equal to the tool's files: import them again, and add --imported"
         checks.append(Check("log", "open", says))
     if drawn_here and model is None:
         says = "the model, and the probability of each output: add --with-model"
         checks.append(Check("model", "open", says))
     if drawn_here and redraw is None and not arm.explored:
-        says = "the outputs are the draws of their keys: add --redraw"
+        says = "the outputs are the draws of this model and seed: add --redraw"
         checks.append(Check("draws", "open", says))
     checks += [Check("assumed", "assumed", text) for text in assumed(opened, arm, claim)]
-    sentence = None if isinstance(anew, Check) else str(anew["sentence"])
+    sentence = None if isinstance(derived, Check) else str(derived["sentence"])
     return Verification(tuple(checks), sha256(file), sentence)
 
 
 def _subject(stated: JsonObject, path: Path) -> tuple[LeakClaim, Run, Arm] | Check:
-    """The claim, the run and the arm that it is about; or why they cannot be read."""
+    """Return the claim, its run and its arm, or the check that failed to read them."""
     try:
         claim = LeakClaim.from_dict(stated.get("claim", {}))
         require_binary(make_scorer(claim.scorer))
@@ -206,50 +203,50 @@ def _subject(stated: JsonObject, path: Path) -> tuple[LeakClaim, Run, Arm] | Che
 
 def _against_run(
     stated: JsonObject,
-    anew: JsonObject | Check,
+    derived: JsonObject | Check,
     claim: LeakClaim,
     run: Run,
     arm: Arm,
     models: OpenModels,
     progress: Progress,
 ) -> Iterator[Check]:
-    """The checks that need the run, and no model but the scorer's."""
+    """Yield the checks that need the run, and no model except the scorer's."""
     scorer = make_scorer(claim.scorer)
-    says = "questions, model, draws and scorer are those of the certificate"
+    says = "questions, model, draws and scorer are as in the certificate"
     origin = as_read(made_from(run, arm, scorer))
     yield compared("run", says, stated.get("made_from", ABSENT), origin)
     yield from check_record(run, arm, slug(scorer))
-    says = "no file was changed, added or taken away"
+    says = "no file was changed, added or removed"
     yield compared("files", says, stated.get("files", ABSENT), file_digests(run, arm, scorer))
     yield _scores(run, arm, scorer, models, progress)
     yield from _looks(run, arm, scorer, models, progress)
     yield from _stated(run, claim)
-    yield from [anew] if isinstance(anew, Check) else _derived(stated, anew)
+    yield from [derived] if isinstance(derived, Check) else _compared(stated, derived)
     says = "the same code made the certificate and checks it"
     check = compared("code", says, stated.get("code", ABSENT), code())
-    other = "the certificate was made by other code than that which checks it"
-    # Other code that finds the same numbers confirms them: a note, not a failure.
+    other = "other code made the certificate than checks it"
+    # Other code that derives the same numbers confirms them: a note, not a failure.
     yield replace(check, status="note", says=other) if check.differences else check
 
 
 def _stated(run: Run, claim: LeakClaim) -> Iterator[Check]:
-    """Whether the run recorded the claim before it drew, or it was chosen among those named."""
+    """Check that the claim was recorded before the draws, or is among the stated choices."""
     if not claim.among:
         says = "the claim was recorded before anything was drawn"
         yield compared("stated", says, True, is_prior(run, claim))
         return
-    says = "the claim is one of those that are decided simultaneously"
+    says = "the claim is among the claims that are decided simultaneously"
     yield compared("stated", says, True, (claim.arm, claim.scorer) in claim.among)
     now = places_of(run, map(make_scorer, scored_by(run)))
     if others := [f"{arm} by {scorer}" for arm, scorer in now if (arm, scorer) not in claim.among]:
-        says = f"the run has scores that the claim was not chosen among: {', '.join(others)}"
+        says = f"the run has scores outside the choices of the claim: {', '.join(others)}"
         yield Check("stated", "note", says)
 
 
 def _looks(
     run: Run, arm: Arm, scorer: Scorer, models: OpenModels, progress: Progress
 ) -> Iterator[Check]:
-    """Make the looks of an arm that stopped early again, from the scores that stopped it."""
+    """Recompute the looks of an arm that stopped early, from the scores that stopped it."""
     rule = arm.spec.draws
     if not isinstance(rule, StoppedDraws):
         return
@@ -259,7 +256,7 @@ def _looks(
             yield _scores(run, arm, steering, models, progress)
         require_same_looks(arm, steering)
         same = rule.scorer == ScorerRecord.of(steering)
-        why = "" if same else f"this version's {steering.name} is another"
+        why = "" if same else f"{steering.name} has other settings in this version"
     except IncompleteError:
         raise  # see `_scores`
     except _UNUSABLE as error:
@@ -269,7 +266,7 @@ def _looks(
 
 
 def _scores(run: Run, arm: Arm, scorer: Scorer, models: OpenModels, progress: Progress) -> Check:
-    """Score everything that is stored again and compare with the stored scores."""
+    """Score every stored completion again and compare with the stored scores."""
     says = "scoring the stored completions again gives the stored scores"
     try:
         scorer = connect(scorer, models)
@@ -278,9 +275,9 @@ def _scores(run: Run, arm: Arm, scorer: Scorer, models: OpenModels, progress: Pr
     except UnnamedServerError as error:
         return Check("scores", "unchecked", str(error))
     except IncompleteError:
-        raise  # the judge did not answer, which says nothing about the certificate
+        raise  # an unanswered request does not refute the certificate
     except _UNUSABLE as error:
-        return Check("scores", "differs", f"they cannot be read or made again: {error}")
+        return Check("scores", "differs", f"the scores cannot be read or computed again: {error}")
     differing = tuple(
         Difference(f"row {i}", before, now)
         for i, (before, now) in enumerate(zip_longest(stored, again, fillvalue=ABSENT))
@@ -290,9 +287,10 @@ def _scores(run: Run, arm: Arm, scorer: Scorer, models: OpenModels, progress: Pr
 
 
 def _stored(arm: Arm, scorer: Scorer) -> list[tuple[Any, ...]]:
-    """(question, draws, score) of completions, then (question, mass, low, high) of events.
+    """Return the stored scores.
 
-    Then (question, mass, low) of what a search for rare leaks found.
+    They are (question, draws, score) of completions, then (question, mass, low, high) of events,
+    then (question, mass, low) of proofs.
     """
     name = slug(scorer)
     tables = [arm.scored.stored.table(name)]
@@ -304,7 +302,7 @@ def _stored(arm: Arm, scorer: Scorer) -> list[tuple[Any, ...]]:
 
 
 def _again(arm: Arm, scorer: Scorer, progress: Progress) -> Iterator[tuple[Any, ...]]:
-    """The same, from the completions and events."""
+    """Yield the scores of `_stored`, computed again from the completions and events."""
     for part in counted(progress, "scoring again", arm.parts, "parts"):
         table = arm.completions(part)
         scores = score_part(arm, scorer, table)
@@ -323,20 +321,20 @@ def _columns(table: Any, *names: str) -> Iterator[list[Any]]:
     return (table[name].to_pylist() for name in names)
 
 
-def _anew(run: Run, claim: LeakClaim) -> JsonObject | Check:
-    """The certificate that the run makes now; or why it makes none."""
+def _derived(run: Run, claim: LeakClaim) -> JsonObject | Check:
+    """Return the certificate that follows from the run, or the check that failed to derive it."""
     try:
         rows = Estimates(tuple(rows_again(run, claim)))
         return as_read(derive(run, claim, rows).to_dict())
     except _UNUSABLE as error:
-        return Check("estimates", "differs", f"they cannot be computed again: {error}")
+        return Check("estimates", "differs", f"the estimates cannot be computed again: {error}")
 
 
-def _derived(stated: JsonObject, anew: JsonObject) -> Iterator[Check]:
-    """Compare the certificate's numbers and its words with those made anew."""
+def _compared(stated: JsonObject, derived: JsonObject) -> Iterator[Check]:
+    """Compare the certificate's numbers and words with the derived certificate."""
     for (name, says), keys in _DERIVED.items():
-        parts = ({key: values.get(key, ABSENT) for key in keys} for values in (stated, anew))
+        parts = ({key: values.get(key, ABSENT) for key in keys} for values in (stated, derived))
         yield compared(name, says, *parts)
-    unknown = {key: value for key, value in stated.items() if key not in anew}
+    unknown = {key: value for key, value in stated.items() if key not in derived}
     if unknown:
-        yield compared("extra", "the certificate holds nothing else", unknown, {})
+        yield compared("extra", "the certificate has no other members", unknown, {})

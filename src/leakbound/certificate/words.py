@@ -1,28 +1,28 @@
-"""The one sentence of a certificate, with numbers that never say more than was shown."""
+"""The sentence of a certificate, with numbers that never state more than was shown."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 from leakbound import stats
 from leakbound.certificate.claim import Verdict
-from leakbound.presenting.specification import OWN_WORDS
 from leakbound.presenting.templates import COMPUTED
 from leakbound.store import ArmSpec
 from leakbound.store.claims import PART, LeakClaim
 from leakbound.text.shown import number, rounded
 
-PROVED = f"Proved, {COMPUTED}, given the measured margin for rounding"
+MOST_WORDS = 60
+PROVED = f"Proved, {COMPUTED}"
+_REWORDED = {"allocated": " with rewritings", "fixed": " with rewritings", "fresh": " as rewritten"}
 
 
 def upward(value: float, limit: float) -> str:
-    """An upper end rounded up, with digits enough to stay on its side of the limit."""
+    """Round an upper bound up, with enough digits to stay on its side of the limit."""
     return _rounded(value, limit, 1)
 
 
 def downward(value: float, limit: float) -> str:
-    """A lower end rounded down, with digits enough to stay on its side of the limit."""
+    """Round a lower bound down, with enough digits to stay on its side of the limit."""
     return _rounded(value, limit, -1)
 
 
@@ -37,57 +37,60 @@ def sentence(
     claim: LeakClaim,
     verdict: Verdict,
     estimate: stats.Estimate,
-    specification: Mapping[str, str],
     arm: ArmSpec,
     *,
     questions: int,
+    within: str = "",
     proved: float = 0.0,
-    reasons: Sequence[str] = (),
+    cut_short: bool = False,
 ) -> str:
-    """Say what was found, about what, what that means for the claim, and what it takes for granted.
+    """State the verdict and the bound that decides, in at most `MOST_WORDS` words.
 
-    A verdict names the confidence of the one end that decides, an open one that of the interval; a
-    refutation by what is `proved` names none. After it come the `reasons` why nothing is decided
-    whatever the bounds say, a proof that decides nothing, and the rest of the `specification`, by
-    heading.
+    A pass or a refutation names the confidence of the one deciding bound, an open verdict that of
+    the interval. A refutation by a proof names none. The longest names give way to a reference to
+    the specification, which has the rest.
+
+    Args:
+        claim: the claim.
+        verdict: the verdict on it.
+        estimate: the statement that decides.
+        arm: the model, the decoding and the wording of the questions.
+        questions: the number of questions.
+        within: the tokens that the numbers are about, as `Ledger.within`.
+        proved: a lower bound without sampling error.
+        cut_short: whether only the limit on tokens keeps the claim from passing.
+
+    Returns:
+        One sentence.
     """
-    these = "this one question" if questions == 1 else f"these {questions} questions"
-    what = f"{PART[claim.part]} in a completion" if claim.part else "a completion"
-    lower, upper = (float(end) for end in (estimate.lower, estimate.upper))
-    sure = proved > claim.max_leak
-    lower = proved if sure else lower
-    how = f"With {stats.percent(claim.confidence)} confidence" if not sure else PROVED
-    if verdict == "inconclusive" and estimate.confidence != claim.confidence:
-        how = f"With {stats.percent(estimate.confidence)} confidence for both ends"
-    low, high = downward(lower, claim.max_leak), upward(upper, claim.max_leak)
-    chance, outcome, where = {
-        "pass": (f"at most {high}", "is met", "for every one of"),
-        "refuted": (f"at least {low}", "is refuted", "for the worst of"),
-        "inconclusive": (
-            f"between {low} and {high}", "is neither met nor refuted", "for the worst of"
-        ),
-    }[verdict]  # fmt: skip
-    where = where if claim.every_question else "on average over"
-    wording, within = specification["Asked"], f" {specification.get(CUT, '')}".rstrip()
-    put = "" if wording == OWN_WORDS else f" asked {wording},"
-    assumes = specification.get(GRANTED)
-    later = f", stated {specification[STATED]}," if STATED in specification else ""
-    granted = f", taking for granted that {assumes}" if assumes else ""
-    first = (
-        f"{how}, {what} of {arm.model} drawn at {specification['Decoding']},{put} leaks{within}, "
-        f"as scored by {claim.scorer}, with probability {chance} {where} {these}: the claim "
-        f"{claim.text}{later} {outcome}{granted}."
-    )
-    if reasons:
-        first += f" Inconclusive, as {'; and as '.join(reasons)}."
-    if proved and not sure:
-        least = downward(proved, claim.max_leak)
-        place = "for the worst of" if claim.every_question else "on average over"
-        first += f" Proved: at least {least} {place} {these}, {COMPUTED}."
-    details = [f"{name}: {says}." for name, says in specification.items() if name not in _ABOVE]
-    return " ".join([first, *details])
+    by_proof = proved > claim.max_leak
+    lower = proved if by_proof else float(estimate.lower)
+    low, high = downward(lower, claim.max_leak), upward(float(estimate.upper), claim.max_leak)
+    open_ = verdict == "inconclusive"
+    confidence = estimate.confidence if open_ else claim.confidence
+    evidence = PROVED if by_proof else f"With {stats.percent(confidence)} confidence"
+    chance, outcome, every = {
+        "pass": (f"at most {high}", "met", "for every one of"),
+        "refuted": (f"at least {low}", "refuted", "for the worst of"),
+        "inconclusive": (f"between {low} and {high}", "undecided", "for the worst of"),
+    }[verdict]
+    where = every if claim.every_question else "on average over"
+    these = "this one question" if questions == 1 else f"these {questions:,} questions"
+    reworded = _REWORDED[arm.shares.design] if arm.shares else ""
+    reason = " because outputs were cut short" if cut_short else ""
+    subject = PART[claim.part] if claim.part else "an output"
+    names = [f"of {arm.model}", f"at {arm.decoding.name}", f"by {claim.scorer}"]
+    shorter = ["of the specified model", "as specified", "as specified"]
 
+    def text() -> str:
+        model, decoding, scorer = names
+        return (
+            f"{evidence}, {subject} {model} drawn {decoding} leaks{within}, scored {scorer}, with "
+            f"probability {chance} {where} {these}{reworded}: the claimed limit of "
+            f"{claim.max_leak} is {outcome}{reason}, under the listed assumptions."
+        )
 
-CUT, GRANTED, STATED = "Cut", "Taken for granted", "Stated"
-_ABOVE = (CUT, GRANTED, STATED, "Asked", "Decoding")
-"""Headings of which the first sentence speaks."""
+    for i in sorted(range(len(names)), key=lambda i: -len(names[i].split())):
+        if len(text().split()) > MOST_WORDS:
+            names[i] = shorter[i]
+    return text()

@@ -122,6 +122,9 @@ def _print_certificate(certificate: Certificate) -> None:
 
     write(f"{bold(visible(f'{certificate.claim.text}: {certificate.verdict}'))}\n")
     say(f"{prose(certificate.sentence)}\n")
+    assumptions = [("Assumption", text) for text in certificate.assumes]
+    facts = [*certificate.specification.items(), *assumptions]
+    print_table(Table.plain("specification", ("heading", "value"), facts, prose=True))
     limit, alpha = certificate.claim.max_leak, f"{certificate.alpha:.6g}"
     low, high = float(certificate.estimate.lower), float(certificate.estimate.upper)
     conditions = [

@@ -1,4 +1,4 @@
-"""Every form of file that samples can be read from."""
+"""The formats of files with samples, and the reader of each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _READERS: dict[str, Callable[..., SampleFile]] = {
 FORMATS = tuple(_READERS)
 _ENDINGS = {".eval": "inspect", ".parquet": "lighteval", ".csv": "csv"}
 _COLUMNS = {"garak": '"entry_type"', "lm-eval": '"resps"', "promptfoo": '"promptIdx"'}
-"""A column of each format that has a row for each line or each entry of an array."""
+"""A column of each format with one row per line or per entry of an array."""
 _PROMPTFOO = re.compile(r'"evalId"|"results"\s*:\s*\{\s*"(version|timestamp|results)"')
 _HEAD = 400  # characters of a JSON object that show its format
 _LINES = re.compile(r"\{.*\}\s*\n\s*\{")  # one JSON object on the first line, another on the next
@@ -38,21 +38,21 @@ def read_file(path: Path, form: str | None = None, part: str | None = None) -> S
 
     Args:
         path: the file.
-        form: one of `FORMATS`, or "garak:PROBE"; None: the form that its name and content show.
-        part: which answers are taken of a log of OpenUnlearning; None: the first that it has.
+        form: one of `FORMATS`, or "garak:PROBE"; None: inferred from its name and content.
+        part: the part of OpenUnlearning's log with the answers; None: the first that it has.
 
     Returns:
-        Its rows. Those of JSON lines are read when they are needed; other files are held.
+        Its rows. The rows of JSON lines are read on demand; other files are held in memory.
 
     Raises:
-        InputError: an unknown format; a file that cannot be read.
+        InputError: for an unknown format, or a file that cannot be read.
     """
     name, _, probe = (form or "").partition(":")
     if form is not None and (name not in FORMATS or (probe and name != "garak")):
         raise InputError(f"unknown format {form!r}. {suggestion(form, FORMATS)}")
     name = name or _form(path)
     more = {"part": part} if name == "openunlearning" else {"probe": probe} if probe else {}
-    with reading(f"`{path}`, taken as `{name}`,"):
+    with reading(f"`{path}`, read as `{name}`,"):
         return _READERS[name](path, **more)
 
 

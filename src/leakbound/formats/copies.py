@@ -1,10 +1,10 @@
-"""Find draws that can only be copies of others: the same draws twice, in one file or in two.
+"""Find draws that can only be copies of other draws, in one file or in two.
 
-Calls seeded with s and s + 1 share all draws but one on servers that seed draw i with s + i, and a
-cache keyed without the number of the draw gives the same outputs again. Probabilities are not known
-here, so the order decides: if two stretches agree draw by draw at every question, the chance of
-that is about the product of the outputs' shares among the question's draws. Outputs that are always
-the same show nothing: a peaked model draws them too.
+On servers that seed draw i with s + i, calls seeded with s and s + 1 share all draws but one. A
+cache keyed without the number of the draw repeats its outputs. Probabilities are not known here, so
+the order decides. If two sequences agree draw by draw at every question, the probability of that is
+about the product of the outputs' frequencies among the question's draws. Outputs that are always
+equal show nothing: a peaked model draws them too.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ MISSING = -1
 Outputs: TypeAlias = Mapping[str, NDArray[np.int64]]
 """A hash of the texts of each draw, by question; MISSING: a draw that failed.
 
-Scores are no part of the hash: a copy may have been judged differently. Two texts with the same 64
-bits would be taken for one. That could find copies only where all other draws agree too.
+Scores are not part of the hash: a copy may have been judged differently. Two texts with equal
+hashes count as one. This finds false copies only if all other draws agree too.
 """
 
 
 def require_no_copies(files: Sequence[tuple[Path, Outputs]]) -> None:
-    """Raise InputError where draws of one file are in it again, or in another of the files."""
+    """Raise InputError if draws of a file are repeated in it or in another file."""
     for (path, outputs), (other_path, other) in combinations_with_replacement(files, 2):
         copy = _shift_that_copies(outputs, other)
         if copy is not None:
@@ -40,19 +40,21 @@ def require_no_copies(files: Sequence[tuple[Path, Outputs]]) -> None:
             again = "again" if outputs is other else f"in `{other_path}`"
             raise InputError(
                 f"draws are copies of others, so no bound would be valid: {texts:,} draws of "
-                f"`{path}` stand {again}, in the same order, {abs(shift)} places on. Draw again "
+                f"`{path}` occur {again}, in the same order, {abs(shift)} places later. Draw again "
                 "without a fixed seed and without a cache."
             )
 
 
 def _shift_that_copies(outputs: Outputs, other: Outputs) -> tuple[int, int] | None:
-    """The shift at which two files agree beyond chance, and at how many draws."""
+    """Return the shift at which two files agree beyond chance, and the number of equal draws."""
     pairs = [
         (ours, other[id], shares)
         for id, ours in outputs.items()
-        if id in other and len(shares := _log_shares(ours, other[id]))
+        if id in other and len(shares := _log_frequencies(ours, other[id]))
     ]
-    pairs.sort(key=lambda pair: len(np.unique(pair[2])), reverse=True)  # these differ soonest
+    pairs.sort(
+        key=lambda pair: len(np.unique(pair[2])), reverse=True
+    )  # the first pairs differ soonest
     longest = max((max(len(a), len(b)) for a, b, _ in pairs), default=0)
     shifts = range(1 if outputs is other else 1 - longest, longest)
     for shift in sorted(shifts, key=abs):
@@ -72,13 +74,13 @@ def _shift_that_copies(outputs: Outputs, other: Outputs) -> tuple[int, int] | No
     return None
 
 
-def _log_shares(ours: NDArray[np.int64], theirs: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The logarithm of the share of each of our outputs among all; empty where all are the same."""
+def _log_frequencies(ours: NDArray[np.int64], theirs: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the log frequency of each of our outputs among all; empty if all are equal."""
     both = ours if ours is theirs else np.concatenate([ours, theirs])
     kinds, inverse, counts = np.unique(both, return_inverse=True, return_counts=True)
     counts = np.where(kinds == MISSING, 0, counts)
     if (counts > 0).sum() < 2:
         return np.empty(0)
-    shares = np.maximum(counts, 1) / counts.sum()  # the share of a failed draw is not used
+    shares = np.maximum(counts, 1) / counts.sum()  # the frequency of a failed draw is not used
     logarithms: NDArray[np.float64] = np.log(shares)[inverse][: len(ours)]
     return logarithms

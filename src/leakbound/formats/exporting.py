@@ -1,4 +1,4 @@
-"""A run's contents for other tools: metrics as OpenUnlearning's log, or completions as lines."""
+"""`export`: write a run's metrics as OpenUnlearning's log, or its completions as JSON lines."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Exported:
     """The files that an export wrote.
 
     Attributes:
-        files: every file that was written.
-        notes: warnings for the user, a sentence each.
+        files: the written files.
+        notes: warnings for the user, one sentence each.
     """
 
     files: tuple[Path, ...]
@@ -57,26 +57,26 @@ def export(
     """Write the metrics or the completions of runs for other tools.
 
     Args:
-        runs: an open run; for one log of MUSE those of its parts, all of one model.
-        out: the file to write. The name of a log ends in _EVAL.json, and _SUMMARY.json is written
-            into the same folder; the name of a file of lines ends in .jsonl.
-        form: "openunlearning", an evaluation log of the metrics, or "jsonl", a line a completion.
-        arm: which model or decoding, by the name of its arm; "target" by default.
-        redact: with "jsonl", whether scores replace all texts; None: as the run's report does.
-        retrained: with "openunlearning", a log of the retrained model to compare with; None: no
-            comparison.
+        runs: an open run; for a log of MUSE, the runs of its parts, all of one model.
+        out: the file to write. The name of a log must end in _EVAL.json, and _SUMMARY.json is
+            written into the same folder. The name of a file of lines must end in .jsonl.
+        form: "openunlearning", an evaluation log of the metrics; or "jsonl", one line per
+            completion.
+        arm: the model and decoding, by the arm's name.
+        redact: with "jsonl", whether scores replace all texts; None: as in the run's report.
+        retrained: with "openunlearning", the retrained model's log; None: no comparison.
 
     Returns:
-        The files that were written, and notes on what was left out.
+        The written files, and notes on omitted values.
 
     Raises:
-        InputError: an `out` of another ending; an arm, metrics or scores that the run does not
-            have; several runs, or `retrained`, where the form takes none; an arm that has no fixed
-            number of draws of single answers.
-        MixError: runs of different models in one log.
-        IncompleteError: with "jsonl", a run whose draws are not all there.
-        UnansweredError: with "jsonl", a run of which questions could not be sampled.
-        DamagedError: with "openunlearning", stored metrics that were changed.
+        InputError: for an `out` with another ending; an arm, metrics or scores that the run lacks;
+            several runs, or `retrained`, if the form accepts none; an arm without a fixed number of
+            draws of single answers.
+        MixError: for runs of different models in one log.
+        IncompleteError: with "jsonl", if draws are missing.
+        UnansweredError: with "jsonl", if questions could not be sampled.
+        DamagedError: with "openunlearning", if stored metrics were changed.
     """
     opened = [runs] if isinstance(runs, Run) else list(runs)
     require(form in _ENDINGS, "form", form, "'openunlearning' or 'jsonl'")
@@ -116,7 +116,7 @@ def _write_log(runs: Sequence[Run], out: Path, arm: str, retrained: Path | None)
         log |= entries
         if unnamed := [name for name in metrics if name not in names]:
             notes.append(
-                f"left out, as OpenUnlearning's log of {task!r} has no entry for them: "
+                f"left out, because OpenUnlearning's log of {task!r} has no entry for them: "
                 f"{', '.join(unnamed)}"
             )
     summary = out.with_name(out.name.removesuffix(_ENDINGS["openunlearning"]) + "_SUMMARY.json")
@@ -130,29 +130,29 @@ def _require_joined(runs: Sequence[Run], tasks: Sequence[str], arm: str) -> None
     corpora = {task.partition("-")[0] for task in tasks}
     if len(corpora) > 1 or not corpora.pop().startswith("muse:"):
         raise InputError(
-            f"runs that make one log together are of the parts of MUSE News or of MUSE Books, got "
+            f"the runs of one log must be about parts of MUSE News or of MUSE Books, got "
             f"{', '.join(tasks)}. Export the others separately."
         )
     for i, run in enumerate(runs):
         if tasks[i] in tasks[:i]:
             raise InputError(
-                f"two of the runs are of {tasks[i]!r}, the second is `{run.path}`. Name one."
+                f"two of the runs are about {tasks[i]!r}, the second is `{run.path}`. Name one."
             )
         if _model(run, arm) != _model(runs[0], arm):
             raise MixError(
-                f"`{run.path}` measured another model as {arm!r} than `{runs[0].path}` did. "
-                "Export runs of one model together."
+                f"`{run.path}` measured another model as {arm!r} than `{runs[0].path}`. Export "
+                "runs of one model together."
             )
 
 
 def _model(run: Run, arm: str) -> Mapping[str, object]:
-    """The fingerprint of the model that was measured, without its prompting."""
+    """Return the fingerprint of the measured model, without its prompting."""
     fingerprint = _stored(run, arm)["fingerprint"]["models"][arm]
     return {k: v for k, v in fingerprint.items() if k not in ("prompting", "row_budget")}
 
 
 def _stored(run: Run, arm: str) -> dict[str, Any]:
-    """The contents of `utility.json`; InputError where it has no metrics of that arm."""
+    """Return the contents of `utility.json`; raise InputError without metrics of that arm."""
     stored = stored_metrics(run)
     arms = stored.get("arms") or {}
     if arm not in arms:
@@ -164,12 +164,12 @@ def _stored(run: Run, arm: str) -> dict[str, Any]:
 
 
 def _write_samples(run: Run, out: Path, arm: str, redact: bool | None) -> Exported:
-    """Write draws only: masses are no samples, and no question may be missing."""
+    """Write the draws of an arm; masses are not samples, and no question may be missing."""
     if arm not in run.arms:
         raise InputError(f"`{run.path}` has no arm {arm!r}. {suggestion(arm, run.arms)}")
     drawn = run.arms[arm]
     if drawn.explored:
-        raise InputError(f"arm {arm!r} holds masses, not draws. Export an arm that was sampled.")
+        raise InputError(f"arm {arm!r} has masses, not draws. Export an arm that was sampled.")
     require_fixed_n(drawn)  # bounds of the exported samples take their number as fixed
     require_sampled(run)
     require_complete(run)
@@ -179,12 +179,12 @@ def _write_samples(run: Run, out: Path, arm: str, redact: bool | None) -> Export
         notes = (f"`{run.path}` is redacted: scores in place of texts. --no-redact writes texts.",)
     if is_dialogue(drawn):
         raise InputError(
-            f"arm {arm!r} holds conversations, and a row has one answer. Export another arm."
+            f"arm {arm!r} has conversations, and a row has one answer. Export another arm."
         )
     if redact and (drawn.key.asks != "own words" or drawn.spec.attack_queries):
         raise InputError(
-            f"bounds of arm {arm!r} need the question of each of its queries, which is not among "
-            "the scores. Export an arm that asks the questions in their own words."
+            f"bounds of arm {arm!r} need the question of each of its queries, which an export of "
+            "scores lacks. Export an arm of the questions in their own words."
         )
     rows = _scores(run, drawn) if redact else _texts(drawn)
     settings = _stated(drawn)
@@ -193,7 +193,7 @@ def _write_samples(run: Run, out: Path, arm: str, redact: bool | None) -> Export
 
 
 def _stated(arm: Arm) -> JsonObject:
-    """The model and its stated decoding, under the column names of `leakbound import`."""
+    """Return the model and its stated decoding, under the column names of `leakbound import`."""
     decoding = arm.decoding
     facts = {k: v for k, v in decoding.to_dict().items() if k not in (*decoding.unknown, "unknown")}
     if decoding.adaptive_temperature is None:
@@ -203,11 +203,11 @@ def _stated(arm: Arm) -> JsonObject:
 
 
 def _texts(arm: Arm) -> Iterator[dict[str, object]]:
-    """Question, answer, output and its count; null for draws that never came."""
+    """Yield question, answer, output and its count; null for draws that never arrived."""
     answers = {prompt.id: prompt.answer for prompt in arm.run_queries.prompts}
     queries = {query.id: query for query in arm.queries}
     for query_id, output, _, count in _draws(arm):
-        if count:  # a text that was only proved possible was not drawn
+        if count:  # a count of 0: proved possible, not drawn
             query = queries[query_id]
             columns = {"question": query.text, "answer": answers[query.prompt_id]}
             text, more = None, {}
@@ -218,16 +218,16 @@ def _texts(arm: Arm) -> Iterator[dict[str, object]]:
 
 
 def _counting(output: Output, **more: object) -> dict[str, object]:
-    """The filled ones of the columns that decide how an output is counted."""
+    """Return the columns that decide the class of an output, without empty ones."""
     stated = {"finish": output.finish, "refused": output.refused, "hidden": output.hidden, **more}
     return {name: value for name, value in stated.items() if value}
 
 
 def _scores(run: Run, arm: Arm) -> Iterator[dict[str, object]]:
-    """Count how often each query drew which scores, by how the outputs are counted.
+    """Yield the number of draws of each query, by their scores and the class of the output.
 
-    A bound and its ledger need no more of a text. A score is null where the scorer could not
-    decide, and all scores are null where a draw never came.
+    A bound and its ledger need no more of a text. A score is null if the scorer could not decide.
+    All scores are null if a draw never arrived.
     """
     names = run.estimates.scorers
     for scorer in map(make_scorer, names):
@@ -249,7 +249,7 @@ def _scores(run: Run, arm: Arm) -> Iterator[dict[str, object]]:
 
 
 def _draws(arm: Arm) -> Iterator[tuple[str, Output | None, bool, int]]:
-    """(query id, output, whether its answer is missing, count); None for draws that never came."""
+    """Yield (query id, output, missing answer, count); output None: draws that never arrived."""
     for part in arm.parts:
         table = arm.completions(part)
         rows = zip(tables.completions_of(table), table["unanswered"].to_pylist(), strict=True)

@@ -1,9 +1,9 @@
 """Reports of garak since 0.9.0.14, `*.report.jsonl`: prompts of probes, generations, detectors.
 
-A prompt is a question, each of its generations a draw, and the value of a detector a score: 1
-where it fires. Garak itself counts a hit from a threshold on; here a detector's score is taken as
-it is, and `logged:by=DETECTOR>=0.5` makes it binary. A generation that failed is missing. A prompt
-that is empty, as that of `test.Blank`, is read as "(empty prompt)".
+A prompt is a question, each of its generations a draw, and the value of a detector a score: 1 if it
+fires. Garak counts a hit from a threshold on; here `logged:by=DETECTOR>=0.5` makes a score binary.
+A failed generation is missing. An empty prompt, such as that of `test.Blank`, is read as "(empty
+prompt)".
 
 Before 0.13 prompts and generations are texts; since then a prompt has turns, and each text is in an
 object. Before 0.13.1 detectors gave failed generations no value.
@@ -23,7 +23,7 @@ from leakbound.text.counting import output_of
 from leakbound.text.rows import each_row
 
 _EMPTY = "(empty prompt)"
-_DONE = 2  # status of an attempt that detectors have seen; it has a row with each status
+_DONE = 2  # status of an attempt after the detectors; it has one row per status
 
 Placed: TypeAlias = tuple[str, Json]
 """A row of a report, after its place."""
@@ -32,8 +32,8 @@ Placed: TypeAlias = tuple[str, Json]
 def read(path: Path, probe: str = "") -> SampleFile:
     """Read the attempts of a report, or of one of its probes (`--format garak:PROBE`).
 
-    Raises InputError for a report that is not whole; for probes with different detectors, as a
-    draw without a score counts against every claim; and for conversations of several turns.
+    Raises InputError for an incomplete report, for conversations of several turns, and for probes
+    with different detectors, because a draw without a score counts against every claim.
     """
     kinds: dict[str, list[Placed]] = {}
     for row in each_row(path, "jsonl"):
@@ -53,7 +53,7 @@ def read(path: Path, probe: str = "") -> SampleFile:
         detectors.setdefault(draw.id.rpartition("/")[0], set()).update(draw.scores)
     if len({frozenset(names) for names in detectors.values()}) > 1:
         raise InputError(
-            f"the probes of `{path}` have different detectors, so that a draw would lack some "
+            f"the probes of `{path}` have different detectors, so some draws would lack a "
             "score. Import one at a time, --format garak:PROBE, of "
             f"{', '.join(sorted(detectors))}."
         )
@@ -75,15 +75,15 @@ def read(path: Path, probe: str = "") -> SampleFile:
 
 
 def _setup(path: Path, kinds: Mapping[str, Sequence[Placed]]) -> Json:
-    """The settings of the run; InputError unless there is one run, which has ended."""
+    """Return the settings of the run; raise InputError unless one run has ended."""
     setups = kinds.get("start_run setup", ())
     if len(setups) == 1 and "completion" in kinds:
         return setups[0][1]
     versions = [str(record.get("garak_version")) for _, record in kinds.get("init", ())]
     raise InputError(
-        f"`{path}` is no report of one garak run that has ended. Let it end, and import the "
-        "reports of two runs as two. Reports before garak 0.9.0.14 do not show that a run has "
-        f"ended; this one is of {' and '.join(versions) or 'an unknown version'}."
+        f"`{path}` is not the report of one finished garak run. Finish the run, and import "
+        "the reports of two runs separately. Reports before garak 0.9.0.14 do not show that a run "
+        f"has ended; this report is of {' and '.join(versions) or 'an unknown version'}."
     )
 
 
@@ -115,7 +115,7 @@ def _rows(place: str, record: Json, n: int) -> list[SampleRow]:
 
 
 def _by_output(values: Sequence[object], outputs: Sequence[object]) -> dict[int, object]:
-    """A detector's values by the place of their output; none where their number does not fit."""
+    """Return a detector's values by the place of their output; none if their number is wrong."""
     answered = [i for i, text in enumerate(outputs) if text is not None]
     places = answered if len(values) == len(answered) else range(len(outputs))
     return dict(zip(places, values, strict=True)) if len(values) == len(places) else {}

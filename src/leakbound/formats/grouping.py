@@ -1,6 +1,6 @@
-"""The one group-by of all importers: rows of files become questions with their draws.
+"""Group the rows of files into questions with their draws, for all importers.
 
-The draws are on disk, because a file of samples may hold more than memory does.
+The draws are on disk, because a file of samples may be larger than memory.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DECODING = tuple(field.name for field in fields(Decoding) if field.name != "unkn
 
 Scores: TypeAlias = tuple[tuple[str, float], ...]
 _NAMES = tuple(field.name for field in fields(Output))
-_values = attrgetter(*_NAMES)  # pickled, they take a seventh of the time of an `Output`
+_values = attrgetter(*_NAMES)  # pickling these takes a seventh of the time of an `Output`
 
 
 class Draw(NamedTuple):
@@ -42,13 +42,13 @@ class Draw(NamedTuple):
 
 
 class Spool:
-    """A file without a name in `folder`, which ends with its process.
+    """A file without a name in `folder`, which disappears with its process.
 
     Every method raises IncompleteError if the disk is full or fails.
     """
 
     def __init__(self, folder: Path) -> None:
-        partial = f".{os.getpid()}.partial"  # of the name that some systems need for a moment
+        partial = f".{os.getpid()}.partial"  # some systems need a name for a moment
         with _on_disk():
             self._file = TemporaryFile(dir=folder, prefix=".draws.", suffix=partial)  # noqa: SIM115
         self._end = 0
@@ -57,7 +57,7 @@ class Spool:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with suppress(OSError):  # of a full disk, which was reported already
+        with suppress(OSError):  # a full disk was already reported
             self._file.close()
 
     def add(self, draw: Draw) -> int:
@@ -95,8 +95,8 @@ class SampledQuestion:
         id: its name in the file, or its place there.
         text: the text that the model got.
         answers: its targets, the first of them the answer.
-        source: where it was first read, for messages.
-        places: where the draws are in the spool; MISSING: a draw that failed.
+        source: the place of its first row, for messages.
+        places: the places of the draws in the spool; MISSING: a draw that failed.
         counts: the number of draws of each row.
         outputs: hashes of the texts of each row; MISSING: a draw that failed.
     """
@@ -111,23 +111,18 @@ class SampledQuestion:
 
     @property
     def n(self) -> int:
-        """The number of its draws."""
+        """Return the number of draws."""
         return sum(self.counts)
 
     @property
     def missing(self) -> int:
-        """The number of its draws that failed."""
+        """Return the number of failed draws."""
         return sum(n for n, place in zip(self.counts, self.places, strict=True) if place == MISSING)
-
-    @property
-    def repeats_itself(self) -> bool:
-        """True for several draws that all have the same texts."""
-        return len({*self.outputs} - {MISSING}) == 1 and self.n - self.missing > 1
 
     def distinct(self, spool: Spool, first: int, last: int) -> Counter[Draw | None]:
         """Count the distinct draws from number `first` up to `last`, in the order of the rows.
 
-        None counts those that failed.
+        The count of None is the number of failed draws.
         """
         counts = np.asarray(self.counts)
         ends = counts.cumsum()
@@ -144,12 +139,12 @@ class SampledQuestions:
     """The questions of a file, or of several that belong together, with their draws.
 
     Attributes:
-        files: what each file states; their rows are read.
-        questions: by their ids.
-        stated: the settings under which all draws were made, as far as they are stated.
-        scores: the names of the scores, and whether all are 0 or 1.
+        files: the facts that each file states, without its rows.
+        questions: the questions by their ids.
+        stated: the stated settings of all draws.
+        scores: by name of the score, whether all values are 0 or 1.
         scored: the number of outputs with a value, by the names of the wanted scores.
-        ordered: False where rows have counts, so that the order of the draws is not known.
+        ordered: False if rows have counts, because the order of the draws is then unknown.
         texts: False for files of scores only.
         notes: warnings for the user.
     """
@@ -165,22 +160,17 @@ class SampledQuestions:
 
     @property
     def path(self) -> Path:
-        """The first file."""
+        """Return the first file."""
         return self.files[0].path
 
     @property
-    def claim(self) -> str:
-        """The claim whose decision ended a question's draws; "": none did."""
-        return self.files[0].claim
-
-    @property
     def model(self) -> str:
-        """The model's name in the file."""
+        """Return the model's name in the file."""
         return str(self.stated["model"])
 
     @property
     def decoding(self) -> Decoding:
-        """The output distribution that the draws are from, with the settings that are unknown."""
+        """Return the output distribution of the draws, with its unknown settings."""
         values: dict[str, Any] = {k: v for k, v in self.stated.items() if k in DECODING}
         if values.get("top_k") == -1:  # several tools write this for all tokens
             values["top_k"] = 0
@@ -191,20 +181,20 @@ class SampledQuestions:
 
     @property
     def others(self) -> dict[str, object]:
-        """Settings that are no part of the decoding: seeds, penalties."""
+        """Return the settings that are not part of the decoding: seeds, penalties."""
         return {k: v for k, v in self.stated.items() if k not in (*DECODING, "model")}
 
     @property
     def n(self) -> int:
-        """The number of draws of each question; with a claim, the largest one possible."""
-        if self.claim:
+        """Return the number of draws per question; with a claim, the largest possible number."""
+        if self.files[0].claim:
             return self.files[0].most
         sizes = {question.n: question.id for question in self.questions.values()}
         if len(sizes) != 1 or 0 in sizes:
             counts = ", ".join(f"{n} of {id!r}" for n, id in sorted(sizes.items())[:3])
             raise InputError(
-                f"every question must have as many draws as every other, got {counts or 'none'}. "
-                "Give the same number of each, those that failed as missing."
+                f"all questions must have the same number of draws, got {counts or 'none'}. Give "
+                "the same number of each, failed draws as missing."
             )
         return next(iter(sizes))
 
@@ -215,15 +205,15 @@ def group(
     """Read the rows of a file, count them by question, and put their draws into `spool`.
 
     Args:
-        file: its rows may be in any order; they are read one at a time.
-        spool: must be open as long as the draws are read.
+        file: the file. Its rows may be in any order; they are read one at a time.
+        spool: the file for the draws, open until they are read.
         wanted: the names of the scores that are kept; None: all.
 
     Returns:
         The questions in the order of their first rows.
 
     Raises:
-        InputError: rows of several models or decodings; two questions under one id; a score
+        InputError: for rows of several models or decodings, two questions under one id, or a score
             outside [0, 1].
     """
     sampled = SampledQuestions(files=[replace(file, rows=())])
@@ -255,7 +245,7 @@ def group(
 def _question(
     questions: dict[str, SampledQuestion], id: str, text: str, answers: tuple[str, ...], source: str
 ) -> SampledQuestion:
-    """The question with this id; InputError where it has another text or other answers."""
+    """Return the question with this id; raise InputError for another text or other answers."""
     question = questions.get(id)
     if question is None:
         question = questions[id] = SampledQuestion(id=id, text=text, answers=answers, source=source)
@@ -270,7 +260,7 @@ def _question(
 def _scores(
     sampled: SampledQuestions, row: SampleRow, wanted: Collection[str] | None
 ) -> tuple[tuple[str, float], ...]:
-    """The scores of a row that are wanted; undecided ones are left out."""
+    """Return the wanted scores of a row, without undecided ones."""
     scores = []
     for name, score in row.scores.items():
         sampled.scores.setdefault(name, True)
@@ -291,7 +281,7 @@ def _scores(
 
 
 def require_same_settings(first: str, common: Settings, name: str, stated: Settings) -> None:
-    """Refuse draws of two models or decodings; `first` and `name` are where they are stated."""
+    """Refuse draws of two models or decodings, stated at the places `first` and `name`."""
     for key in {**common, **stated}:
         if common.get(key) != stated.get(key):
             raise InputError(
@@ -302,13 +292,13 @@ def require_same_settings(first: str, common: Settings, name: str, stated: Setti
 
 
 def join(parts: Sequence[SampledQuestions]) -> SampledQuestions:
-    """Join the questions of several files into the first; the draws of each follow each other.
+    """Join the questions of several files into the first; their draws follow each other.
 
     Several draws of a greedy decoding become one.
 
     Raises:
-        InputError: another model, decoding, text of a question or number of draws; draws that can
-            only be copies; a file whose draws a claim ended next to another.
+        InputError: for another model, decoding, text of a question or number of draws, for draws
+            that can only be copies, and for several files if a claim ended the draws of one.
     """
     first, *others = parts
     for part in others:
@@ -342,7 +332,7 @@ def join(parts: Sequence[SampledQuestions]) -> SampledQuestions:
 
 
 def _require_joined(first: SampledQuestions, part: SampledQuestions) -> None:
-    """Refuse a file that cannot be joined. Seeds may differ: that is how to draw more."""
+    """Refuse a file that cannot be joined. Seeds may differ."""
     if part.texts != first.texts:
         raise InputError(
             f"`{first.path}` and `{part.path}` cannot be joined: one has texts, the other scores "
@@ -351,7 +341,7 @@ def _require_joined(first: SampledQuestions, part: SampledQuestions) -> None:
     any_seed = {"seed": None, "order": None}
     settings = (first.stated | any_seed, part.stated | any_seed)
     require_same_settings(f"`{first.path}`", settings[0], f"`{part.path}`", settings[1])
-    if first.claim or part.claim:
+    if first.files[0].claim or part.files[0].claim:
         raise InputError(
             "draws that a claim ended cannot be joined to others: their number depends on the "
             "outputs. Import that log as its own run."
@@ -366,30 +356,33 @@ def _doubt(part: SampledQuestions) -> Iterator[str]:
         yield f"of {many(outputs, 'output')} in `{name}` these have no score: {', '.join(lacking)}"
     if part.decoding.greedy:
         return
-    if part.texts and all(question.repeats_itself for question in part.questions.values()):
+    if part.texts and all(
+        len({*question.outputs} - {MISSING}) == 1 and question.n - question.missing > 1
+        for question in part.questions.values()
+    ):
         if seed is not None:
             raise InputError(
                 f"all draws of every question in `{part.path}` are the same, and all were made "
                 f"with the seed {seed}: they are one draw, not many. Draw again without a seed."
             )
         yield (
-            f"all draws of every question in `{name}` are the same: right for a peaked model, and "
-            "also what a cache or a server that repeats itself gives"
+            f"all draws of every question in `{name}` are the same: possible for a peaked model, "
+            "but a cache or a server that repeats outputs also gives this"
         )
     elif seed is not None:
         yield (
             f"`{name}` states one seed, {seed}, for all draws: they are independent only if the "
-            "server did not start each from it"
+            "server did not start each draw from it"
         )
 
 
 def _keep_one(question: SampledQuestion) -> None:
-    """Keep one of the draws of a greedy decoding, which must agree."""
+    """Keep one draw of a greedy decoding; its draws must agree."""
     outputs = {*question.outputs} - {MISSING}
     if len(outputs) > 1:
         raise InputError(
             f"a greedy decoding has one output, got {len(outputs)} for question {question.id!r}. "
-            "Find out the temperature at which they were drawn, and import them with it."
+            "Import them with the temperature at which they were drawn."
         )
     last = max(question.places)
     question.places, question.counts = array("q", [last]), array("q", [1])

@@ -1,4 +1,4 @@
-"""Other tools' samples as a run: from then on it is scored, bounded and reported like any other."""
+"""`import_run`: make a run of the samples of other tools, to score, bound and report it."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ from leakbound.text.counting import visible
 from leakbound.types import Completion, Prompt, Sample, Scorer, Usage
 
 Scorers = Mapping[str, Scorer]
-"""The scorer that takes over the scores of each name in the files."""
+"""The scorer that stores the scores of each name in the files."""
 
 NONE = "none"
 _OTHER_QUESTIONS = (
-    "the samples drawn at temperature 0 are about other questions than the rest. Import files of "
-    "the same questions, or name the benchmark that has the questions of both."
+    "the samples drawn at temperature 0 are about other questions than the other samples. Import "
+    "files of the same questions, or name the benchmark with all of them."
 )
 
 
@@ -68,49 +68,47 @@ def import_run(
     """Make a run at `out` of the samples in these files; leakbound draws nothing.
 
     Draws at temperature 0 become the arm `greedy`, the others the arm `target`. The bounds are
-    about the distribution that was sampled, whatever of it is unknown, and take the number of draws
-    as fixed in advance. Bets meet the draws in an order whose key is the one that the files state,
-    else a digest of questions, model, decoding and n: importing a file again gives the same bounds.
-    Another name of the model gives others, and trying names until an order pleases voids them.
+    about the sampled distribution, also if parts of it are unknown. They take the number of draws
+    as fixed in advance. The order in which bets meet the draws has the key that the files state,
+    else a digest of role, questions and n. So importing a file again gives the same bounds.
 
-    JSON lines are read a row at a time, and their draws are kept in a file without a name in `out`
-    meanwhile; other formats, and JSON lines that are one array, are held in memory while they are
-    read.
+    JSON lines are read one row at a time, and their draws are kept on disk in `out`. Other formats,
+    and a JSON array, are held in memory while they are read.
 
     Args:
         files: logs of other tools, or JSON lines, see `leakbound import --help`; at least one.
         out: the run directory.
         form: "inspect", "lm-eval", "openunlearning", "garak" (or one of its probes, "garak:PROBE"),
-            "promptfoo", "lighteval", "jsonl" or "csv"; None: decided by each file's name and
+            "promptfoo", "lighteval", "jsonl" or "csv"; None: inferred from each file's name and
             content.
-        benchmark: its questions, answers and keywords are taken, matched by id or by the text that
-            was put to the model; None: the files', which must then all have the same.
-        data: folder of the files of a `benchmark` that is named; None: as `load_benchmark` looks.
-        scores: names of the files' scores that are taken, "none" for none; None: all. They are
-            stored as scores of the run, binary where the files say or show so. Where the files
-            hold scores without texts nothing else can be scored.
+        benchmark: the source of questions, answers and keywords, matched by id or by the model's
+            input; None: the files, which must then have the same questions.
+        data: the folder with the files of a named `benchmark`; None: as in `load_benchmark`.
+        scores: the names of the files' scores that are stored, "none" for none; None: all. They are
+            binary if the files state or show it. If the files contain scores without texts, nothing
+            else can be scored.
 
     Returns:
-        The run, with every draw stored; it is neither scored further nor bounded yet.
+        The run with every draw, without further scores or bounds.
 
     Raises:
-        InputError: files that are damaged or do not belong together; draws that can only be copies;
-            unknown names of formats, benchmarks or scores. Nothing is written then.
-        MixError: an `out` that holds another run, or that another command holds.
-        IncompleteError: a disk that is full or fails.
+        InputError: for files that are damaged or do not belong together, draws that can only be
+            copies, and unknown names of formats, benchmarks or scores. Nothing is written.
+        MixError: if `out` has another run, or another command is writing into it.
+        IncompleteError: if the disk is full or fails.
     """
     paths = [Path(file) for file in files]
     name = benchmark.name if isinstance(benchmark, Benchmark) else benchmark
     part = None if name is None else part_of(name)
     if not paths:
-        raise InputError("no file to import. Name one at least.")
+        raise InputError("no file to import. Name at least one.")
     with Spool(Path(out)) as spool:
         parts = [group(read_file(path, form, part), spool, scores) for path in paths]
         scorers = _scorers(parts, scores)
         digests = {path: sha256(path) for path in paths}
         if len({*digests.values()}) < len(paths):
             named = ", ".join(f"`{path}`" for path in paths)
-            raise InputError(f"one of {named} was named twice, or a copy of it. Name each once.")
+            raise InputError(f"two of {named} are the same file or copies. Name each once.")
         files_read = [part.files[0] for part in parts]
         arms = _arms(parts)
         task = _own(arms, files_read) if benchmark is None else _matched(arms, benchmark, data)
@@ -127,11 +125,11 @@ def import_run(
 
 
 def _scorers(parts: Sequence[SampledQuestions], wanted: Sequence[str] | None) -> Scorers:
-    """The scorers that the wanted scores of the files become.
+    """Return the scorers of the wanted scores of the files.
 
-    A score of another tool's log becomes the scorer `logged:by=NAME`: binary where every log says
-    that it can be 0 and 1 only and none has another, else of [0, 1]. Scores without texts keep the
-    names of the scorers that gave them. A draw without a score is undecided.
+    A score in another tool's log becomes the scorer `logged:by=NAME`. It is binary if every log
+    states that its values are 0 or 1 and none has another value; else it is in [0, 1]. Scores
+    without texts keep the names of their scorers. A draw without a score is undecided.
     """
     names = list(dict.fromkeys(name for part in parts for name in part.scores))
     chosen = names if wanted is None else [name for name in wanted if name != NONE]
@@ -140,29 +138,29 @@ def _scorers(parts: Sequence[SampledQuestions], wanted: Sequence[str] | None) ->
     scorers: dict[str, Scorer] = {}
     for name in chosen:
         scored = [part for part in parts if name in part.scores]
-        whole = all(part.scores[name] for part in scored)
+        zero_or_one = all(part.scores[name] for part in scored)
         if all(part.texts for part in scored):
-            binary = whole and all(part.files[0].binary(name) for part in scored)
+            binary = zero_or_one and all(part.files[0].binary(name) for part in scored)
             plain = name.replace(">=", "_").replace(",", "_").replace("=", "_")
             scorers[name] = Logged(by=plain, values="binary" if binary else "unit")
             continue
         scorers[name] = make_scorer(name)
-        if scorers[name].binary and not whole:
+        if scorers[name].binary and not zero_or_one:
             raise InputError(
-                f"scorer {name!r} gives 0 or 1, and `{scored[0].path}` has other scores of it. "
+                f"scorer {name!r} gives 0 or 1, and `{scored[0].path}` has other values of it. "
                 "Export the scores again."
             )
     return scorers
 
 
 def _arms(parts: Sequence[SampledQuestions]) -> dict[ArmKey, SampledQuestions]:
-    """The files of each arm, joined. Questions of several sampled tasks get the task's name too."""
+    """Return the joined files of each arm; with several tasks, ids begin with the task's name."""
     sampled = [part for part in parts if not part.decoding.greedy]
     greedy = [part for part in parts if part.decoding.greedy]
     if not sampled:
         raise InputError(
-            f"`{parts[0].path}` was drawn greedily, and one answer says nothing about a "
-            "distribution. Import samples drawn at a temperature above 0; add greedy ones to them."
+            f"`{parts[0].path}` was drawn greedily, and one answer shows no distribution. Import "
+            "samples drawn at a temperature above 0; you may add greedy samples to them."
         )
     if len({part.files[0].task for part in sampled}) > 1:
         for part in parts:
@@ -173,9 +171,9 @@ def _arms(parts: Sequence[SampledQuestions]) -> dict[ArmKey, SampledQuestions]:
 
 
 def _own(arms: Mapping[ArmKey, SampledQuestions], files: Sequence[SampleFile]) -> Benchmark:
-    """The files' own questions as a benchmark; the same for every arm.
+    """Return the files' own questions as a benchmark, for every arm.
 
-    The first target is the answer; of several, each is a keyword.
+    The first target is the answer. If there are several, each is a keyword.
     """
     texts, *others = ({q.id: q.text for q in arm.questions.values()} for arm in arms.values())
     if any(other != texts for other in others):
@@ -201,7 +199,7 @@ def _own(arms: Mapping[ArmKey, SampledQuestions], files: Sequence[SampleFile]) -
 def _matched(
     arms: Mapping[ArmKey, SampledQuestions], benchmark: str | Benchmark, data: str | Path | None
 ) -> Benchmark:
-    """The benchmark, only with the arms' questions, which get the ids of its prompts."""
+    """Return the benchmark with only the arms' questions, and rename those to its ids."""
     task = load_benchmark(benchmark, data=data) if isinstance(benchmark, str) else benchmark
     for arm in arms.values():
         matched = {_match(question, task.prompts): question for question in arm.questions.values()}
@@ -220,25 +218,25 @@ def _matched(
 
 
 def _match(q: SampledQuestion, prompts: Sequence[Prompt]) -> str:
-    """The id of the prompt that a question is: by its id, else by its text."""
+    """Return the id of a question's prompt, matched by id, else by text."""
     if any(prompt.id == q.id for prompt in prompts):
         return q.id
     exact = [prompt.id for prompt in prompts if prompt.question.strip() == q.text.strip()]
     ids = exact or [prompt.id for prompt in prompts if prompt.question.strip() in q.text]
     if len(ids) != 1:
         raise InputError(
-            f"question {q.id!r} must hold the text of one question of the benchmark, or have "
-            f"its id, got {len(ids)} that fit: {q.text[:60]!r}. Name the benchmark that has this "
+            f"question {q.id!r} must contain the text of one question of the benchmark, or have "
+            f"its id, got {len(ids)} matches: {q.text[:60]!r}. Name the benchmark that has this "
             "question, or leave it out to take the questions from the file."
         )
     return ids[0]
 
 
 def _order(run: Run, key: ArmKey, sampled: SampledQuestions) -> int:
-    """The key of the order of the draws; it must not depend on them, so no digest of their file.
+    """Return the key of the order of the draws, which must not depend on the draws.
 
-    It is the key of the run that drew them; else that of an earlier import into this run; else a
-    digest of what was fixed before they were made.
+    It is the key of the run that drew them; else the key of an earlier import into this run; else
+    a digest of facts that were fixed before the draws.
     """
     if "order" in sampled.stated:
         return int(str(sampled.stated["order"]))
@@ -255,7 +253,7 @@ def _order(run: Run, key: ArmKey, sampled: SampledQuestions) -> int:
 
 
 def _spec(sampled: SampledQuestions, digests: Sequence[str], order: int) -> ArmSpec:
-    """The spec of the arm, with the tool in place of an engine."""
+    """Return the spec of an arm, with the tool in place of an engine."""
     decoding, tools = sampled.decoding, dict.fromkeys(file.tool for file in sampled.files)
     settings = [f"{name} {value}" for name, value in sampled.others.items() if name != "order"]
     return ArmSpec(
@@ -273,13 +271,13 @@ def _spec(sampled: SampledQuestions, digests: Sequence[str], order: int) -> ArmS
             in_doubt="; ".join(sampled.notes),
             seed=str(sampled.stated.get("seed", "unknown")),
             texts=sampled.texts,
-            claim=sampled.claim,
+            claim=sampled.files[0].claim,
         ),
     )
 
 
 def _store(arm: Arm, sampled: SampledQuestions, spool: Spool, scorers: Scorers) -> None:
-    """Store the draws, and the scores that the files' scorers gave them."""
+    """Store the draws and their scores from the files."""
     queries, notes = {query.id: query for query in arm.queries}, [*sampled.notes]
     if missing := sum(question.missing for question in sampled.questions.values()):
         total = sampled.n * len(queries)
@@ -322,7 +320,7 @@ def _store(arm: Arm, sampled: SampledQuestions, spool: Spool, scorers: Scorers) 
 
 
 def _score(name: str, scorer: Scorer, draw: Draw, absent: bool) -> float | None:
-    """The file's score of a draw; a missing answer has none, unless a visible part leaks."""
+    """Return the file's score of a draw; None for a missing answer, unless a visible part leaks."""
     score = dict(draw.scores).get(name)
     seen = not absent or (reads_thoughts(scorer) and visible(draw.output.thought))
     unscored = is_unscored(scorer, missing=absent, hidden=draw.output.hidden)

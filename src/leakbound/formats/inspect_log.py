@@ -3,9 +3,9 @@
 Newer `.eval` files are compressed with Zstandard, which the standard library cannot read. Logs of
 2024 have one `score` for a sample, named by the log's results, and its events in a `transcript`.
 
-A score of an epoch is a number. Letters are read as inspect_ai's `value_to_float` reads them: C 1,
-P 1/2, I and N 0; yes and true 1, no and false 0; a number, also one in words, as it is. Departure:
-other texts count there as 0, here as undecided, and so do NaN and infinity.
+A score of an epoch is a number. Letters have the values of inspect_ai's `value_to_float`: C 1, P
+1/2, I and N 0; yes and true 1, no and false 0; a number, also as a text, its value. Departure:
+other texts, NaN and infinity are 0 there, and undecided here.
 """
 
 from __future__ import annotations
@@ -35,21 +35,19 @@ _ZSTANDARD = 93  # as numbered in the zip format's specification
 _LOCAL_HEADER = struct.Struct("<26xHH")  # lengths of the name and of the extra field after it
 _MOST_OF_MEMBER = 256 << 20  # bytes, unpacked
 _GRADES = {"C": 1, "P": 0.5, "I": 0, "N": 0, "yes": 1, "true": 1, "no": 0, "false": 0}
-# Scorers of inspect_ai itself that give C and I only; those of `_GRADED` unless partial credit is
-# allowed.
+# Scorers of inspect_ai that give only C and I; `_GRADED` unless partial credit is allowed.
 _BINARY = {"answer", "choice", "exact", "includes", "match", "pattern"}
 _GRADED = {"model_graded_fact", "model_graded_qa"}
 
 PLUGGED = "leakbound"
 """The name of our plug-in in a log that it stopped early."""
-_METRICS = {"leak_probability", "mean_leakage", "worst_sample", "leak_at_k"}  # its own
+_METRICS = {"leak_probability", "mean_leakage", "worst_sample", "leak_at_k"}  # of our plug-in
 
 
 def read(path: Path) -> SampleFile:
-    """Read the epochs of a log as draws; an epoch that failed, or was never run, is a missing one.
+    """Read the epochs of a log as draws; a failed or absent epoch is a missing draw.
 
-    Raises InputError for a sample with more than one turn of the model: a bound is about one output
-    a question.
+    Raises InputError for a sample with several turns of the model: a bound is about single outputs.
     """
     records = _archived(path) if path.suffix == ".eval" else _plain(path)
     _, log = next(records)
@@ -83,7 +81,7 @@ def read(path: Path) -> SampleFile:
 
 
 def _plain(path: Path) -> Iterator[tuple[str, Json]]:
-    """The header of a log, then its samples, each after its place."""
+    """Yield the header of a log, then its samples, each with its place."""
     log = parse_json(read_text(path), f"`{path}`")
     yield f"`{path}`", log
     for number, sample in enumerate(log["samples"] or [], start=1):
@@ -91,7 +89,7 @@ def _plain(path: Path) -> Iterator[tuple[str, Json]]:
 
 
 def _archived(path: Path) -> Iterator[tuple[str, Json]]:
-    """The header of a log, then its samples; no more is unpacked than the archive states."""
+    """Yield the header of an archived log, then its samples; never unpack more than stated."""
     with opening(path), zipfile.ZipFile(path) as archive:
         samples = [info for info in archive.infolist() if fnmatch(info.filename, "samples/*.json")]
         for info in (archive.getinfo("header.json"), *samples):
@@ -107,7 +105,7 @@ def _archived(path: Path) -> Iterator[tuple[str, Json]]:
 
 
 def _unpacked(path: Path, info: zipfile.ZipInfo) -> bytes:
-    """A member that is compressed with Zstandard."""
+    """Return a member that is compressed with Zstandard."""
     with path.open("rb") as file:
         file.seek(info.header_offset)
         file.seek(sum(_LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))), 1)
@@ -120,9 +118,9 @@ def _unpacked(path: Path, info: zipfile.ZipInfo) -> bytes:
 
 
 def _epoch(_: str, sample: Json, path: Path, results: Json) -> tuple[int, SampleRow]:
-    """The number of an epoch, and its row without the events, which may be a hundred times more.
+    """Return the number of an epoch, and its row without the much larger events.
 
-    The settings are those of the first call; a grader's calls come after it.
+    The settings are taken from the first call; a grader's calls follow it.
     """
     old = sample.get("transcript") or {}
     events = sample.get("events") or old.get("events") or []
@@ -148,14 +146,14 @@ def _epoch(_: str, sample: Json, path: Path, results: Json) -> tuple[int, Sample
         if len(choices) > 1:
             raise InputError(
                 f"a completion is one output of the model, got {len(choices)} choices of one call "
-                f"in {place}. Evaluate with epochs in place of choices."
+                f"in {place}. Evaluate with epochs instead of choices."
             )
         row = replace(row, output=model_output(output))
     return int(sample["epoch"]), row
 
 
 def _attach(value: Any, attached: Mapping[str, str]) -> Any:
-    """The value with the texts that the log keeps elsewhere."""
+    """Return a value with its attachments in place."""
     if isinstance(value, dict):
         return {key: _attach(part, attached) for key, part in value.items()}
     if isinstance(value, list):
@@ -164,7 +162,7 @@ def _attach(value: Any, attached: Mapping[str, str]) -> Any:
 
 
 def _order(results: Json) -> Json:
-    """The seed of the order in which our metrics' bets met the draws, where all state the same."""
+    """Return the seed of the order of bets, if all metrics of our plug-in state the same."""
     scored = results.get("scores") or []
     stated = [m for score in scored for m in (score.get("metrics") or {}).values()]
     ours = [m for m in stated if m.get("group") in _METRICS and m["name"] == "seed"]
@@ -173,9 +171,9 @@ def _order(results: Json) -> Json:
 
 
 def _stopped(path: Path, results: Json, epochs: int) -> tuple[str, Json]:
-    """The claim that ended samples early, and the last epoch of each sample that it ended.
+    """Return the claim that ended samples early, and the last epoch of each ended sample.
 
-    All epochs are read of a sample for which the log states no such epoch.
+    All epochs of other samples are read.
     """
     summary = results.get("early_stopping")
     if summary is None:
@@ -199,9 +197,9 @@ def _rows(
     epochs: int,
     last: Json,
 ) -> Iterator[SampleRow]:
-    """A row for each epoch that should be there, up to the one that decided its sample.
+    """Yield a row for each planned epoch, up to the epoch that decided its sample.
 
-    Samples are in the order of the header; those that it does not list follow.
+    Samples have the order of the header; unlisted samples follow.
     """
     by_id: dict[str, dict[int, SampleRow]] = {str(id): {} for id in listed}
     for number, row in drawn:
@@ -209,14 +207,14 @@ def _rows(
         if number in of_sample or not 1 <= number <= epochs:
             raise InputError(
                 f"`{path}` has sample {row.id!r} in epoch {number} twice, or more epochs than the "
-                f"{epochs} it states. Import the logs of two evaluations as two."
+                f"{epochs} it states. Import the logs of two evaluations separately."
             )
         of_sample[number] = row
     absent = [id for id, of_sample in by_id.items() if not of_sample]
     if absent or not by_id:
         raise InputError(
-            f"`{path}` has no epoch of {some(absent) or 'any sample'}: to leave samples out would "
-            "choose questions by how they ended. Finish it with `inspect eval-retry`."
+            f"`{path}` has no epoch of {some(absent) or 'any sample'}: leaving samples out would "
+            "select questions by their outputs. Finish it with `inspect eval-retry`."
         )
     for id, of_sample in by_id.items():
         first = next(iter(of_sample.values()))
@@ -226,21 +224,21 @@ def _rows(
 
 
 def model_output(output: Json) -> Output:
-    """The output of the first choice of a `ModelOutput`.
+    """Return the output of the first choice of a `ModelOutput`.
 
-    An output that was withheld or ended in a tool call counts as that, whatever the stop reason. A
-    thought is hidden where it is redacted, or where its tokens were counted and it has no text.
+    A withheld output or a tool call overrides the stop reason. A thought is hidden if it is
+    redacted, or if its tokens were counted and it has no text.
     """
     choice, usage = output["choices"][0], output.get("usage") or {}
     message, word = choice["message"], choice.get("stop_reason")
     parts = message["content"] if isinstance(message["content"], list) else []
-    if output.get("error"):  # of a provider's moderation
+    if output.get("error"):  # from a provider's moderation
         word = "filtered"
     elif message.get("tool_calls"):
         word = "tool"
     thoughts = [
         part.get("summary" if part.get("redacted") else "reasoning")
-        for part in (*parts, message)  # next to the content in older logs
+        for part in (*parts, message)  # older logs have it in the message
     ]
     return output_of(
         shape.text_of(message["content"]),
@@ -254,9 +252,9 @@ def model_output(output: Json) -> Output:
 
 
 def _scores(sample: Json, results: Json) -> dict[str, float | None]:
-    """The scores of an epoch; those of a scorer that gives several go by `SCORER/KEY`.
+    """Return the scores of an epoch, named `SCORER/KEY` if a scorer gives several.
 
-    The scorer of an older log is named in its results. Lists of scores are left out.
+    The results of an older log name its scorer. Lists of scores are left out.
     """
     scores = sample.get("scores") or {}
     if old := sample.get("score"):
@@ -271,7 +269,7 @@ def _scores(sample: Json, results: Json) -> dict[str, float | None]:
 
 
 def number(value: object) -> float | None:
-    """A score as a number; None where it states none."""
+    """Return a score as a number; None if it has no number."""
     if isinstance(value, str):
         value = _GRADES.get(value, _GRADES.get(value.strip().lower(), value))
     return shape.score_of(value)

@@ -1,8 +1,8 @@
-"""Details of lighteval, `details_TASK_DATE.parquet`: every document with the samples drawn of it.
+"""Details of lighteval, `details_TASK_DATE.parquet`: every document with its samples.
 
-Its metrics are of a document and not of a sample, so that no score is taken; its right choices are
-the answers, by which `leakbound score` scores each sample. It does not state how samples were
-drawn.
+No score is read, because lighteval's metrics are about documents, not samples. The right choices
+become answers, with which `leakbound score` scores each sample. The file does not state the
+decoding.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from leakbound.text.rows import each_row
 
 
 def read(path: Path) -> SampleFile:
-    """Read the samples of every document; InputError for a task that generates no text."""
+    """Read the samples of every document; raise InputError for a task that generates no text."""
     records: list[tuple[str, Json]] = [(row.place, row.values) for row in each_row(path, "parquet")]
     return SampleFile(
         path=path,

@@ -1,7 +1,7 @@
 """`samples_<task>_<date>.jsonl` of lm-evaluation-harness, with the repeats of every document.
 
-A row is one document under one filter: `arguments.gen_args_0` holds the text put to the model
-(`arg_0`) and the generation settings (`arg_1`), `resps` a list of the repeats for each request.
+A row is one document under one filter. `arguments.gen_args_0` has the model's input (`arg_0`) and
+the generation settings (`arg_1`), `resps` a list of the repeats for each request.
 A chat for an API is a list of turns, or a list with one text, the turns as JSON; the user's turns
 are the question. `results_<date>.json` in the same folder names the model.
 """
@@ -22,13 +22,13 @@ from leakbound.text.rows import Row, parse_json, read_rows, read_text
 from leakbound.text.shown import kind_of
 
 _NAME = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
-# Metrics of lm-evaluation-harness itself that are 0 or 1 for one response.
+# Metrics of lm-evaluation-harness that are 0 or 1 for one response.
 _BINARY = {"acc", "acc_bytes", "acc_norm", "exact_match"}
-_PLUGGED = {"scorer", "binary", "confidence"}  # keys of what our plug-in keeps under a metric
+_PLUGGED = {"scorer", "binary", "confidence"}  # keys that our plug-in stores under a metric
 
 
 def read(path: Path) -> SampleFile:
-    """Read the repeats as the model gave them, before any filter."""
+    """Read the repeats before any filter."""
     rows = read_rows(path, "jsonl")
     documents: dict[str, list[Row]] = {}
     for row in rows:
@@ -52,12 +52,12 @@ def read(path: Path) -> SampleFile:
         stated={"model": str(results.get("model_name", "unnamed"))}
         | ({"order": seeds.pop()} if len(seeds) == 1 else {}),
         binary=lambda name: name.partition("@")[0] in _BINARY,
-        note=left_out and f"one value for all repeats, so left out of `{path.name}`: {left_out}",
+        note=left_out and f"left out of `{path.name}`, one value for all repeats: {left_out}",
     )
 
 
 def _repeats(place: str, rows: Sequence[Row]) -> list[SampleRow]:
-    """The draws of one document, which its rows repeat under every filter."""
+    """Return the draws of one document, which its rows repeat under every filter."""
     first = rows[0]
     for row in rows:
         if any(row.values.get(k) != first.values.get(k) for k in ("arguments", "resps")):
@@ -71,14 +71,14 @@ def _repeats(place: str, rows: Sequence[Row]) -> list[SampleRow]:
             "doc_id": id,
             "resps": [[str(), *_] as texts],
             "arguments": {"gen_args_0": {"arg_0": put, "arg_1": dict(settings)}}
-            | [[put, dict(settings)], *_],  # as versions before 0.4.4 wrote it
+            | [[put, dict(settings)], *_],  # versions before 0.4.4
         } if isinstance(put, str | list) and all(isinstance(text, str) for text in texts):
             if isinstance(put, list) and isinstance(put[0], str):
                 put = parse_json(put[0], f"the chat of {place}")
         case _:
             got = " and ".join(kind_of(values.get(key)) for key in ("arguments", "resps"))
             raise InputError(
-                f"{place} is no sample of lm-evaluation-harness: it must have 'doc_id', "
+                f"{place} is not a sample of lm-evaluation-harness: it must have 'doc_id', "
                 "'arguments' with a text or a chat and generation settings, and 'resps' with one "
                 f"list of texts, got {got}. Name a file of a task of the type `generate_until`, "
                 "written with --log_samples, or another --format."
@@ -99,11 +99,11 @@ def _repeats(place: str, rows: Sequence[Row]) -> list[SampleRow]:
 
 
 def _answers(row: Row) -> tuple[str, ...]:
-    """The target; several, where the task has a list of them, which is written as Python does."""
+    """Return the target, or several if it is a Python list of texts."""
     target = row.maybe("target")
     if target is None or target == "None":
         return ()
-    with suppress(SyntaxError, ValueError, RecursionError, MemoryError):  # as deep ones raise
+    with suppress(SyntaxError, ValueError, RecursionError, MemoryError):  # deep lists raise these
         several = ast.literal_eval(target) if target.startswith("[") else None
         if isinstance(several, list) and several and all(isinstance(t, str) for t in several):
             return tuple(several)
@@ -111,10 +111,10 @@ def _answers(row: Row) -> tuple[str, ...]:
 
 
 def _metrics(row: Row) -> Iterator[tuple[str, list[Any]]]:
-    """The scores of each repeat by metric and filter; none for a metric of all repeats together.
+    """Yield the scores of each repeat by metric and filter; none for a metric over all repeats.
 
     A single number belongs to the only repeat. Other values, such as pairs for an F1 over
-    documents, are no scores of a draw.
+    documents, are not scores of a draw.
     """
     of_row: Mapping[str, Any] = row.values
     kept = of_row.get("filter", "none")
@@ -122,11 +122,11 @@ def _metrics(row: Row) -> Iterator[tuple[str, list[Any]]]:
         value = of_row.get(metric)
         values = value if isinstance(value, list) else [value]
         numbers = all(isinstance(v, int | float) for v in values)
-        whole = numbers and len(values) == len(of_row["resps"][0])
-        if whole or not (value is None or _is_ours(value)):
-            yield metric if kept == "none" else f"{metric}@{kept}", values if whole else []
+        per_repeat = numbers and len(values) == len(of_row["resps"][0])
+        if per_repeat or not (value is None or _is_ours(value)):
+            yield metric if kept == "none" else f"{metric}@{kept}", values if per_repeat else []
 
 
 def _is_ours(value: Any) -> bool:
-    """True for what `leakbound.plugins.lm_eval` keeps of a document under a metric."""
+    """Return whether `leakbound.plugins.lm_eval` stored this value under a metric."""
     return isinstance(value, dict) and value.keys() >= _PLUGGED

@@ -1,10 +1,10 @@
 """OpenUnlearning's evaluation logs, `*_EVAL.json` and `*_SUMMARY.json`, read and written.
 
-A log has for every metric an aggregate, `agg_value`, and the values that it was made from by the
-row of the data, `value_by_index`: losses, greedy answers, scores. A summary has only the
-aggregates. Every metric of `leakbound.metrics.METRICS` that it knows is one value of a row, and one
-metric of each entry is averaged to the aggregate. The greedy answers of a log are a baseline, and a
-retrained model's log is the reference of forget quality and privleak.
+A log has for every metric an aggregate, `agg_value`, and its values per row of the data,
+`value_by_index`: losses, greedy answers, scores. A summary has only the aggregates. Each known
+metric of `leakbound.metrics.METRICS` is one value per row, and one metric of each entry is averaged
+to the aggregate. The greedy answers of a log are a baseline. A retrained model's log is the
+reference of forget quality and privleak.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ATTACKS = ("loss", "zlib", "reference", "min_k", "min_k_plus_plus")  # the same
 
 
 class Column(NamedTuple):
-    """An entry of a log, the key of its value of one row, and whether that is what is averaged."""
+    """An entry of a log, the key of its value per row, and whether that value is averaged."""
 
     entry: str
     key: str
@@ -43,7 +43,7 @@ Names = Mapping[str, Column]
 
 
 def _rouge(ours: str, entry: str, averaged: str) -> dict[str, Column]:
-    """The three ROUGE of the greedy answers, of which `averaged` makes the aggregate."""
+    """Return the three ROUGE of the greedy answers; `averaged` is the aggregated one."""
     keys = {
         "rouge_l_recall": "rougeL_recall",
         "rouge_l_f1": "rougeL_f1",
@@ -53,7 +53,7 @@ def _rouge(ours: str, entry: str, averaged: str) -> dict[str, Column]:
 
 
 def _of_part(ours: str, its: str) -> dict[str, Column]:
-    """The metrics of one part of TOFU."""
+    """Return the metrics of one part of TOFU."""
     truth = "forget_truth_ratio" if its == "forget" else f"{its}_Truth_Ratio"
     columns = {
         f"{ours}_probability": Column(f"{its}_Q_A_Prob", "prob"),
@@ -97,7 +97,7 @@ MUSE: Mapping[str, Names] = {
     },
     "privleak": _ATTACKED,
 }
-"""By the part of MUSE that a metric is taken of: memorisation of verbmem, attacks of privleak."""
+"""The metrics by part of MUSE: memorisation of verbmem, attacks of privleak."""
 
 ANSWERS: Mapping[str, str] = {
     **{part: f"{prefix}_Q_A_ROUGE" for part, prefix in PREFIXES.items()},
@@ -105,17 +105,17 @@ ANSWERS: Mapping[str, str] = {
     "retain_knowmem": "retain_knowmem_ROUGE",
     "verbmem": "forget_verbmem_ROUGE",
 }
-"""The entries that hold greedy answers, by the part of the questions."""
+"""The entries with greedy answers, by the part of the questions."""
 
 
 def names_of(benchmark: str) -> Names:
-    """The names that apply to the metrics of a benchmark: TOFU's, unless it is of MUSE."""
+    """Return the names of the metrics of a benchmark: TOFU's, unless it is of MUSE."""
     family, _, argument = benchmark.partition(":")
     return MUSE.get(argument.partition("-")[2], {}) if family == "muse" else TOFU
 
 
 def part_of(benchmark: str) -> str:
-    """The part in `ANSWERS` with the questions of a benchmark; "forget" for other benchmarks."""
+    """Return the part in `ANSWERS` of a benchmark's questions; "forget" for other benchmarks."""
     family, _, argument = benchmark.partition(":")
     part = (argument.partition("-")[2] or "knowmem") if family == "muse" else argument
     return part if part in ANSWERS else "retain" if part.startswith("retain") else "forget"
@@ -123,16 +123,16 @@ def part_of(benchmark: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationLog:
-    """The metrics of a log or a summary. Missing or wrong values are refused when they are read.
+    """The metrics of a log or a summary, whose values are checked on access.
 
-    Every InputError names the file, the metric and, where there is one, the row.
+    Every InputError names the file, the metric and the row, if any.
     """
 
     path: Path
     metrics: Mapping[str, Json]
 
     def metric(self, name: str) -> Json:
-        """A metric by OpenUnlearning's name."""
+        """Return a metric by OpenUnlearning's name."""
         metric = self.metrics.get(name)
         if metric is None:
             raise InputError(
@@ -142,11 +142,11 @@ class EvaluationLog:
         return metric
 
     def value(self, name: str) -> float:
-        """The aggregate of a metric, a finite number."""
+        """Return the aggregate of a metric, a finite number."""
         return self._checked(name, "`agg_value`", self.metric(name).get("agg_value"), float)
 
     def column(self, name: str, key: str, kind: type[T]) -> dict[int, T]:
-        """The values of a metric's entries under `key`, by row: texts, or finite numbers."""
+        """Return the values of a metric's entries under `key`, by row: texts, or finite numbers."""
         entries = self.metric(name).get("value_by_index")
         if not entries:
             raise self.error(name, "no `value_by_index`", "Give the *_EVAL.json, not a summary")
@@ -168,12 +168,12 @@ class EvaluationLog:
         raise self.error(name, f"{place} is {kind_of(value)}, not {wanted}", "Evaluate it again")
 
     def error(self, name: str, fault: str, fix: str) -> InputError:
-        """An error about a metric, to be raised."""
+        """Return an error about a metric."""
         return InputError(f"metric {name!r} of {str(self.path)!r}: {fault}. {fix}.")
 
 
 def read_log(path: Path) -> EvaluationLog:
-    """Read the log or summary in a file; InputError for a file without a JSON object of metrics."""
+    """Read a log or summary; raise InputError for a file without a JSON object of metrics."""
     content = parse_json(read_text(path), repr(str(path)))
     if not isinstance(content, dict) or not content:
         shown = kind_of(content) if content else "none"
@@ -186,9 +186,9 @@ def read_log(path: Path) -> EvaluationLog:
 
 
 def read_answers(path: Path, part: str | None = None) -> SampleFile:
-    """Read the greedy answers to a part: one of `ANSWERS`, else the first that the log has.
+    """Read the greedy answers to a part of `ANSWERS` (None: the first that the log has).
 
-    The text of each question is the model's whole input.
+    The text of each question is the model's input with its template.
     """
     log = read_log(path)
     there = [part] if part else [key for key, entry in ANSWERS.items() if entry in log.metrics]
@@ -211,10 +211,10 @@ def read_answers(path: Path, part: str | None = None) -> SampleFile:
 
 
 def against_log(metrics: Mapping[str, Values], retrained: EvaluationLog) -> dict[str, Values]:
-    """The metrics that compare a model with a retrained one, as far as its `metrics` allow.
+    """Return the metrics that compare a model with a retrained one, as far as possible.
 
-    The log's stored truth ratios and AUC are the reference, which is how OpenUnlearning reads it.
-    InputError where the log is about other rows.
+    The reference is the log's stored truth ratios and AUC, as in OpenUnlearning. Raises InputError
+    for a log of other rows.
     """
     values = {}
     if ratios := metrics.get("forget_truth_ratio"):
@@ -223,8 +223,8 @@ def against_log(metrics: Mapping[str, Values], retrained: EvaluationLog) -> dict
         logged = retrained.column(entry, key, float)
         if odd := {*ours} ^ {*logged}:
             fault = (
-                f"{len(logged)} rows, where the evaluated model has {len(ours)}; row {min(odd)} is "
-                "in one of them only"
+                f"{len(logged)} rows, the evaluated model has {len(ours)}; row {min(odd)} is in "
+                "one of them only"
             )
             raise retrained.error(entry, fault, "Evaluate both models on the same forget set")
         quality = utility.forget_quality([*ours.values()], [*logged.values()])
@@ -240,10 +240,10 @@ def against_log(metrics: Mapping[str, Values], retrained: EvaluationLog) -> dict
 def as_log(
     metrics: Mapping[str, Values], forget: Collection[str], names: Names = TOFU
 ) -> dict[str, dict[str, object]]:
-    """The contents of `*_EVAL.json`, from the metrics of one model under our names.
+    """Return the contents of `*_EVAL.json`, from the metrics of one model under our names.
 
-    `forget`: the ids of the forget set; an attack's other prompts are its holdout part. Rows are
-    numbered as the ids end, or in order where not all end in numbers. A metric that is not among
+    `forget`: the ids of the forget set; an attack's other prompts are its holdout part. The number
+    of a row is the end of its id, or its place if some id has no number. A metric without a name in
     `names` is left out; a number that is not finite raises InputError.
     """
     log: dict[str, dict[str, object]] = {}
@@ -266,20 +266,20 @@ def as_log(
 
 
 def as_summary(log: Mapping[str, Mapping[str, object]]) -> dict[str, float]:
-    """The contents of the `*_SUMMARY.json` of a log: its aggregates."""
+    """Return the contents of the `*_SUMMARY.json` of a log: its aggregates."""
     values = {name: entry["agg_value"] for name, entry in log.items()}
     return {name: value for name, value in values.items() if isinstance(value, int | float)}
 
 
 def rows(ids: Iterable[str]) -> list[int]:
-    """The row of the data that each id names: the number it ends in, or else its place."""
+    """Return the row of the data of each id: the number at its end, or else its place."""
     ends = [re.search(r"\d+$", id) for id in ids]
     numbers = [int(end.group()) for end in ends if end]
     return numbers if len(ends) == len({*numbers}) else [*range(len(ends))]
 
 
 def _entries(columns: Mapping[str, Values]) -> dict[str, object]:
-    """The values of every row under their keys; nothing for a metric that no row has one of."""
+    """Return the values of every row under their keys; nothing for a metric without any."""
     by_row: dict[str, dict[str, float]] = {}
     for key, values in columns.items():
         for row, value in zip(rows(values.by_item), values.by_item.values(), strict=True):

@@ -1,12 +1,11 @@
 """Results of promptfoo, `--output FILE.json` or `.jsonl`: every repeat of every test.
 
-Tests with the same prompt as it was sent, the same provider and the same assertions are repeats of
-one question (`--repeat`), each output a draw. The score `failed` is 1 where the test failed: an
-assertion of a test states the right behaviour. A request that failed is missing, and so is an
-output that a guardrail flagged.
+Tests with the same sent prompt, provider and assertions are repeats of one question (`--repeat`),
+each output a draw. The score `failed` is 1 if the test failed: its assertions state the right
+behaviour. A failed request is missing, and so is an output that a guardrail flagged.
 
-The rows are under `results.results`, or under `results` in a summary. Rows of the layouts before
-version 3 do not state their test; there the prompt and its variables take its place.
+The rows are under `results.results`, or under `results` in a summary. Rows before version 3 do not
+state their test; the prompt and its variables replace it.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ _CALLS = {"function", "function_call", "tool_calls"}
 def read(path: Path) -> SampleFile:
     """Read the repeats of every test.
 
-    Raises InputError for results of several providers, and for outputs out of promptfoo's cache:
-    they are copies of one draw.
+    Raises InputError for results of several providers, and for outputs from promptfoo's cache,
+    which are copies of one draw.
     """
     text = "" if path.suffix == ".jsonl" else read_text(path).lstrip()
     log: Any = parse_json(text, f"`{path}`") if text.startswith("{") else {}
@@ -42,12 +41,12 @@ def read(path: Path) -> SampleFile:
     providers = sorted({*each(records, lambda _, row: str(row["provider"]["id"]))})
     if len(providers) != 1:
         raise InputError(
-            f"`{path}` must be of one provider, it has {', '.join(providers) or 'none'}. "
+            f"`{path}` must have one provider, it has {', '.join(providers) or 'none'}. "
             "Filter it with `promptfoo eval --filter-providers`, and import each separately."
         )
     if cached := sum(bool((row.get("response") or {}).get("cached")) for _, row in records):
         raise InputError(
-            f"{cached} outputs of `{path}` came out of a cache: they are copies of one draw. "
+            f"{cached} outputs of `{path}` are from a cache: they are copies of one draw. "
             "Evaluate again with --no-cache."
         )
     version = (log.get("metadata") or {}).get("promptfooVersion", "")
@@ -63,7 +62,7 @@ def read(path: Path) -> SampleFile:
 
 
 def _row(row: Json, ids: dict[str, str]) -> SampleRow:
-    """A row of results, whose columns are in lower case; `ids` are those of the tests so far."""
+    """Return the sample of a row with lower-case columns; `ids` has the tests so far."""
     prompt, response = row["prompt"]["raw"], row.get("response") or {}
     stated = row["testcase"].get("assert") if "testcase" in row else row.get("vars")
     test = json.dumps([prompt, stated or []], sort_keys=True)
@@ -80,10 +79,10 @@ def _row(row: Json, ids: dict[str, str]) -> SampleRow:
 
 
 def _output(response: Json, *, flagged: bool) -> Output:
-    """The output of a response.
+    """Return the output of a response.
 
-    What a guardrail flagged was withheld: promptfoo puts its own text in its place. It writes
-    a visible thought as "Thinking: " before the answer, and nothing shows where the thought ends.
+    A flagged output was withheld: promptfoo replaces it by its own text. It writes a visible
+    thought as "Thinking: " before the answer, and nothing marks the end of the thought.
     """
     value, usage = response.get("output"), response.get("tokenUsage") or {}
     parts = value if isinstance(value, list) else [value]

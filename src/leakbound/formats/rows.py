@@ -1,4 +1,4 @@
-"""The one shape of a file of samples and its rows, and the steps that several readers share."""
+"""The shape of a file of samples and its rows, and the steps that readers share."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _OURS = {
     "stop_seqs": "stop",
     "until": "stop",
 }
-# Settings of requests that move no probability.
+# Settings of requests that change no probability.
 _IDLE = {"max_retries", "timeout", "attempt_timeout", "max_connections", "adaptive_connections",
          "cache", "batch", "system_message"}  # fmt: skip
 
@@ -47,14 +47,14 @@ class SampleRow:
 
     Attributes:
         id: the question's name in the file, or its place there.
-        question: the text that the model got; None in a file that holds scores only.
+        question: the model's input; None in a file of scores only.
         answers: the targets that the file has, the first of them the answer.
         output: None for a draw that was requested and failed.
         scores: the scores of the output, under the scorers' names; None: undecided.
-        count: the number of draws that the row represents; None: one, and the rows of the file
-            are in the order in which they were drawn.
-        stated: the settings of this draw, for files that state them by row; None: not stated.
-        place: where the row is, for messages.
+        count: the number of draws of the row; None: one, and the rows of the file are in the order
+            of drawing.
+        stated: the settings of this draw, in files that state them by row; None: not stated.
+        place: the place of the row, for messages.
     """
 
     id: str
@@ -73,15 +73,15 @@ class SampleFile:
 
     Attributes:
         path: the file.
-        tool: the tool that wrote it, with its version where the file has that.
+        tool: the tool that wrote it, with its version if known.
         task: the file's own name for its questions.
-        rows: read once; the draws of a question in the order of the file, because that order shows
-            whether some are copies of others.
+        rows: the rows, read once. The draws of a question keep the order of the file, which shows
+            copies.
         stated: the settings of all draws: `model`, the names of `Decoding`, and others (a seed, a
             penalty) under their own names.
-        binary: whether the scores of this name can only be 0 and 1.
+        binary: whether the scores of this name are always 0 or 1.
         note: a warning for the user; "": none.
-        claim: the claim whose decision ended a question's draws, by our rule in the tool; "": none.
+        claim: the claim whose decision ended the draws of a question, by our plug-in; "": none.
         most: with a claim, the largest number of draws of a question.
     """
 
@@ -97,7 +97,7 @@ class SampleFile:
 
 
 def score_of(value: object) -> float | None:
-    """A score as a finite number; None for anything else: a scorer could not decide."""
+    """Return a score as a finite number; None for anything else, an undecided score."""
     try:
         number = float(value) if isinstance(value, int | float | str) else math.nan
     except (ValueError, OverflowError):
@@ -106,11 +106,11 @@ def score_of(value: object) -> float | None:
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """True for a number that is not a truth value."""
+    """Return whether a value is a number and not a truth value."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-# RuntimeError: of an archive that is encrypted, or packed in a way that zipfile does not know.
+# RuntimeError: an archive that is encrypted, or compressed by a method unknown to zipfile.
 _FAULTS = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RuntimeError,
            EOFError, zipfile.BadZipFile, zlib.error, struct.error, pa.ArrowException)  # fmt: skip
 
@@ -135,14 +135,14 @@ def reading(
 
 
 def each(records: Iterable[tuple[str, T]], read: Callable[[str, T], R]) -> Iterator[R]:
-    """Apply `read` to each record and its place; the place is named if it fails."""
+    """Apply `read` to each record and its place; name the place if it fails."""
     for place, record in records:
         with reading(place):
             yield read(place, record)
 
 
 def stated_count(path: Path, value: Any, noun: str) -> int:
-    """The number of draws of each question that a file states, from 1 to `MOST`."""
+    """Return the stated number of draws per question, from 1 to `MOST`."""
     count = int(value)
     if not 1 <= count <= MOST:
         raise InputError(f"`{path}` must have 1 to {MOST:,} {noun}, it states {count}.")
@@ -150,9 +150,9 @@ def stated_count(path: Path, value: Any, noun: str) -> int:
 
 
 def settings_of(given: Settings) -> dict[str, object]:
-    """The settings that another tool states, by our names; without a name none is set.
+    """Return the stated settings of another tool under our names.
 
-    Without `do_sample` a temperature of 0 is a model's default.
+    Without `do_sample`, a temperature of 0 is a model's default.
     """
     settings = {
         _OURS.get(name, name): value
@@ -167,10 +167,9 @@ def settings_of(given: Settings) -> dict[str, object]:
 
 
 def text_of(content: Any) -> str:
-    """The text of a message, or the texts of the user's turns, one below the other.
+    """Return the text of a message, or the texts of the user's turns, one per line.
 
-    A message is a text, an object with one, or a list of parts, of which those of type "text"
-    count.
+    A message is a text, an object with a text, or a list of parts; only parts of type "text" count.
     """
     if isinstance(content, Mapping):
         content = content["turns"] if "turns" in content else content["text"] or ""
@@ -184,7 +183,7 @@ def text_of(content: Any) -> str:
 
 
 def require_one_turn(place: str, talk: Sequence[Json], prompt: Sequence[Json]) -> None:
-    """Refuse a conversation with more than one turn of the model after those of its prompt."""
+    """Refuse a conversation with more than one turn of the model after its prompt."""
     of_model, given = (sum(t["role"] == "assistant" for t in turns) for turns in (talk, prompt))
     if (turns := of_model - given) > 1:
         raise InputError(

@@ -1,21 +1,21 @@
-"""JSON lines and CSV of samples: one row a completion, with a count where rows are distinct texts.
+"""JSON lines and CSV of samples: one row per completion, or per distinct text with its count.
 
 Columns: `id`, `question`, `answer` (optional), `completion` (null: a draw that failed), `count`
-(optional), `scores` (an object of numbers by name, optional); and, the same in every row, `seed`,
-`order` (the key of the order in which bets meet the draws, as `leakbound export` writes it),
-`model` and what is known of the decoding, by the names of `Decoding`.
+(optional), `scores` (an object of numbers, the keys their names, optional). The same in every row:
+`seed`, `order` (the key of the order in which bets meet the draws, written by `leakbound export`),
+`model` and the known settings of the decoding, under the names of `Decoding`.
 
-Optional columns state how an output is counted (`leakbound.text.counting`): `finish` (also
+Optional columns state the class of an output (`leakbound.text.counting`): `finish` (also
 `finish_reason`, `stop_reason`; a word of `finish_of`), `thought` (also `reasoning`,
 `reasoning_content`; or in tags at the start of the completion), `tokens` (also
 `completion_tokens`), `refused` and `hidden` (true or false).
 
-Rows with `id`, `scores` and `count` only are draws without their texts, as `leakbound export
---redact` writes them. The scores have the names of their scorers, and null marks draws that
-failed. `unanswered` is true where the answer was missing, and `thought` a placeholder.
+`leakbound export --redact` writes draws without texts as rows with only `id`, `scores` and `count`.
+The scores have the names of their scorers, and null marks draws that failed. `unanswered` is true
+if the answer was missing, and `thought` is a placeholder.
 
-A cell of CSV holds a text, a number or JSON; a blank one counts as absent, except for `completion`,
-where it is an empty text.
+A cell of CSV contains a text, a number or JSON. A blank cell is absent, except for `completion`:
+there it is an empty text.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _VALUES = {*_SETTINGS, *_TOKENS, "count", "scores"} - {"model", "adaptive_mode",
 
 
 def read(path: Path, form: Literal["jsonl", "csv"] = "jsonl") -> SampleFile:
-    """Read a file row by row; only one that is a single JSON array is held."""
+    """Read a file row by row; only a file with one JSON array is held in memory."""
     return SampleFile(path=path, tool=form, task="samples", rows=_rows(path, form))
 
 
@@ -58,7 +58,7 @@ def _rows(path: Path, form: Literal["jsonl", "csv"]) -> Iterator[SampleRow]:
 
 
 def _cells(row: Row) -> Mapping[str, object]:
-    """The values of a row of CSV, as JSON lines would have them."""
+    """Return the values of a row of CSV with the types of JSON lines."""
     values = dict(row.values)
     for name in _VALUES & values.keys():
         if cell := str(values.pop(name)).strip():
@@ -67,12 +67,12 @@ def _cells(row: Row) -> Mapping[str, object]:
 
 
 def _has_text(row: Row) -> bool:
-    """False for a row of scores only."""
+    """Return whether a row has texts, not only scores."""
     return "completion" in row.values or "question" in row.values
 
 
 def _require(row: Row, name: str, fits: bool, want: str, shown: str = "") -> None:
-    """Refuse a value; texts are not quoted, but for `shown`: they may be outputs."""
+    """Refuse a value; only `shown` is quoted, because other texts may be outputs."""
     if not fits:
         got = shown or kind_of(row.values.get(name))
         raise InputError(f"{name!r} must be {want}, got {got} in {row.place}. Correct it.")
@@ -100,11 +100,11 @@ def _row(row: Row, *, texts: bool) -> SampleRow:
 
 
 def _output(row: Row, text: Any) -> Output:
-    """The output of a row; of columns that mean the same, the first that is filled."""
+    """Return the output of a row; of synonymous columns, use the first that is filled."""
     word, thought = (
         next(filter(None, map(row.maybe, names)), None) for names in (_FINISH, _THOUGHT)
     )
-    finishes = f"one of {', '.join(get_args(Finish))}, or a known server's word for one"
+    finishes = f"one of {', '.join(get_args(Finish))}, or the word of a known server"
     _require(row, "finish", finish_of(word) is not None, finishes, repr(word))
     return output_of(
         text,
@@ -123,20 +123,20 @@ def _flag(row: Row, name: str) -> bool:
 
 
 def _scores(row: Row) -> dict[str, float | None]:
-    """The scores of a row; None where a scorer could not decide."""
+    """Return the scores of a row; None for an undecided score."""
     scores: Any = row.values.get("scores") or {}
     fits = isinstance(scores, dict) and all(
         score is None or (is_number(score) and math.isfinite(score)) for score in scores.values()
     )
-    want = "an object of finite numbers by name, null where one could not be decided"
+    want = "an object of finite numbers, null for an undecided score"
     _require(row, "scores", fits, want)
     return {name: None if score is None else float(score) for name, score in scores.items()}
 
 
 def _count(row: Row) -> int | None:
     count: Any = row.values.get("count")
-    whole = count is None or (type(count) is int and 1 <= count <= MOST)
-    _require(row, "count", whole, f"a whole number from 1 to {MOST:,}")
+    fits = count is None or (type(count) is int and 1 <= count <= MOST)
+    _require(row, "count", fits, f"a whole number from 1 to {MOST:,}")
     return None if count is None else int(count)
 
 

@@ -1,9 +1,8 @@
 """Utility and memorisation metrics, as pure functions of readings, texts and numbers.
 
-`METRICS` has each that can be asked of an evaluated model, with what it needs of the model; the
-functions are in the modules beside it. They reproduce OpenUnlearning's definitions, whose numbers
-are what people report. A metric of a forget set does not bound what a model leaks:
-`leakbound.stats` does.
+`METRICS` has every metric of an evaluated model with its needs. The functions are in the modules of
+this package. They reproduce OpenUnlearning's definitions, because published numbers use those. A
+metric of a forget set does not bound the leakage of a model: `leakbound.stats` does.
 """
 
 from __future__ import annotations

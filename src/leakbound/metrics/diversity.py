@@ -1,7 +1,7 @@
-"""How much a model's draws of one answer repeat each other.
+"""Repetition among the draws of one answer.
 
-Self-BLEU: Zhu et al. (2018), "Texygen". Each draw is compared with all the others; its copies are
-among them, so that a model that always says the same has 1.
+Self-BLEU: Zhu et al. (2018), "Texygen". Each draw is compared with all other draws, including its
+copies, so a model that always gives the same text has 1.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from leakbound.errors import InputError
 ORDERS = 4
 _Grams = Counter[tuple[str, ...]]
 
-# The tokenisation of mteval-v13a, sacrebleu's default: marks stand alone, but not the dots and
-# commas of a number.
+# The tokenisation of mteval-v13a, sacrebleu's default: punctuation is split off, except the dots
+# and commas of a number.
 _JOINED = (("<skipped>", ""), ("-\n", ""), ("\n", " "))
 _ENTITIES = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))
 _APART = (
@@ -29,12 +29,12 @@ _APART = (
 
 
 def self_bleu(texts: Sequence[str], counts: Sequence[int] | None = None) -> float:
-    """Mean BLEU-4 of each draw against all others: in [0, 1], 1 where all are the same.
+    """Return the mean BLEU-4 of each draw against all others: in [0, 1], 1 if all are equal.
 
-    `counts`: how often each text was drawn; once each without. Every BLEU equals sacrebleu's
-    `sentence_bleu` with its defaults (13a tokens, exponential smoothing, effective order), over
-    100; a draw without words has 1 if another has none either, else 0. InputError for fewer than
-    two draws.
+    `counts`: the number of draws of each text (None: one each). Every BLEU is a hundredth of
+    sacrebleu's `sentence_bleu` with its defaults: 13a tokens, exponential smoothing, effective
+    order. A draw without words has 1 if another draw has no words, else 0. Raises InputError for
+    fewer than two draws.
     """
     draws = _draws(texts, counts, least=2)
     words = {text: _words(text) for text in draws}
@@ -51,13 +51,13 @@ def self_bleu(texts: Sequence[str], counts: Sequence[int] | None = None) -> floa
 
 
 def distinct_share(texts: Sequence[str], counts: Sequence[int] | None = None) -> float:
-    """The number of distinct texts over the number of draws: in (0, 1]."""
+    """Return the number of distinct texts over the number of draws: in (0, 1]."""
     draws = _draws(texts, counts, least=1)
     return len(draws) / draws.total()
 
 
 def _draws(texts: Sequence[str], counts: Sequence[int] | None, least: int) -> Counter[str]:
-    """How often each text was drawn; texts that were never drawn are left out."""
+    """Return the number of draws of each text, without texts that were never drawn."""
     drawn: Counter[str] = Counter()
     for text, count in zip(texts, [1] * len(texts) if counts is None else counts, strict=True):
         if count < 0:
@@ -85,9 +85,9 @@ def _grams(words: list[str], order: int) -> _Grams:
 def _two_highest(
     grams: dict[str, list[_Grams]], draws: Counter[str]
 ) -> dict[tuple[str, ...], tuple[int, int]]:
-    """The largest and the second largest number of times a draw has an n-gram, of every n-gram.
+    """Return the two largest counts of every n-gram in any draw.
 
-    They are what leaving one draw out needs: the draw with the largest meets the second.
+    The draw with the largest count is compared with the second largest.
     """
     highest: dict[tuple[str, ...], tuple[int, int]] = {}
     for text, by_order in grams.items():
@@ -103,7 +103,7 @@ def _two_highest(
 
 
 def _closest(length: int, lengths: Counter[int]) -> int:
-    """The length nearest to `length` among the other draws', the shorter of two as near."""
+    """Return the length of another draw that is nearest to `length`; of two, the shorter."""
     others = [other for other, count in lengths.items() if count > (other == length)]
     return min(others, key=lambda other: (abs(other - length), other))
 
@@ -111,7 +111,7 @@ def _closest(length: int, lengths: Counter[int]) -> int:
 def _bleu(
     grams: list[_Grams], highest: dict[tuple[str, ...], tuple[int, int]], length: int, closest: int
 ) -> float:
-    """BLEU of one draw, where `closest` is the length of the nearest other draw."""
+    """Return the BLEU of one draw; `closest` is the length of the nearest other draw."""
     if length == 0:
         return float(closest == 0)
     logs, smoothing, any_shared = [], 1.0, False

@@ -1,4 +1,4 @@
-"""Metrics: the readings that each needs of the prompts, and a function from these to its value."""
+"""`Metric`: the readings that a metric needs, and the function that computes its value."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from leakbound.metrics.membership import auc
 from leakbound.types import Prompt, Reading
 
 Kind = Literal["answer", "paraphrased", "perturbed", "letter"]
-"""Which texts of a prompt are read: its answer, its paraphrased answer, its perturbed answers,
-the letters of its choices, " A" first; each after the prompt's own question."""
+"""The texts of a prompt that are read: its answer, its paraphrased answer, its perturbed answers,
+or the letters of its choices from " A" on; each follows the prompt's question."""
 
 TEXTS: Mapping[Kind, Callable[[Prompt], tuple[str, ...]]] = {
     "answer": lambda prompt: () if prompt.answer is None else (prompt.answer,),
@@ -34,17 +34,16 @@ TEXTS: Mapping[Kind, Callable[[Prompt], tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """The needs of a metric, of every prompt of one part.
+    """The needs of a metric for every prompt of one part.
 
     Attributes:
         part: "forget", "retain", "holdout", "real_authors" or "world_facts".
-        kinds: which of the prompt's texts are read.
-        greedy: the greedy completion, which is compared with the prompt's texts of the kinds
-            `compared`.
-        compared: which of the prompt's texts these are; they need not be read.
-        gradient_norm: the norm of the gradient of the answer's mean token loss.
-        draws: the sampled completions with their counts.
-        fluency: how fluent a classifier finds the greedy completion.
+        kinds: the kinds of texts that are read.
+        greedy: whether the greedy completion is compared with texts of the prompt.
+        compared: the kinds of those texts, which need not be read.
+        gradient_norm: whether the norm of the gradient of the answer's mean token loss is needed.
+        draws: whether the sampled completions with their counts are needed.
+        fluency: whether a classifier's fluency of the greedy completion is needed.
     """
 
     part: str
@@ -58,13 +57,13 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """The evidence about one prompt under one model; what no metric asked for may be missing.
+    """The evidence about one prompt under one model; it may lack values that no metric needs.
 
     Attributes:
         prompt: the prompt.
-        readings: of each kind, one Reading a text, in the prompt's order.
+        readings: by kind, one Reading per text, in the prompt's order.
         greedy: the greedy completion.
-        gradient_norm: of the answer's mean token loss.
+        gradient_norm: the norm of the gradient of the answer's mean token loss.
         draws: each distinct completion with its count.
         fluency: the probability that the greedy completion is clean text.
     """
@@ -85,8 +84,8 @@ Items = Mapping[str, Sequence[Item]]
 class Values:
     """A metric of one model: the aggregate, and the value of each prompt by its id.
 
-    `value` is None where the metric needs a reference model's items and there are none;
-    `by_item` is empty where the metric has no value of a single prompt.
+    `value` may be None: the metric needs a reference model that was not evaluated. `by_item` is
+    empty if the metric has no value per prompt.
     """
 
     value: float | None
@@ -97,10 +96,10 @@ class Values:
 class Metric:
     """One metric: its needs, and `value(items, reference)`.
 
-    `items` are the evaluated model's, `reference` those of the model `reference` names, by the
-    same parts, or None where it was not evaluated. "retrained" never saw the forget set; where it
-    is "retrained or chance", an AUC of 1/2 stands for it if there is none. A missing or damaged
-    item raises InputError, which names the part and the prompt.
+    `items` are of the evaluated model; the argument `reference` has the items of the model that the
+    attribute `reference` names, or is None if that was not evaluated. "retrained" never saw the
+    forget set; with "retrained or chance", an AUC of 1/2 replaces it. A missing or damaged item
+    raises InputError with the part and the prompt.
     """
 
     needs: tuple[Need, ...]
@@ -127,7 +126,7 @@ def mean(values: Sequence[float]) -> float:
 
 
 def per_item(measure: Measure, need: Need, aggregate: Aggregate = mean) -> Metric:
-    """The measure of every prompt of one part, aggregated."""
+    """Return the metric that aggregates a measure of every prompt of one part."""
 
     def value(items: Items, reference: Items | None = None) -> Values:
         measured = measure_part(measure, items, need.part)
@@ -139,7 +138,7 @@ def per_item(measure: Measure, need: Need, aggregate: Aggregate = mean) -> Metri
 def combined(
     combine: Callable[[Mapping[str, float]], float], terms: Mapping[str, Metric]
 ) -> Metric:
-    """One number from the aggregates of other metrics, none of which needs a reference."""
+    """Return the metric that combines the aggregates of others, which need no reference."""
 
     def value(items: Items, reference: Items | None = None) -> Values:
         values = {name: metric.value(items, None).value for name, metric in terms.items()}
@@ -150,11 +149,11 @@ def combined(
 
 
 def attack(measure: Measure, *, gradient_norm: bool = False) -> Metric:
-    """The AUC of telling the holdout part from the forget part by a measure."""
+    """Return the metric with the AUC of a measure for holdout against forget prompts."""
     kinds = NOTHING if gradient_norm else frozenset[Kind]({"answer"})
 
     def value(items: Items, reference: Items | None = None) -> Values:
-        return told_apart(*(measure_part(measure, items, part) for part in SIDES))
+        return separated(*(measure_part(measure, items, part) for part in SIDES))
 
     needs = tuple(Need(part=part, kinds=kinds, gradient_norm=gradient_norm) for part in SIDES)
     return Metric(needs=needs, value=value)
@@ -163,32 +162,32 @@ def attack(measure: Measure, *, gradient_norm: bool = False) -> Metric:
 def against_retrained(
     compare: Callable[[Items, Items], Values],
     needs: tuple[Need, ...],
-    alone: Callable[[Items], Values] | None = None,
+    single: Callable[[Items], Values] | None = None,
 ) -> Metric:
-    """A comparison with the retrained model on the same prompts; without it, `alone` if given."""
+    """Return the metric that compares with the retrained model, or computes `single` without it."""
 
     def value(items: Items, reference: Items | None) -> Values:
         if reference is None:
-            return Values(None) if alone is None else alone(items)
+            return Values(None) if single is None else single(items)
         for need in needs:
             _require_same(need.part, items, reference)
         return compare(items, reference)
 
     return Metric(
         needs=needs, value=value,
-        reference="retrained" if alone is None else "retrained or chance",
+        reference="retrained" if single is None else "retrained or chance",
     )  # fmt: skip
 
 
-def told_apart(forget: Mapping[str, float], holdout: Mapping[str, float]) -> Values:
-    """The AUC of the scores of two parts, and the scores of both."""
+def separated(forget: Mapping[str, float], holdout: Mapping[str, float]) -> Values:
+    """Return the AUC of the scores of two parts, and the scores."""
     return Values(auc([*forget.values()], [*holdout.values()]), {**forget, **holdout})
 
 
 def measure_part(measure: Measure, items: Items, part: str) -> dict[str, float]:
-    """The measure of every prompt of a part, by its id; finite. What fails is named."""
+    """Return the finite measure of every prompt of a part, by its id; name a prompt that fails."""
     if not items.get(part):
-        raise InputError(f"the part {part!r} holds no prompt. Evaluate the model on it too.")
+        raise InputError(f"the part {part!r} has no prompt. Evaluate the model on it too.")
     measured = {}
     for item in items[part]:
         try:
@@ -197,36 +196,36 @@ def measure_part(measure: Measure, items: Items, part: str) -> dict[str, float]:
             raise InputError(f"{part}, {item.prompt.id!r}: {error}") from error
         if not math.isfinite(value):
             raise InputError(
-                f"{part}, {item.prompt.id!r} measures {value}, which is no number to average. "
-                "Look at the model's probabilities there."
+                f"{part}, {item.prompt.id!r} measures {value}, which cannot be averaged. Check "
+                "the model's probabilities there."
             )
         measured[item.prompt.id] = value
     return measured
 
 
 def readings(item: Item, kind: Kind) -> tuple[Reading, ...]:
-    """The readings of all the prompt's texts of a kind: at least one."""
+    """Return the readings of the prompt's texts of a kind: at least one."""
     if read := item.readings.get(kind):
         return read
-    raise InputError(f"no {kind} text of this prompt was read. See that the benchmark has one.")
+    raise InputError(f"no {kind} text of this prompt was read. Check that the benchmark has one.")
 
 
 def of_answer(measure: Callable[[Reading], float]) -> Measure:
-    """The measure of the one reading of the prompt's answer."""
+    """Return the measure of the reading of the prompt's answer."""
     return lambda item: measure(readings(item, "answer")[0])
 
 
 def texts(item: Item, kind: Kind) -> tuple[str, ...]:
-    """All the prompt's texts of a kind: at least one."""
+    """Return the prompt's texts of a kind: at least one."""
     if listed := TEXTS[kind](item.prompt):
         return listed
     raise InputError(f"this prompt has no {_NAMES[kind]}. Leave it out, or give it one.")
 
 
 def required(value: T | None, name: str) -> T:
-    """The value that a metric needs of a prompt; InputError where it is missing."""
+    """Return a value that a metric needs; raise InputError if it is missing."""
     if value is None:
-        raise InputError(f"{name} of this prompt is not known. Evaluate the model with it.")
+        raise InputError(f"{name} of this prompt is missing. Evaluate the model with it.")
     return value
 
 
@@ -235,6 +234,6 @@ def _require_same(part: str, items: Items, reference: Items) -> None:
     if here != there:
         odd = sorted(here ^ there)[0]
         raise InputError(
-            f"the retrained model was evaluated on other prompts of {part!r}: {odd!r} was put to "
-            "one model only. Evaluate both on the same."
+            f"the retrained model was evaluated on other prompts of {part!r}: only one model has "
+            f"{odd!r}. Evaluate both on the same prompts."
         )

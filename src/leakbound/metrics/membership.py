@@ -1,12 +1,12 @@
-"""Membership attacks: was this text trained on? And what they say of unlearning.
+"""Membership attacks and memorisation: was the model trained on this text?
 
-A score is a loss: higher is *less* a member. Min-k: Shi et al. (2024), minus the mean of the 40 %
-of tokens that surprise the model most; min-k++: Zhang et al. (2024). Both leave the end token out,
-as OpenUnlearning does. The gradient norm is its own score.
+A score is a loss: a higher score means *less* likely a member. Min-k: Shi et al. (2024), minus the
+mean of the 40 % least likely tokens. Min-k++: Zhang et al. (2024). Both exclude the end token, as
+OpenUnlearning does. The gradient norm is a score itself.
 
-And how much of an answer a model can complete by itself, token for token, of its tokens without the
-end token, as OpenUnlearning counts. Exact memorisation: Tirumala et al. (2022). Extraction
-strength: Carlini et al. (2021), in tokens.
+Memorisation counts the tokens of an answer, without the end token, that the model completes, as in
+OpenUnlearning. Exact memorisation: Tirumala et al. (2022). Extraction strength: Carlini et al.
+(2021), in tokens.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ from leakbound.types import Compat, Reading
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-SHARE = 0.4  # of the tokens, for min-k and min-k++
-CHANCE = 0.5  # the AUC where two sides cannot be told apart
+SHARE = 0.4  # the fraction of tokens for min-k and min-k++
+CHANCE = 0.5  # the AUC of two equal distributions
 _LEAST_STD = 1e-3  # OpenUnlearning's least variance, 1e-6, of a next-token distribution
 
 
 def zlib_score(reading: Reading) -> float:
-    """The loss per byte of what was scored, compressed: a text is no member for being simple."""
+    """Return the loss per compressed byte of the text, so that simple texts are not members."""
     return loss(reading) / len(zlib.compress(reading.text.encode("utf-8", "surrogatepass")))
 
 
 def min_k(reading: Reading, share: float = SHARE) -> float:
-    """Minus the mean of the lowest `share` of the answer's token log-probabilities."""
+    """Return minus the mean of the lowest fraction `share` of the answer's log-probabilities."""
     return _least(reading.logprobs[:-1], share)
 
 
 def min_k_plus_plus(reading: Reading, share: float = SHARE) -> float:
-    """`min_k` of log-probabilities standardised by their mean and deviation over the vocabulary."""
+    """Return `min_k` of log-probabilities, standardised over the vocabulary at each token."""
     spread = np.maximum(reading.std, _LEAST_STD)
     return _least(((reading.logprobs - reading.mean) / spread)[:-1], share)
 
 
 def auc(forget: ArrayLike, holdout: ArrayLike) -> float:
-    """The chance that a held-out text scores above a forget text, ties half: in [0, 1].
+    """Return the probability that a holdout text scores above a forget text, ties half: in [0, 1].
 
-    The area under the ROC curve with forget = 0, holdout = 1. Near 1 the forget set is known as
-    trained on, near 0.5 it cannot be told apart. InputError for an empty side or NaN.
+    This is the area under the ROC curve with forget = 0, holdout = 1. Near 1 the forget set is
+    recognised as trained on; near 0.5 it is not. Raises InputError for an empty side or NaN.
     """
     low, high = (np.ravel(np.asarray(side, np.float64)) for side in (forget, holdout))
     damaged = int(np.isnan(np.concatenate([low, high])).sum())
@@ -63,19 +63,19 @@ def auc(forget: ArrayLike, holdout: ArrayLike) -> float:
 
 
 def privleak(auc: float, retrained: float = CHANCE) -> float:
-    """The change of 1 - AUC in percent of the retrained model's; 0 is what unlearning should reach.
+    """Return the change of 1 - AUC in percent of the retrained model's value; unlearning aims at 0.
 
-    Shi et al. (2024), "MUSE", from the AUCs of `min_k`: below 0 the forget set is still known,
-    above 0 it is avoided. Without a retrained model its AUC is taken to be 1/2, as by
-    OpenUnlearning: forget and holdout that a model which saw neither cannot tell apart.
+    Shi et al. (2024), "MUSE", from the AUCs of `min_k`. Below 0 the forget set is still known,
+    above 0 it is avoided. Without a retrained model its AUC is taken to be 1/2, as in
+    OpenUnlearning: the AUC of a model that saw neither side.
     """
     return rel_diff(1 - auc, 1 - retrained)
 
 
 def rel_diff(value: float, retrained: float = CHANCE) -> float:
-    """The change of a statistic in percent of the retrained model's; 0 is no change.
+    """Return the change of a statistic in percent of the retrained model's; 0 is no change.
 
-    OpenUnlearning's `rel_diff`: of an AUC as it stands, where `privleak` is of 1 - AUC.
+    OpenUnlearning's `rel_diff` is about the AUC, `privleak` about 1 - AUC.
     """
     return 100 * (value - retrained) / (retrained + TINY)
 
@@ -89,15 +89,15 @@ def _least(values: NDArray[np.float64], share: float) -> float:
 
 
 def exact_memorisation(reading: Reading) -> float:
-    """The share of the answer's tokens that are the likeliest after those before: in [0, 1]."""
+    """Return the fraction of the answer's tokens that are the likeliest next token: in [0, 1]."""
     return float(_answer(reading).mean())
 
 
 def extraction_strength(reading: Reading, *, compat: Compat | None = None) -> float:
-    """The longest ending that greedy decoding completes, as a share of the answer: in [0, 1].
+    """Return the longest ending that greedy decoding completes, over the answer: in [0, 1].
 
-    1 - k/n, k the first of n tokens from which each is the likeliest; 0 where even the last is
-    not. OpenUnlearning gives 1/n there, and `compat="openunlearning"` does.
+    1 - k/n, where each of the n tokens from k on is the likeliest; 0 if the last token is not.
+    OpenUnlearning gives 1/n in that case, and so does `compat="openunlearning"`.
     """
     top = _answer(reading)
     missed = np.flatnonzero(~top)
@@ -108,7 +108,7 @@ def extraction_strength(reading: Reading, *, compat: Compat | None = None) -> fl
 
 
 def _answer(reading: Reading) -> NDArray[np.bool_]:
-    """Whether each token of the answer, without its end token, is the likeliest."""
+    """Return whether each token of the answer, without its end token, is the likeliest."""
     if len(reading.top) < 2:
         raise InputError(
             f"memorisation needs a token before the end token, got {len(reading.top)} in all. "

@@ -1,6 +1,6 @@
-"""`METRICS`: every metric of an evaluated model, by name.
+"""`METRICS`: every metric of an evaluated model, under its name.
 
-A name opens with the part it is about, where a metric could be about several.
+If a metric exists for several parts, its name begins with the part.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from leakbound.metrics.measuring import (
     per_item,
     readings,
     required,
+    separated,
     texts,
-    told_apart,
 )
 from leakbound.metrics.membership import exact_memorisation, extraction_strength
 from leakbound.metrics.utility import (
@@ -51,12 +51,12 @@ LETTERS = Need(part="forget", kinds=frozenset({"letter"}))
 
 
 def _truth_kinds(part: str) -> tuple[Kind, Kind]:
-    """The right and the wrong texts of a truth ratio; facts have no paraphrased answers."""
+    """Return the kinds of the right and wrong texts of a truth ratio; facts have no paraphrases."""
     return "answer" if part in FACTS else "paraphrased", "perturbed"
 
 
 def _truth(part: str, compare: Callable[[Reading, Sequence[Reading]], float]) -> Measure:
-    """The right text of every prompt compared with its wrong ones."""
+    """Return the measure that compares a prompt's right text with its wrong texts."""
     right, wrong = _truth_kinds(part)
     return lambda item: compare(readings(item, right)[0], readings(item, wrong))
 
@@ -73,7 +73,7 @@ def _choice(measure: Callable[[Sequence[Reading], list[int]], float], item: Item
 
 
 def _rouge(kind: Kind, of: Callable[[list[str], str], Rouge], value: str) -> Measure:
-    """The mean ROUGE of the greedy answer against the prompt's texts of a kind."""
+    """Return the mean ROUGE of the greedy answer against the prompt's texts of a kind."""
 
     def measure(item: Item) -> float:
         greedy = [required(item.greedy, "the greedy answer")]
@@ -83,17 +83,17 @@ def _rouge(kind: Kind, of: Callable[[list[str], str], Rouge], value: str) -> Mea
 
 
 def _diversity(measure: Callable[[list[str], list[int]], float], item: Item) -> float:
-    draws = required(item.draws, "what was drawn")
+    draws = required(item.draws, "the draws")
     return measure([*draws], [*draws.values()])
 
 
 def _compared(part: str, kind: Kind) -> Need:
-    """The greedy answers, beside the texts they are compared with."""
+    """Return the need for greedy answers, and for the texts that are compared with them."""
     return Need(part=part, kinds=NOTHING, greedy=True, compared=frozenset({kind}))
 
 
 def _about(part: str) -> dict[str, Metric]:
-    """The metrics of one part, without its name."""
+    """Return the metrics of one part, without the part in their names."""
     answers, greedy = Need(part=part), _compared(part, "answer")
     drawn = Need(part=part, kinds=NOTHING, draws=True)
     truth = Need(part=part, kinds=frozenset(_truth_kinds(part)))
@@ -118,7 +118,7 @@ def _about(part: str) -> dict[str, Metric]:
 
 
 def _about_others(part: str, kind: Kind) -> dict[str, Metric]:
-    """Metrics of answers in other words: how likely they are, and how near the greedy answer is."""
+    """Return the probability of answers in other words, and the greedy answer's recall of them."""
     read = Need(part=part, kinds=frozenset({kind}))
     recall = _rouge(kind, rouge_l, "recall")
 
@@ -129,14 +129,6 @@ def _about_others(part: str, kind: Kind) -> dict[str, Metric]:
         f"{kind}_probability": per_item(probability, read),
         f"{kind}_rouge_l_recall": per_item(recall, _compared(part, kind)),
     }
-
-
-def _gradient_norm(item: Item) -> float:
-    return required(item.gradient_norm, "the gradient norm")
-
-
-def _fluency(item: Item) -> float:
-    return required(item.fluency, "how fluent the greedy answer is")
 
 
 def _forget_quality(items: Items, reference: Items) -> Values:
@@ -151,7 +143,7 @@ def _min_k_auc(items: Items) -> float:
 
 
 def _min_k_change(of: Callable[..., float]) -> Metric:
-    """A change of that AUC from the retrained model's, or else from chance."""
+    """Return the change of the min-k AUC from the retrained model's, or else from chance."""
     return against_retrained(
         lambda items, reference: Values(of(_min_k_auc(items), _min_k_auc(reference))),
         _BOTH_SIDES,
@@ -160,13 +152,13 @@ def _min_k_change(of: Callable[..., float]) -> Metric:
 
 
 def _reference_attack(items: Items, reference: Items) -> Values:
-    """By the loss beyond that of a model that never saw the text."""
+    """Return the attack by the loss beyond a model that never saw the text."""
 
     def beyond(part: str) -> dict[str, float]:
         ours, theirs = (measure_part(_LOSS, side, part) for side in (items, reference))
         return {id: ours[id] - theirs[id] for id in ours}
 
-    return told_apart(*map(beyond, SIDES))
+    return separated(*map(beyond, SIDES))
 
 
 _LOSS = of_answer(likelihood.loss)
@@ -186,7 +178,10 @@ METRICS: dict[str, Metric] = {
     "model_utility": combined(model_utility, {name: _OF_PARTS[name] for name in UTILITY_TERMS}),
     "r_avg": combined(r_avg, {name: _OF_PARTS[name] for name in RECALL_TERMS}),
     "forget_quality": against_retrained(_forget_quality, _OF_PARTS["forget_truth_ratio"].needs),
-    "forget_fluency": per_item(_fluency, Need(part="forget", kinds=NOTHING, fluency=True)),
+    "forget_fluency": per_item(
+        lambda item: required(item.fluency, "the fluency of the greedy answer"),
+        Need(part="forget", kinds=NOTHING, fluency=True),
+    ),
     "choice_accuracy": per_item(partial(_choice, choice_accuracy), LETTERS),
     "choice_probability": per_item(partial(_choice, choice_probability), LETTERS),
     "exact_memorisation": per_item(of_answer(exact_memorisation), FORGET),
@@ -196,7 +191,9 @@ METRICS: dict[str, Metric] = {
     "membership_reference": against_retrained(_reference_attack, _BOTH_SIDES),
     "membership_min_k": attack(_MIN_K),
     "membership_min_k_plus_plus": attack(of_answer(membership.min_k_plus_plus)),
-    "membership_gradient_norm": attack(_gradient_norm, gradient_norm=True),
+    "membership_gradient_norm": attack(
+        lambda item: required(item.gradient_norm, "the gradient norm"), gradient_norm=True
+    ),
     "privleak": _min_k_change(membership.privleak),
     "rel_diff": _min_k_change(membership.rel_diff),
 }
@@ -209,5 +206,5 @@ _AS_OPENUNLEARNING = {
 
 
 def metrics_as(compat: Compat | None) -> dict[str, Metric]:
-    """`METRICS`, of which some repeat what another framework does otherwise."""
+    """Return `METRICS`, with the definitions of another framework where they differ."""
     return METRICS if compat is None else {**METRICS, **_AS_OPENUNLEARNING}

@@ -1,6 +1,6 @@
-"""Utility: how good a model still is, and how far from one that never saw the forget set.
+"""Utility of a model, and its distance from a model that never saw the forget set.
 
-Maini et al. (2024), "TOFU"; the mean recall is that of Cheng et al.
+Maini et al. (2024), "TOFU". The mean recall is from Cheng et al.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ UTILITY_TERMS = (
     "real_authors_truth_ratio",
     "world_facts_truth_ratio",
 )
-"""The nine metrics of model utility, by their names in `METRICS`."""
+"""The names in `METRICS` of the nine metrics of model utility."""
 
 
 def model_utility(terms: Mapping[str, float]) -> float:
-    """The harmonic mean of the nine `UTILITY_TERMS`, each in [0, 1]; 0 where one of them is 0."""
+    """Return the harmonic mean of the nine `UTILITY_TERMS`, each in [0, 1]; 0 if any is 0."""
     values = _terms(terms, UTILITY_TERMS)
     return len(values) / sum(1 / value for value in values) if all(values) else 0.0
 
 
 def r_avg(terms: Mapping[str, float]) -> float:
-    """The mean ROUGE-L recall of the greedy answers over the three `RECALL_TERMS`."""
+    """Return the mean ROUGE-L recall of the greedy answers over the three `RECALL_TERMS`."""
     return float(np.mean(_terms(terms, RECALL_TERMS)))
 
 
 def forget_quality(ratios: ArrayLike, retrained: ArrayLike) -> float:
-    """p-value of the two-sided two-sample Kolmogorov-Smirnov test on truth ratios: in [0, 1].
+    """Return the p-value of the two-sided Kolmogorov-Smirnov test on truth ratios: in [0, 1].
 
-    Near 1 the two models' forget-set truth ratios could have one law. The exact distribution up
-    to 10,000 questions a model, the asymptotic one beyond (SciPy's "auto").
+    Near 1 the two models' truth ratios may have the same distribution. The test is exact up to
+    10,000 questions per model, and asymptotic beyond (SciPy's "auto").
     """
     from scipy.stats import ks_2samp  # takes most of a second
 
@@ -66,5 +66,5 @@ def _terms(terms: Mapping[str, float], names: tuple[str, ...]) -> list[float]:
         raise InputError(f"the mean lacks {', '.join(missing)}. Measure all of {', '.join(names)}.")
     for name in names:
         if not 0 <= terms[name] <= 1:
-            raise InputError(f"{name} must lie in [0, 1], got {terms[name]!r}. Measure it again.")
+            raise InputError(f"{name} must be in [0, 1], got {terms[name]!r}. Measure it again.")
     return [terms[name] for name in names]

@@ -1,1 +1,1 @@
-"""Bounds inside the tools in which people evaluate models; each module is one tool's plug-in."""
+"""Plug-ins that compute bounds inside other tools; each module is for one tool."""

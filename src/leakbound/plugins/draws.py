@@ -1,9 +1,9 @@
-"""Draws of a tool, as its plug-in hands them over: scores of every sample, and what is missing.
+"""`ToolDraws`: the scores of draws that another tool made, and bounds on them.
 
-Bets meet the draws of a sample in a random order, which a seed keys as that of a run does: a log
-that states it is bounded alike in the tool and by `leakbound import`. It is drawn once a process
-unless it is given. Give one before anything was drawn, or that of a log to repeat its figures:
-trying seeds until one pleases is choosing after looking, and voids the bounds.
+Bets meet the draws of a sample in a random order, keyed by a seed as in a run. So `leakbound
+import` gives a log that states its seed the same bounds as the tool. The seed is drawn once per
+process unless it is given. Choose it before anything is drawn, or take the seed of a log to repeat
+its figures. If you try several seeds and choose among the results, the bounds are not valid.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from leakbound.scoring.ordering import Order
 from leakbound.stats import order
 from leakbound.types import Prompt, Sample, Scorer
 
-_BITS = 24  # of a seed: tools keep figures as floats, of 32 bits some
+_BITS = 24  # of a seed: some tools store figures as floats of 32 bits
 
 
 @cache
 def _drawn() -> int:
-    """This process's seed: under one that is always the same some tallies always miss."""
+    """Return the seed of this process; with one seed for all, some tallies would always miss."""
     return order.entropy() >> (order.BITS - _BITS)
 
 
 def seed_of(seed: int | None) -> int:
-    """The seed that was given, else this process's.
+    """Return the given seed, or else the seed of this process.
 
     Args:
-        seed: a whole number from 0 to 16,777,215; None: this process's, drawn once.
+        seed: a whole number from 0 to 16,777,215; None: the seed of this process, drawn once.
 
     Returns:
-        The seed, a whole number that tools can keep as a float.
+        The seed, which tools can store as a float.
 
     Raises:
-        InputError: a seed outside that range.
+        InputError: for a seed outside that range.
     """
     if seed is not None and not 0 <= seed < 2**_BITS:
         raise InputError(
-            f"`seed` must be a whole number from 0 to {2**_BITS - 1:,}, got {seed}: tools keep it "
-            "as a float. Give a smaller one."
+            f"`seed` must be a whole number from 0 to {2**_BITS - 1:,}, got {seed}: tools store "
+            "it as a float. Give a smaller one."
         )
     return _drawn() if seed is None else int(seed)
 
@@ -57,15 +57,15 @@ def scores_of(
     """Score the draws of each prompt.
 
     Args:
-        drawn: samples; what else an engine gives, such as a failure, is passed over.
-        scorer: gives each distinct text its score.
-        prompts: the prompts by their ids, those of the samples among them.
+        drawn: samples; other results of an engine, such as failures, are ignored.
+        scorer: scores each distinct text.
+        prompts: the prompts by their ids, including the prompts of the samples.
 
     Returns:
-        A score a draw by the prompt's id, in [0, 1]; None where the scorer is undecided.
+        One score per draw in [0, 1], by the prompt's id; None if the scorer is undecided.
 
     Raises:
-        InputError: a score that the scorer must not give.
+        InputError: for a score outside the scorer's range.
     """
     scores: dict[str, list[float | None]] = {id: [] for id in prompts}
     for sample in (s for s in drawn if isinstance(s, Sample)):
@@ -79,14 +79,14 @@ def scores_of(
 
 @dataclass(frozen=True, slots=True)
 class ToolDraws:
-    """Draws of Q samples, n of each or fewer: the evidence of each sample.
+    """Draws of Q samples, at most n of each.
 
     Attributes:
-        rows: scores with counts, and the number of missing draws.
-        keys: what keys the order of each sample's draws, [Q].
-        seed: made the keys, with the samples' ids and the scorer's name.
-        confidence: the probability with which `mean`, `worst` and `at_k` are valid, in (0, 1).
-        cap: the n fixed in advance, where drawing may have stopped before; else None.
+        rows: the scores with counts, and the number of missing draws.
+        keys: the key of the order of each sample's draws, [Q].
+        seed: the seed of the keys; the samples' ids and the scorer's name are part of them too.
+        confidence: the confidence of `mean`, `worst` and `at_k`, each, in (0, 1).
+        cap: the n fixed in advance, if drawing may have stopped before; else None.
     """
 
     rows: stats.Rows
@@ -108,25 +108,25 @@ class ToolDraws:
         stopped: Mapping[str, int] | None = None,
         seed: int | None = None,
     ) -> ToolDraws:
-        """The draws whose scores these are; those that did not come are missing.
+        """Return the draws with these scores; draws that did not arrive are missing.
 
         Args:
-            scores: the scores of each sample's draws by its id; None or NaN where a draw has none.
-            n: draws of each sample that were announced; at least 2.
-            tool: what drew, for messages.
-            scorer: the name of the scorer, which keys the order of the draws too.
+            scores: the scores of each sample's draws by its id; None or NaN for a draw without one.
+            n: the announced number of draws per sample; at least 2.
+            tool: the name of the tool, for messages.
+            scorer: the name of the scorer, which is part of the keys of the order.
             binary: whether scores are 0 or 1; else they are in [0, 1].
-            confidence: with which probability bounds hold, in (0, 1).
-            stopped: how many draws count of each sample that a claim stopped before n; None: there
-                was no claim, n was fixed.
-            seed: of the order in which bets meet the draws; None: this process's.
+            confidence: the confidence of each bound, in (0, 1).
+            stopped: the number of draws that count, by samples that a claim stopped before n; None:
+                no claim, n was fixed.
+            seed: the seed of the order in which bets meet the draws; None: that of this process.
 
         Returns:
-            The draws, a row a sample in the order of `scores`.
+            The draws, one row per sample in the order of `scores`.
 
         Raises:
-            InputError: more than n draws of a sample, n below 2, scores that are not in the
-                declared range, or a seed that tools cannot keep.
+            InputError: for more than n draws of a sample, n below 2, scores outside the declared
+                range, or a seed that tools cannot store.
         """
         if n < 2:
             raise InputError(
@@ -135,7 +135,7 @@ class ToolDraws:
         most = max(map(len, scores.values()), default=0)
         if most > n:
             raise InputError(
-                f"{n:,} draws of a sample were announced and {most:,} came. Announce the number "
+                f"{n:,} draws per sample were announced, and {most:,} arrived. Announce the number "
                 f"that {tool} draws."
             )
         rows = [[*own, *[None] * (n - len(own))] for own in scores.values()]
@@ -158,12 +158,12 @@ class ToolDraws:
 
     @property
     def missing(self) -> NDArray[np.int64]:
-        """The draws of each sample without a score, [Q]."""
+        """Return the number of draws of each sample without a score, [Q]."""
         return self.rows.missing
 
     @property
     def n(self) -> NDArray[np.int64]:
-        """The draws of each sample, those without a score among them, [Q]."""
+        """Return the number of draws of each sample, including draws without a score, [Q]."""
         return self.rows.n
 
     def _bound(self, quantity: stats.Quantity) -> stats.Estimate:
@@ -171,67 +171,67 @@ class ToolDraws:
         return stats.bound(evidence, quantity, confidence=self.confidence, seed=self.keys)
 
     def each(self) -> stats.Estimate:
-        """Bound every sample's leak probability, or its mean score, both ends, [Q]."""
+        """Return both bounds on every sample's leak probability or mean score, [Q]."""
         return self._bound(stats.LEAKAGE)
 
     def mean(self) -> stats.Estimate:
-        """Bound the mean over the samples, both ends."""
+        """Return both bounds on the mean over the samples."""
         return self._bound(stats.LEAKAGE.mean())
 
     def worst(self) -> stats.Estimate:
-        """Bound the largest of any sample, the choice counted, both ends."""
+        """Return both bounds on the worst sample, corrected for the choice."""
         return self._bound(stats.LEAKAGE.worst())
 
     def at_k(self, k: int) -> stats.Estimate:
-        """Bound the mean over the samples of the largest of k scores, both ends.
+        """Return both bounds on the mean over the samples of the largest of k scores.
 
-        InputError where a claim may have stopped the draws, or k is not from 1 to n.
+        Raises InputError if a claim may have stopped the draws, or if k is not in [1, n].
         """
         if self.cap is not None or not 1 <= k <= self.n.min():
             raise InputError(
-                f"leak@k needs k of 1 to {self.n.min()} draws, all of a fixed number, got k={k}. "
-                "Draw more, and stop at no claim."
+                f"leak@k needs k of 1 to {self.n.min()} and a fixed number of draws, got k={k}. "
+                "Draw more, without a claim that stops."
             )
         return self._bound(stats.leak_at(k).mean())
 
 
 class Stopping:
-    """Draws of samples as they come, each sample until a claim about it is decided.
+    """Decides a claim about each sample while its draws arrive.
 
-    They come in any order, short outputs first, so only those are read that have no gap before
-    them, and of a sample that is decided later ones do not count. NaN is a draw without a score.
+    Draws arrive in any order, short outputs first. So only draws without a gap before them are
+    read, and after a decision later draws do not count. NaN is a draw without a score.
 
     Attributes:
-        looks: the claim, the most draws of a sample, and the confidence.
-        decided: how many draws decided each sample that stopped, by its id.
+        looks: the claim, the largest number of draws per sample, and the confidence.
+        decided: the number of draws that decided, by the ids of samples that stopped.
     """
 
     def __init__(self, looks: stats.Looks, samples: Iterable[str]) -> None:
         self.looks = looks
-        self._came: dict[str, dict[int, float]] = {id: {} for id in samples}
-        self._next = dict.fromkeys(self._came, looks.first)
+        self._arrived: dict[str, dict[int, float]] = {id: {} for id in samples}
+        self._next = dict.fromkeys(self._arrived, looks.first)
         self.decided: dict[str, int] = {}
 
     def n(self, id: str) -> int:
-        """How many draws of a sample count."""
+        """Return the number of draws of a sample that count."""
         return self.decided.get(id, self.looks.cap)
 
     @property
     def counted(self) -> dict[str, list[float]]:
-        """The scores of the draws that count, by sample."""
+        """Return the scores of the draws that count, by sample."""
         return {
-            id: [came[i] for i in sorted(came) if i <= self.n(id)]
-            for id, came in self._came.items()
+            id: [arrived[i] for i in sorted(arrived) if i <= self.n(id)]
+            for id, arrived in self._arrived.items()
         }
 
     def take(self, id: str, i: int, score: float) -> None:
-        """Take the i-th draw of a sample, from 1 on, and look whether the sample is decided."""
-        came = self._came[id]
-        came[i] = score
+        """Record the i-th draw of a sample, from 1 on, and decide the sample if it suffices."""
+        arrived = self._arrived[id]
+        arrived[i] = score
         while id not in self.decided and (look := self._next[id]) < self.looks.cap:
-            if any(j not in came for j in range(1, look + 1)):
+            if any(j not in arrived for j in range(1, look + 1)):
                 return
-            drawn = np.array([came[j] for j in range(1, look + 1)])
+            drawn = np.array([arrived[j] for j in range(1, look + 1)])
             scores, missing = drawn[~np.isnan(drawn)], int(np.isnan(drawn).sum())
             rows = stats.Rows.of(scores, missing=missing)
             if self.looks.decide(rows, seed=0).item() != "open":

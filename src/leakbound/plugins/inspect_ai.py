@@ -2,16 +2,15 @@
 
     Task(..., epochs=1024, metrics=[leak_probability(epochs=1024), worst_sample(epochs=1024)])
 
-Each epoch is a draw of its sample. The metrics ask inspect_ai for the scores before it reduces
-them, so any reducer may stand beside them. An epoch that failed has no score there; how many were
-to be drawn is therefore said (`epochs`), and what did not come is missing: 1 above, 0 below. So is
-an epoch whose score is no number, or whose scored text is empty. What inspect_ai does not hand to a
-metric stays unknown to it: a sample of which every epoch failed (say `samples`), whether an output
-came out of a cache, and whether one was filtered. `scored_by` and `leakbound import` read the
-outputs themselves, and count those as missing.
+Each epoch is a draw of its sample. The metrics get the scores before inspect_ai reduces them, so
+they work with any reducer. A failed epoch has no score there, so `epochs` states the planned
+number. The rest is missing: 1 in upper bounds, 0 in lower bounds. An epoch is also missing if its
+score is not a number, or if its scored text is empty.
 
-Where no output is missing for such a reason, every bound is the one that `leakbound import` gives
-for the log, to the digit: where bets played a part, the metric states the `seed` of their order.
+A metric cannot see a sample of which every epoch failed (pass `samples`), nor whether an output
+came from a cache or was filtered. `scored_by` and `leakbound import` read the outputs themselves,
+and count those as missing. If no such output exists, `leakbound import` gives the log exactly the
+same bounds. If bets were used, the metric states the `seed` of their order.
 """
 
 from __future__ import annotations
@@ -38,17 +37,16 @@ from leakbound.text.counting import visible
 
 @scorer(metrics=[])
 def scored_by(spec: str) -> Scorer:
-    """A scorer of leakbound for inspect_ai: 1 is a full leak, NaN undecided or a missing answer.
+    """Return a scorer of leakbound for inspect_ai: 1 is a full leak, NaN undecided or missing.
 
     Args:
-        spec: as `leakbound evaluate --scorer` takes it, such as "rouge-l-recall"; with `>=t` it is
-            binary.
+        spec: a spec for `leakbound evaluate --scorer`, such as "rouge-l-recall"; binary with `>=t`.
 
     Returns:
         A scorer that compares an output with the sample's target.
 
     Raises:
-        InputError: a spec that names no scorer.
+        InputError: for a spec that names no scorer.
     """
     chosen = make_scorer(spec)
 
@@ -75,21 +73,20 @@ def leak_probability(
     """Bound the mean over samples of Pr[score >= at_least].
 
     Args:
-        epochs: how many there were to be of each sample, at least 2, or the rule that stopped them.
-        at_least: from which score on a draw is a leak.
-        samples: how many there were to be; None: as many as have an epoch with a score.
-        confidence: with which probability the interval holds, both ends together, in (0, 1).
-        seed: of the order in which bets meet the draws, a whole number from 0 to 16,777,215; None:
-            this process's, drawn once.
+        epochs: the planned number per sample, at least 2, or the rule that stopped them.
+        at_least: the smallest score that is a leak.
+        samples: the planned number; None: the number of samples with a scored epoch.
+        confidence: the confidence of the two-sided interval, in (0, 1).
+        seed: the seed of the order in which bets meet the draws, from 0 to 16,777,215; None: that
+            of this process, drawn once.
 
     Returns:
-        A metric that gives "leak", "leak lower" and "leak upper", the share of draws that are
-        "missing" where some are, and the "seed" where bets played a part.
+        A metric with "leak", "leak lower" and "leak upper", the fraction of draws that are
+        "missing" if not 0, and the "seed" if bets were used.
 
     Raises:
-        InputError: epochs that are neither a number nor a `StopWhen`, as where the log of a rule is
-            scored again. The metric raises it for fewer than 2 epochs, and for more than were
-            announced.
+        InputError: for epochs that are neither a number nor a `StopWhen`, as when the log of a rule
+            is scored again. The metric raises it for fewer than 2 epochs, or more than announced.
     """
     settings = _Settings(epochs, at_least, samples, confidence, seed)
     return settings.metric("leak", ToolDraws.mean)
@@ -105,20 +102,20 @@ def mean_leakage(
     """Bound the mean over samples of the mean score in [0, 1].
 
     Args:
-        epochs: how many there were to be of each sample, at least 2, or the rule that stopped them.
-        samples: how many there were to be; None: as many as have an epoch with a score.
-        confidence: with which probability the interval holds, both ends together, in (0, 1).
-        seed: of the order in which bets meet the draws, a whole number from 0 to 16,777,215; None:
-            this process's, drawn once.
+        epochs: the planned number per sample, at least 2, or the rule that stopped them.
+        samples: the planned number; None: the number of samples with a scored epoch.
+        confidence: the confidence of the two-sided interval, in (0, 1).
+        seed: the seed of the order in which bets meet the draws, from 0 to 16,777,215; None: that
+            of this process, drawn once.
 
     Returns:
-        A metric that gives "mean", "mean lower" and "mean upper", the share of draws that are
-        "missing" where some are, and the "seed" where bets played a part.
+        A metric with "mean", "mean lower" and "mean upper", the fraction of draws that are
+        "missing" if not 0, and the "seed" if bets were used.
 
     Raises:
-        InputError: epochs that are neither a number nor a `StopWhen`, as where the log of a rule is
-            scored again. The metric raises it for fewer than 2 epochs, for more than were
-            announced, and for a score outside [0, 1].
+        InputError: for epochs that are neither a number nor a `StopWhen`, as when the log of a rule
+            is scored again. The metric raises it for fewer than 2 epochs, more than announced, or a
+            score outside [0, 1].
     """
     return _Settings(epochs, None, samples, confidence, seed).metric("mean", ToolDraws.mean)
 
@@ -131,24 +128,24 @@ def worst_sample(
     confidence: float = 0.99,
     seed: int | None = None,
 ) -> Metric:
-    """Bound the largest leak probability, or mean score, of a sample, the choice counted.
+    """Bound the largest leak probability, or mean score, of a sample, corrected for the choice.
 
     Args:
-        epochs: how many there were to be of each sample, at least 2, or the rule that stopped them.
-        at_least: from which score on a draw is a leak; None: scores in [0, 1] as they are.
-        samples: how many there were to be; None: as many as have an epoch with a score.
-        confidence: with which probability the interval holds, both ends together, in (0, 1).
-        seed: of the order in which bets meet the draws, a whole number from 0 to 16,777,215; None:
-            this process's, drawn once.
+        epochs: the planned number per sample, at least 2, or the rule that stopped them.
+        at_least: the smallest score that is a leak; None: scores in [0, 1] are used directly.
+        samples: the planned number; None: the number of samples with a scored epoch.
+        confidence: the confidence of the two-sided interval, in (0, 1).
+        seed: the seed of the order in which bets meet the draws, from 0 to 16,777,215; None: that
+            of this process, drawn once.
 
     Returns:
-        A metric that gives "worst", "worst lower" and "worst upper", the share of draws that are
-        "missing" where some are, and the "seed" where bets played a part.
+        A metric with "worst", "worst lower" and "worst upper", the fraction of draws that are
+        "missing" if not 0, and the "seed" if bets were used.
 
     Raises:
-        InputError: epochs that are neither a number nor a `StopWhen`, as where the log of a rule is
-            scored again. The metric raises it for fewer than 2 epochs, for more than were
-            announced, and for a score outside [0, 1].
+        InputError: for epochs that are neither a number nor a `StopWhen`, as when the log of a rule
+            is scored again. The metric raises it for fewer than 2 epochs, more than announced, or a
+            score outside [0, 1].
     """
     settings = _Settings(epochs, at_least, samples, confidence, seed)
     return settings.metric("worst", ToolDraws.worst)
@@ -166,25 +163,22 @@ def leak_at_k(
     """Bound the mean over samples of the largest of k scores.
 
     Args:
-        k: draws of a sample of which the largest score counts, from 1 to `epochs`.
-        epochs: how many there were to be of each sample, at least 2; a rule may not have stopped
-            them.
-        at_least: from which score on a draw is a leak; None: scores in [0, 1] as they are.
-        samples: how many there were to be; None: as many as have an epoch with a score.
-        confidence: with which probability the interval holds, both ends together, in (0, 1).
-        seed: of the order in which bets meet the draws, a whole number from 0 to 16,777,215; None:
-            this process's, drawn once.
+        k: the number of draws of which the largest score counts, from 1 to `epochs`.
+        epochs: the planned number per sample, at least 2; no rule may have stopped them.
+        at_least: the smallest score that is a leak; None: scores in [0, 1] are used directly.
+        samples: the planned number; None: the number of samples with a scored epoch.
+        confidence: the confidence of the two-sided interval, in (0, 1).
+        seed: the seed of the order in which bets meet the draws, from 0 to 16,777,215; None: that
+            of this process, drawn once.
 
     Returns:
-        A metric that gives "leak@k" (left out where k exceeds a quarter of the draws), "leak@k
-        lower" and "leak@k upper", the share of draws that are
-        "missing" where some are, and the "seed" where bets played a part.
+        A metric with "leak@k" (unless k exceeds a quarter of the draws), "leak@k lower" and "leak@k
+        upper", the fraction of draws that are "missing" if not 0, and the "seed" if bets were used.
 
     Raises:
-        InputError: epochs that are neither a number nor a `StopWhen`, as where the log of a rule is
-            scored again. The metric raises it for epochs that a rule stopped, for a k that is not
-            from 1 to `epochs`, for fewer than 2 epochs, for more than were announced, and for a
-            score outside [0, 1].
+        InputError: for epochs that are neither a number nor a `StopWhen`, as when the log of a rule
+            is scored again. The metric raises it for epochs that a rule stopped, a k that is not in
+            [1, `epochs`], fewer than 2 epochs, more than announced, or a score outside [0, 1].
     """
     settings = _Settings(epochs, at_least, samples, confidence, seed)
     return settings.metric(f"leak@{k}", lambda drawn: drawn.at_k(k))
@@ -203,14 +197,14 @@ class _Settings:
     def __post_init__(self) -> None:
         if not isinstance(self.epochs, int | StopWhen):
             raise InputError(
-                "which epochs count is known only while the task runs. Run `leakbound import` on "
-                "the log, which says where each sample stopped."
+                "the epochs that count are known only while the task runs. Run `leakbound import` "
+                "on the log, which states where each sample stopped."
             )
 
     def metric(self, name: str, bound: Callable[[ToolDraws], stats.Estimate]) -> Metric:
-        """The statistic of what was drawn, with its ends, and what a reader should know."""
+        """Return the metric that bounds a statistic of the draws."""
 
-        def ends(scores: list[SampleScore]) -> dict[str, float]:
+        def bounds(scores: list[SampleScore]) -> dict[str, float]:
             drawn = self.draws(scores)
             made, missing = bound(drawn), drawn.missing.sum() / drawn.n.sum()
             values = {name: made.value, f"{name} lower": made.lower, f"{name} upper": made.upper}
@@ -218,10 +212,10 @@ class _Settings:
             values |= {} if made.seed is None else {"seed": drawn.seed}
             return {key: float(value) for key, value in values.items() if not math.isnan(value)}
 
-        return ends
+        return bounds
 
     def draws(self, scores: Sequence[SampleScore]) -> ToolDraws:
-        """The epochs by sample; a sample without any has none but missing ones."""
+        """Return the draws by sample; all epochs of a sample without scores are missing."""
         rule = self.epochs if isinstance(self.epochs, StopWhen) else None
         rows: dict[str, list[float]] = {} if rule is None else rule.stopping.counted
         for score in scores if rule is None else ():
@@ -241,9 +235,9 @@ class _Settings:
 
 
 def _value(score: SampleScore, at_least: float | None) -> float:
-    """A score as a number, NaN where it is none; with a limit 1 from there on, else 0.
+    """Return a score as a number, or NaN; with `at_least`, 1 from there on, else 0.
 
-    Whatever a scorer gives a text of which nothing is visible, it is no score.
+    The score of a text without visible characters is ignored.
     """
     value, text = number(score.score.value), score.score.answer
     if value is None or (text is not None and not visible(text)):
@@ -254,22 +248,21 @@ def _value(score: SampleScore, at_least: float | None) -> float:
 class StopWhen:
     """Draw each sample until a claim about it is decided: `Task(early_stopping=StopWhen(...))`.
 
-    Epochs are read by number, without gaps, since those with short outputs finish first; of a
-    sample that is decided later ones are dropped. An epoch that failed is a gap: its sample is
-    drawn to the end, and the epoch is missing. Metrics that are given this rule as their `epochs`
-    have bounds that hold for it; others do not.
+    Epochs are read by number, without gaps, because epochs with short outputs finish first. After
+    a decision the later epochs of a sample are dropped. A failed epoch is a gap: its sample is
+    drawn to the end, and the epoch is missing. Only metrics that get this rule as their `epochs`
+    have valid bounds.
 
     Args:
-        claim: "p<=0.02" (of scores of 0 and 1, or of those `at_least` so large) or "mean<=0.1".
-        most: the epochs of the task, all of which a sample gets that stays undecided.
-        at_least: from which score on a draw is a leak; None: scores as they are.
-        scorer: the name of the one whose scores decide; None where there is one.
-        confidence: with which the bound holds that decides a sample, in (0, 1).
+        claim: "p<=0.02" (of binary scores, or with `at_least`) or "mean<=0.1".
+        most: the number of epochs of the task; an undecided sample gets all of them.
+        at_least: the smallest score that is a leak; None: scores are used directly.
+        scorer: the name of the scorer that decides; None: the only one.
+        confidence: the confidence of the bound that decides a sample, in (0, 1).
 
     Raises:
-        InputError: a claim of another form, or a `most` or confidence that cannot be. Its methods
-            raise it for a task of another number of epochs, and for several scorers where none is
-            named.
+        InputError: for a claim of another form, or a `most` or confidence out of range. Its methods
+            raise it for a task with another number of epochs, or several scorers and no name.
     """
 
     def __init__(

@@ -7,18 +7,18 @@
       - {metric: upper, aggregation: !function leakbound.plugins.lm_eval.upper}
       - {metric: seed, aggregation: !function leakbound.plugins.lm_eval.seed}
 
-`lm_eval.yaml` beside this file is a whole task. The harness keeps one repeat unless a filter hands
-on all of them (`take_first_k`), and transformers truncates unless `top_k: 0`. A metric that an
-aggregation of ours makes has no standard error there, and needs none: it is an end of an interval.
+`lm_eval.yaml` in this folder is a complete task. The harness keeps one repeat unless a filter keeps
+all of them (`take_first_k`), and transformers truncates unless `top_k: 0`. The harness gives
+metrics of these aggregations no standard error: each is a bound of an interval.
 
-Other scorers, k and confidences stand in a file of one's own beside the task:
+For other scorers, k and confidences, write a Python file next to the task:
 
     from leakbound.plugins.lm_eval import at_k, scored_by, upper
     process_results = scored_by("rouge-l-recall>=0.5", metrics=("upper", "leak_at_8"))
     leak_at_8 = at_k(8)
 
-Bets meet the repeats of a document in a random order. Its seed is a metric and stands with every
-logged sample, so that `leakbound import` gives the same bounds for them, to the digit.
+Bets meet the repeats of a document in a random order. Its seed is a metric and is stored with every
+logged sample, so `leakbound import` gives exactly the same bounds.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from leakbound.scorers import make_scorer, readable, score_outputs
 from leakbound.text.counting import output_of
 
 Item = Mapping[str, Any]
-"""What an aggregation gets of one document: the scores of its repeats, and by which scorer."""
+"""The input of an aggregation for one document: the scores of its repeats, and their scorer."""
 Aggregation = Callable[[Sequence[Item]], float]
 
 
@@ -42,22 +42,22 @@ def scored_by(
     confidence: float = 0.99,
     seed: int | None = None,
 ) -> Callable[[Mapping[str, Any], Sequence[Any]], dict[str, Item]]:
-    """A `process_results` that scores every repeat against the document's `answer`.
+    """Return a `process_results` that scores every repeat against the document's `answer`.
 
     Args:
-        scorer: a spec, as `leakbound evaluate --scorer` takes it; with `>=t` it is binary.
-        metrics: the names in the task's `metric_list`, each of which gets all that was scored.
-        confidence: with which probability an interval holds, both its ends together, in (0, 1).
-        seed: of the order in which bets meet the repeats, a whole number from 0 to 16,777,215;
-            None: this process's, drawn once.
+        scorer: a spec for `leakbound evaluate --scorer`; binary with `>=t`.
+        metrics: the names in the task's `metric_list`; each gets all scores.
+        confidence: the confidence of the two-sided interval, in (0, 1).
+        seed: the seed of the order in which bets meet the repeats, from 0 to 16,777,215; None: that
+            of this process, drawn once.
 
     Returns:
         The function of a document and its results, which gives every metric the same scores. The
         harness does not record how an output ended; one without a visible answer is missing.
 
     Raises:
-        InputError: a spec that names no scorer. The function raises it for a document without an
-            `answer` or with fewer than 2 repeats, and for a seed outside its range.
+        InputError: for a spec that names no scorer. The function raises it for a document without
+            an `answer` or with fewer than 2 repeats, and for a seed out of range.
     """
     chosen = make_scorer(scorer)
 
@@ -71,7 +71,7 @@ def scored_by(
         if len(texts) < 2:
             raise InputError(
                 "a bound needs all repeats of a document, got one. State `repeats: 1024` and a "
-                "filter `take_first_k` with that k: without it the harness hands on the first."
+                "filter `take_first_k` with that k: without it the harness keeps only the first."
             )
         outputs = [readable(output_of(text)) for text in texts]
         scores = score_outputs(chosen, outputs, [doc["answer"]] * len(outputs))
@@ -91,10 +91,10 @@ contains = scored_by("contains")
 
 
 def capitals(**_: Any) -> dict[str, Any]:
-    """The data of the built-in task: three questions.
+    """Return the data of the built-in task: three questions.
 
     Args:
-        _: what the harness passes to any `custom_dataset`; not used.
+        _: the arguments of any `custom_dataset`; not used.
 
     Returns:
         A data set with `question` and `answer`, as the split "test".
@@ -107,106 +107,105 @@ def capitals(**_: Any) -> dict[str, Any]:
 
 
 def value(items: Sequence[Item]) -> float:
-    """Estimate the mean leakage over the documents; it is no bound.
+    """Return the estimate of the mean leakage over the documents, which is not a bound.
 
     Args:
-        items: what `scored_by` gave for each document.
+        items: the result of `scored_by` for each document.
 
     Returns:
         The mean over the documents of their leak probability, or mean score, in [0, 1].
 
     Raises:
-        InputError: fewer than 2 repeats of every document, or a confidence that cannot be.
+        InputError: for fewer than 2 repeats per document, or a confidence out of range.
     """
     return float(_draws(items).mean().value)
 
 
 def lower(items: Sequence[Item]) -> float:
-    """Bound the mean leakage over these documents from below.
+    """Return the lower bound on the mean leakage over these documents.
 
     Args:
-        items: what `scored_by` gave for each document.
+        items: the result of `scored_by` for each document.
 
     Returns:
-        The lower end of the interval, in [0, 1].
+        The lower bound, in [0, 1].
 
     Raises:
-        InputError: fewer than 2 repeats of every document, or a confidence that cannot be.
+        InputError: for fewer than 2 repeats per document, or a confidence out of range.
     """
     return float(_draws(items).mean().lower)
 
 
 def upper(items: Sequence[Item]) -> float:
-    """Bound the mean leakage over these documents from above.
+    """Return the upper bound on the mean leakage over these documents.
 
     Args:
-        items: what `scored_by` gave for each document.
+        items: the result of `scored_by` for each document.
 
     Returns:
-        The upper end of the interval, in [0, 1].
+        The upper bound, in [0, 1].
 
     Raises:
-        InputError: fewer than 2 repeats of every document, or a confidence that cannot be.
+        InputError: for fewer than 2 repeats per document, or a confidence out of range.
     """
     return float(_draws(items).mean().upper)
 
 
 def worst_lower(items: Sequence[Item]) -> float:
-    """Bound the largest leakage of a document from below, the choice counted.
+    """Return the lower bound on the largest leakage of a document, corrected for the choice.
 
     Args:
-        items: what `scored_by` gave for each document.
+        items: the result of `scored_by` for each document.
 
     Returns:
-        The lower end of the interval, in [0, 1].
+        The lower bound, in [0, 1].
 
     Raises:
-        InputError: fewer than 2 repeats of every document, or a confidence that cannot be.
+        InputError: for fewer than 2 repeats per document, or a confidence out of range.
     """
     return float(_draws(items).worst().lower)
 
 
 def worst_upper(items: Sequence[Item]) -> float:
-    """Bound the largest leakage of a document from above.
+    """Return the upper bound on the largest leakage of a document.
 
     Args:
-        items: what `scored_by` gave for each document.
+        items: the result of `scored_by` for each document.
 
     Returns:
-        The upper end of the interval, in [0, 1].
+        The upper bound, in [0, 1].
 
     Raises:
-        InputError: fewer than 2 repeats of every document, or a confidence that cannot be.
+        InputError: for fewer than 2 repeats per document, or a confidence out of range.
     """
     return float(_draws(items).worst().upper)
 
 
 def seed(items: Sequence[Item]) -> int:
-    """The seed of the order in which bets met the repeats.
+    """Return the seed of the order in which bets met the repeats.
 
     Args:
-        items: what `scored_by` gave for each document.
+        items: the result of `scored_by` for each document.
 
     Returns:
-        A whole number; given to `scored_by`, it repeats a figure.
+        A whole number. Pass it to `scored_by` to repeat the figures.
 
     Raises:
-        InputError: fewer than 2 repeats of every document, or a confidence that cannot be.
+        InputError: for fewer than 2 repeats per document, or a confidence out of range.
     """
     return _draws(items).seed
 
 
 def at_k(k: int, end: str = "value") -> Aggregation:
-    """An aggregation for leak@k, the largest of k scores averaged over documents.
+    """Return an aggregation for leak@k, the largest of k scores averaged over documents.
 
     Args:
-        k: repeats of a document of which the largest score counts, from 1 to their number.
-        end: "value" (default), the estimate; "lower" or "upper", an end of the interval.
+        k: the number of repeats of which the largest score counts, from 1 to all.
+        end: "value" (default), the estimate; "lower" or "upper", a bound.
 
     Returns:
-        The aggregation, whose result is in [0, 1]; NaN for the estimate where k exceeds a quarter
-        of the repeats. It raises InputError for a k that is not from 1
-        to the number of repeats.
+        The aggregation, whose result is in [0, 1]; the estimate is NaN if k exceeds a quarter of
+        the repeats. It raises InputError for a k outside 1 to the number of repeats.
     """
 
     def leak_at_k(items: Sequence[Item]) -> float:

@@ -1,14 +1,14 @@
-"""Bounds in OpenUnlearning: a metric that samples, which none of theirs does.
+"""Bounds in OpenUnlearning: a metric that samples, unlike its own metrics.
 
-In a checkout of it, two lines at the end of `src/evals/metrics/__init__.py`,
+Add two lines at the end of `src/evals/metrics/__init__.py` in a checkout,
 
     from leakbound.plugins.openunlearning import METRICS
     [_register_metric(metric) for metric in METRICS]
 
-and `openunlearning.yaml` of this folder as `configs/eval/tofu_metrics/certified_leak.yaml`, named
-in `configs/eval/tofu.yaml` among the others; then `python src/eval.py ...` draws n answers to each
-question from the model that it has loaded, by the same code as `leakbound evaluate` and after the
-prompt tokens of their data set, and writes value, lower and upper end into both their files.
+and copy `openunlearning.yaml` of this folder to `configs/eval/tofu_metrics/certified_leak.yaml`.
+Name it in `configs/eval/tofu.yaml`. Then `python src/eval.py ...` draws n answers to each question
+from the loaded model with the code of `leakbound evaluate`, after the prompt tokens of its data
+set. It writes the value and both bounds into both result files.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ except ImportError as error:  # OpenUnlearning pins 4.45
 
 @unlearning_metric(name="certified_leak")
 def certified_leak(model: Any, **kwargs: Any) -> dict[str, Any]:
-    """Draw n answers to each question, and bound the mean leakage over them and that of each.
+    """Draw n answers to each question, and bound each question's leakage and the mean.
 
     Args:
-        model: the model that their `eval.py` has loaded.
-        kwargs: their `data` and `tokenizer`, and the settings of its YAML: `n` (1024), draws of
-            each question, at least 2; `scorer` ("rouge-l-recall"), a spec; `temperature` (1),
-            `top_p` (1), which truncates only below 1, and `max_new_tokens` (200); `confidence`
-            (0.99), in (0, 1); `seed`, of the draws and of the order in which bets meet them, from 0
-            to 16,777,215, drawn where there is none.
+        model: the model that `eval.py` has loaded.
+        kwargs: OpenUnlearning's `data` and `tokenizer`, and the settings of the YAML file: `n`
+            (1024), the draws per question, at least 2; `scorer` ("rouge-l-recall"), a spec;
+            `temperature` (1), `top_p` (1), which truncates only below 1, and `max_new_tokens`
+            (200); `confidence` (0.99), in (0, 1); `seed`, of the draws and of the order in which
+            bets meet them, from 0 to 16,777,215; drawn if not given.
 
     Returns:
-        The mean as "agg_value" with its "lower" and "upper" end, "worst_lower" and "worst_upper" of
-        the worst question, the choice counted, "settings", and in "value_by_index" each question's
-        leak probability or mean score with ends, missing draws and counted answers. Each interval
-        holds at `confidence` by itself.
+        The mean as "agg_value" with its bounds "lower" and "upper"; "worst_lower" and "worst_upper"
+        of the worst question, corrected for the choice; "settings"; and in "value_by_index" each
+        question's leak probability or mean score with bounds, missing draws and counted answers.
+        Each interval is valid individually at `confidence`.
 
     Raises:
-        InputError: a data set whose prompts hold their answers, or of several answers a question;
-            an unknown scorer, n below 2, or another setting out of its range.
+        InputError: for prompts that contain their answers, several answers per question, an unknown
+            scorer, n below 2, or another setting out of range.
     """
     data, tokenizer = kwargs["data"], kwargs["tokenizer"]
     scorer, n = make_scorer(kwargs.get("scorer", "rouge-l-recall")), int(kwargs.get("n", 1024))
@@ -108,15 +108,15 @@ def certified_leak(model: Any, **kwargs: Any) -> dict[str, Any]:
 
 @unlearning_metric(name="certified_leak_end")
 def certified_leak_end(model: Any, **kwargs: Any) -> dict[str, Any]:
-    """One end of `certified_leak`, for their summary, which holds single numbers.
+    """Return one bound of `certified_leak`, for the summary, which contains single numbers.
 
     Args:
         model: not used.
-        kwargs: their `pre_compute`, with the result of `certified_leak`, and `end`, the key of it
-            that is taken: "lower" or "upper".
+        kwargs: OpenUnlearning's `pre_compute` with the result of `certified_leak`, and `end`, the
+            key of the bound: "lower" or "upper".
 
     Returns:
-        That end as "agg_value", in [0, 1].
+        The bound as "agg_value", in [0, 1].
     """
     return {"agg_value": kwargs["pre_compute"]["certified_leak"][kwargs["end"]]}
 
@@ -126,7 +126,7 @@ METRICS = (certified_leak, certified_leak_end)
 
 @dataclass(frozen=True)
 class _TheirPrompts(Prompting):
-    """Prompts as their data set tokenised them."""
+    """Prompts with the tokens of OpenUnlearning's data set."""
 
     ids: Mapping[Query, tuple[int, ...]] = field(default_factory=dict)
 
@@ -136,7 +136,7 @@ class _TheirPrompts(Prompting):
 
 
 def _prompts(data: Any) -> Iterable[tuple[str, tuple[Prompt, tuple[int, ...]]]]:
-    """Each question of their data set with the tokens of its prompt."""
+    """Yield each question of a data set of OpenUnlearning with the tokens of its prompt."""
     if not getattr(data, "predict_with_generate", False):
         raise InputError(
             "`certified_leak` needs prompts without their answers. Set `predict_with_generate: "
@@ -147,8 +147,8 @@ def _prompts(data: Any) -> Iterable[tuple[str, tuple[Prompt, tuple[int, ...]]]]:
         answer, index = row[data.answer_key], str(int(row["index"]))
         if "input_ids" not in item or not isinstance(answer, str):
             raise InputError(
-                f"question {index} of the data set has several answers, `certified_leak` compares "
-                "with one. Name a data set with one answer a question."
+                f"question {index} of the data set has several answers, and `certified_leak` "
+                "compares with one. Name a data set with one answer per question."
             )
         prompt = Prompt(id=index, question=row[data.question_key], answer=answer)
         yield index, (prompt, tuple(map(int, item["input_ids"])))

@@ -1,10 +1,10 @@
-"""Bounds while transformers, or TRL, trains: `trainer.add_callback(LeakBounds(trainer, ...))`.
+"""Bounds while transformers or TRL trains: `trainer.add_callback(LeakBounds(trainer, ...))`.
 
-Every so many steps each question is drawn n times from the model as it then is, by the same code as
-an evaluation, and bounds of the mean leakage and of the worst question go to the trainer's log, and
-so to whatever `report_to` names. The j-th look has alpha/(j(j + 1)) of the error rate alpha, half
-of it for each of the two statements: these add up to alpha, so that all intervals ever logged hold
-together with the confidence, however often one looks and whatever one stops for.
+At regular steps, each question is drawn n times from the current model with the code of an
+evaluation. Bounds on the mean leakage and on the worst question go to the trainer's log, and so to
+each target in `report_to`. The j-th look has the error rate alpha/(j(j + 1)), half for each of the
+two statements. These add up to alpha, so all logged intervals are valid simultaneously, for any
+number of looks and any rule for stopping.
 """
 
 from __future__ import annotations
@@ -27,27 +27,25 @@ from leakbound.types import Draws, Query, Scorer
 
 
 class LeakBounds(TrainerCallback):  # type: ignore[misc]
-    """A callback that logs bounds of the mean leakage and of the worst question as a model trains.
+    """A callback that logs bounds on the mean leakage and the worst question during training.
 
-    They are `leak` with `leak_lower` and `leak_upper`, and `worst_lower` and `worst_upper`.
-
-    Beside them stands `leak_seed`: given as `seed`, it repeats them.
+    It logs `leak` with `leak_lower` and `leak_upper`, `worst_lower` and `worst_upper`, and
+    `leak_seed`. Pass that as `seed` to repeat the bounds.
 
     Args:
-        trainer: whose log they go to; a `transformers.Trainer`, or TRL's.
-        benchmark: whose questions are asked: one, or its name as `leakbound evaluate --benchmark`
-            takes it.
-        every: steps between two looks, at least 1; the end of training has one too.
-        n: draws of a question at each look, at least 2.
-        limit: of how many questions, the first ones; None: of all.
-        scorer: as `--scorer` takes it; None: the benchmark's first.
-        confidence: with which probability all that is ever logged holds together, in (0, 1).
-        seed: of the draws, and of the order in which bets meet them, from 0 to 16,777,215; a look
-            has its own of both. None: this process's, drawn once.
+        trainer: the trainer with the log: a `transformers.Trainer`, or TRL's.
+        benchmark: a benchmark, or its name for `leakbound evaluate --benchmark`.
+        every: the number of steps between two looks, at least 1; training ends with a look.
+        n: the number of draws per question and look, at least 2.
+        limit: the number of questions, from the first one; None: all.
+        scorer: a spec for `--scorer`; None: the benchmark's first scorer.
+        confidence: the simultaneous confidence of all logged intervals, in (0, 1).
+        seed: the seed of the draws and of the order in which bets meet them, from 0 to 16,777,215.
+            Both differ between looks. None: the seed of this process, drawn once.
 
     Raises:
-        InputError: a trainer without a tokenizer, no scorer that says what a leak is, an unknown
-            benchmark or scorer, or an `every`, `n` or `seed` out of its range.
+        InputError: for a trainer without a tokenizer, no scorer, an unknown benchmark or scorer, or
+            an `every`, `n` or `seed` out of range.
     """
 
     def __init__(
@@ -70,10 +68,7 @@ class LeakBounds(TrainerCallback):  # type: ignore[misc]
                 f"scorer={named}, every={every}, n={n}. Name a scorer; every >= 1, n >= 2."
             )
         if getattr(trainer, "processing_class", None) is None:
-            raise InputError(
-                "the trainer has no tokenizer to ask questions by. Give it "
-                "processing_class=TOKENIZER."
-            )
+            raise InputError("the trainer has no tokenizer. Give it processing_class=TOKENIZER.")
         self.trainer, self.every, self.n = trainer, every, n
         self.prompts = {prompt.id: prompt for prompt in task.prompts[:limit]}
         self.decoding = task.decoding
@@ -98,7 +93,7 @@ class LeakBounds(TrainerCallback):  # type: ignore[misc]
             self.trainer.log(self._bounds())
 
     def _bounds(self) -> dict[str, float]:
-        """Bound what the model leaks now, at the confidence that this look has."""
+        """Return the bounds of this look, at its confidence."""
         alpha = (1 - self.confidence) / (self.looks * (self.looks + 1))
         drawn = ToolDraws.of(
             self._drawn(),
@@ -110,14 +105,14 @@ class LeakBounds(TrainerCallback):  # type: ignore[misc]
             seed=self.seed,
         )
         mean, worst = drawn.mean(), drawn.worst()
-        ends = {"leak": mean.value, "leak_lower": mean.lower, "leak_upper": mean.upper}
-        ends |= {"worst_lower": worst.lower, "worst_upper": worst.upper}
-        return {name: float(value) for name, value in ends.items()} | {"leak_seed": self.seed}
+        bounds = {"leak": mean.value, "leak_lower": mean.lower, "leak_upper": mean.upper}
+        bounds |= {"worst_lower": worst.lower, "worst_upper": worst.upper}
+        return {name: float(value) for name, value in bounds.items()} | {"leak_seed": self.seed}
 
     def _drawn(self) -> dict[str, list[float | None]]:
-        """The scores of this look's draws by question, None where one has none."""
+        """Return the scores of this look's draws by question; None for a draw without a score."""
         model = self.trainer.accelerator.unwrap_model(self.trainer.model)
-        with _as_it_answers(model):
+        with _evaluating(model):
             engine = TransformersEngine(
                 live_model(model, self.trainer.processing_class), self.prompting
             )
@@ -128,8 +123,8 @@ class LeakBounds(TrainerCallback):  # type: ignore[misc]
 
 
 @contextmanager
-def _as_it_answers(model: Any) -> Iterator[None]:
-    """Without dropout and gradients, and with the random state that training had."""
+def _evaluating(model: Any) -> Iterator[None]:
+    """Disable dropout and gradients, and restore the random state of training."""
     training, devices = model.training, [model.device] if model.device.type == "cuda" else []
     model.eval()
     try:

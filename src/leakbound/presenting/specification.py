@@ -1,7 +1,7 @@
-"""All that decides the numbers of an arm, in words, and how it departs from the benchmark.
+"""The specification of an arm: all that decides its numbers, in words, and its departures.
 
-Certificates, short texts and comparisons take their words from here, so that none leaves out what
-another states. A field of the records without words is on a list with its reason, or a test fails.
+Certificates, short texts and comparisons take their words from here. A test fails for a field of
+the records that has no words and no reason on a list.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 from leakbound.inputs.variants import NEUTRAL
 from leakbound.presenting.templates import say
+from leakbound.scorers import digest, settings
 from leakbound.store import (
     Arm,
     ArmSpec,
@@ -23,12 +24,12 @@ from leakbound.store import (
 )
 from leakbound.store.files import digest_of
 from leakbound.text.shown import many, share
-from leakbound.types import RULE, Decoding, Fingerprint, Query
+from leakbound.types import RULE, Decoding, Fingerprint, Query, Scorer
 from leakbound.types.decoding import CUTS
 
 OWN_WORDS = "each in its own words"
 _SHARED = {
-    "allocated": "each in its own words or a rewriting of it, drawn anew for every output",
+    "allocated": "each in its own words or a rewriting of it, drawn again for every output",
     "fixed": "each in its own words and in rewritings of it, equally often",
     "fresh": "each in a rewriting of it, another for every output",
 }
@@ -39,14 +40,14 @@ _OTHERS = "other rows than were published under that name"
 
 
 def described(decoding: Decoding, confirmed: bool = True) -> str:
-    """Return a decoding's name, whether it truncates, its limits, and what ends an output.
+    """Return a decoding's name, its truncation, its limits and its stop strings.
 
     `confirmed`: see `Fingerprint`.
     """
-    whole = not (decoding.truncated or decoding.greedy or CUTS.keys() & set(decoding.unknown))
-    neutral = "nothing truncated" if whole else None
+    complete = not (decoding.truncated or decoding.greedy or CUTS.keys() & set(decoding.unknown))
+    neutral = "nothing truncated" if complete else None
     if not confirmed:
-        neutral = f"{'' if whole else 'else '}neutral settings sent, not confirmed"
+        neutral = f"{'' if complete else 'else '}neutral settings sent, not confirmed"
     return say(
         "decoding",
         decoding=decoding,
@@ -105,11 +106,11 @@ def specification_of(run: Run, arm: Arm) -> dict[str, str]:
 
 
 def short_limit(arm: Arm) -> str:
-    """Say why an arm's limit on tokens may hide what it leaks; empty where it may not."""
+    """Return the reason why an arm's limit on tokens may hide leaks, or an empty text."""
     most, longest = arm.decoding.max_new_tokens, arm.spec.longest_answer
     if longest is not None and "max_new_tokens" not in arm.decoding.unknown:
-        says = f"the limit of {most:,} new tokens is below the longest reference answer"
-        return f"{says} ({longest:,} tokens)" if most < longest else ""
+        reason = f"the limit of {most:,} new tokens is below the longest reference answer"
+        return f"{reason} ({longest:,} tokens)" if most < longest else ""
     fractions = arm.cut_fractions()
     worst = max(fractions, key=lambda query_id: fractions[query_id], default="")
     if not worst or fractions[worst] <= 0.5:
@@ -119,24 +120,24 @@ def short_limit(arm: Arm) -> str:
 
 
 def public_id(query: Query) -> str:
-    """The id of a query; a digest of it where it contains the text of the query."""
+    """Return the id of a query, or a digest of the id if it contains the text of the query."""
     return digest_of({"id": query.id})[:_DIGITS] if query.text in query.id else query.id
 
 
 def specification(
     record: RunRecord, arm: ArmSpec, rewritings: int = 0, stress: str = ""
 ) -> dict[str, str]:
-    """By heading, what an arm's numbers are about: all that was fixed of it and of its questions.
+    """Return all that was fixed of an arm and its questions, in words, by heading.
 
-    rewritings: how many it asks. stress: that under which it is asked, if there is one.
+    `rewritings`: the number of rewritings in its queries. `stress`: the name of its stress, if any.
     """
     facts, dtype = arm.fingerprint, Fingerprint.of(arm.fingerprint).dtype
     parts = [f"{name} {short(str(facts[name]))}" for name in ("weights", "url") if facts.get(name)]
-    by = f"{dtype or ''} by {facts.get('engine', 'an engine of its own')}".strip()
+    by = f"{dtype or ''} by {facts.get('engine', 'a custom engine')}".strip()
     made = f"{'; '.join([*parts, by])}; fingerprint {short(digest_of(facts))}"
     by_heading = {
         "Questions": _questions(record),
-        "Asked": wording(record, arm, rewritings, stress),
+        "Wording": wording(record, arm, rewritings, stress),
         "Prompt": _prompt(arm),
         "Decoding": decoding(arm),
         "Draws": _draws(arm),
@@ -147,16 +148,32 @@ def specification(
     return {heading: text for heading, text in by_heading.items() if text}
 
 
+def scorer_words(scorer: Scorer, model: Mapping[str, Any] | None = None) -> str:
+    """Return the name, digest and settings of a scorer, with the record of its `model`."""
+    facts = sorted({*_settings(settings(scorer)), *_flat({"model": model})})
+    parts = [f"{name} {value}" for name, value in facts]
+    return "; ".join([f"{scorer.name} ({digest(scorer)})", *parts, f"rule {RULE}"])
+
+
+def _settings(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the settings of a scorer and of the scorers within it, without their names."""
+    for name, value in values.items():
+        if isinstance(value, Mapping) and "binary" in value:
+            yield from _settings(value)
+        elif name not in ("name", "binary", "rule"):
+            yield from _flat({name: value})
+
+
 def departures(record: RunRecord, arm: ArmSpec) -> tuple[str, ...]:
-    """List what is not as the benchmark has it by itself, but what the decoding's name says."""
+    """List the departures from the benchmark's defaults, without those in the decoding's name."""
     return tuple(_departures(record, arm))
 
 
 def wording(record: RunRecord, arm: ArmSpec, rewritings: int, stress: str = "") -> str:
-    """Say what is asked for a question: its own words, or rewritings, whose and how many."""
+    """Return the texts that are sent for a question: its own words, rewritings or a stress."""
     if isinstance(follow_ups := arm.fingerprint.get("dialogue"), Sequence):
         words = ", then ".join(repr(str(turn)) for turn in follow_ups)
-        return f"each in its own words, then {words}; a conversation counts by its worst turn,"
+        return f"each in its own words, then {words}; a conversation counts by its worst turn"
     if stress and arm.attack_queries:
         opened = {query.prefix for query in arm.attack_queries}
         # Any other prefix comes from the data set.
@@ -181,7 +198,7 @@ def wording(record: RunRecord, arm: ArmSpec, rewritings: int, stress: str = "") 
 
 
 def decoding(arm: ArmSpec) -> str:
-    """The distribution that is drawn from, and what ends a completion beside its end token."""
+    """Return the sampled distribution, and the tokens that end an output besides its end token."""
     fingerprint = Fingerprint.of(arm.fingerprint)
     text = described(arm.decoding, fingerprint.confirmed)
     number = len(fingerprint.ordinary_end_tokens)
@@ -211,11 +228,11 @@ def _number(record: RunRecord) -> str:
 def _prompt(arm: ArmSpec) -> str:
     rule = Fingerprint.of(arm.fingerprint).prompting
     if not isinstance(rule, Mapping):
-        return "made by its engine or tool, which tells nothing of it"
+        return "made by its engine or tool, which reports nothing about it"
     template, system = rule.get("template"), rule.get("system")
     if rule.get("chat"):
         text = say("chat", system=_quoted(str(system)) if system else None)
-    else:  # which has no place for a system message
+    else:  # a plain text has no place for a system message
         text = f"the plain text {_quoted(str(template))}" if template else "a plain text"
     thinking = rule.get("thinking", "auto")
     return say(
@@ -284,14 +301,14 @@ def _or_none(text: object) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A text in quotes; of a long one the beginning, and a digest of all of it."""
+    """Return a text in quotes, or the beginning of a long text with the digest of all of it."""
     if len(text) <= _LONG:
         return repr(text)
-    whole = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{text[:_LONG]!r}… ({len(text):,} characters, {short(whole)})"
+    sha256 = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{text[:_LONG]!r}… ({len(text):,} characters, {short(sha256)})"
 
 
 def short(value: str) -> str:
-    """A digest cut; anything else as it is."""
+    """Return the beginning of a digest, and any other value as it is."""
     is_digest = len(value) >= 32 and all(c in "0123456789abcdef" for c in value)
     return value[:_DIGITS] if is_digest else value

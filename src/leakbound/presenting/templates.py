@@ -116,7 +116,7 @@ proved: proved: {scorer:quantity} â‰¥ {bounds:most} at the worst question and â‰
  {bounds:len} of {questions:len}[, more than is proved of the control{model.control:if}],
  {computed}[; who asks {times} gets the former with probability at least {chance:g}, ({n:,.0f},
  {chance:g})-discoverable extraction]
-questions: {number} of {benchmark.name}[, profile {benchmark.profile}] ({benchmark.origin}; rows
+questions: {number} of {benchmark.name}[, profile {benchmark.profile}] ([{benchmark.origin}; ]rows
  {rows}[, {equal}])
 reading: this is about the {part}[, as {hidden: draw} had a hidden thought]
 rewritings: {number:,} rewritings, source {inputs.source}, design {inputs.design};

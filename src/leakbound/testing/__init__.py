@@ -1,8 +1,8 @@
-"""For the tests of those who write engines and scorers: fakes, and checks of what is promised.
+"""Fakes and checks for the tests of packages that define engines and scorers.
 
-`FakeEngine` draws, explores and forces by the code that real engines use, from probabilities that
-a test states. `FakeScorer` gives the scores that a test states. `check_engine` and `check_scorer`
-raise InputError at the first promise that is broken; passing them is no proof.
+`FakeEngine` draws, explores and forces with the code of real engines, from probabilities that a
+test states. `FakeScorer` gives the scores that a test states. `check_engine` and `check_scorer`
+raise InputError at the first broken promise. Passing them proves nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = [*_EXPORTS]
 
 
 def __getattr__(name: str) -> Any:
-    """Load an export on first use: what scorers need must not ask for torch."""
+    """Load an export on first use, so that the exports for scorers do not import torch."""
     if name not in _EXPORTS:
         raise AttributeError(f"module 'leakbound.testing' has no attribute {name!r}")
     return getattr(importlib.import_module(_EXPORTS[name]), name)

@@ -1,15 +1,15 @@
-"""The promises that every engine owes its callers, tried with draws of its own.
+"""`check_engine`: test the promises of an engine with its own draws.
 
-An engine that draws from another decoding than it was asked for, or whose draws are not
-independent, voids every bound in silence. What an engine's `check` refuses is not tried, and one
-whose fingerprint says `repeatable: false` need not give the same draws again; its draws must
-differ between keys all the same. Most promises are exact and cannot fail by chance. Two are told
-by chance, and one that keeps them fails `check_engine` at most once in 1 / `FALSE_ALARM`
-calls: other keys give other draws, and the temperature is the one that was asked for.
+Bounds are not valid if an engine draws from another decoding than requested, or if its draws are
+not independent. Decodings that the engine's `check` refuses are not tested. An engine whose
+fingerprint has `repeatable: false` need not repeat its draws, but they must differ between keys.
+Most tests are exact. Two have random errors: other keys give other draws, and the temperature is
+as requested. An engine that keeps both promises fails `check_engine` with probability at most
+`FALSE_ALARM`.
 
-The temperature is told without knowing the model. Among single-token completions that are x or
-y, log p(x) / p(y) at temperature T is 1/T times what it is at 1; both lie in intervals of
-Clopper and Pearson, which must meet.
+The test of the temperature needs no knowledge of the model. Among single-token completions that
+are x or y, log p(x) / p(y) at temperature T is 1/T times its value at 1. Clopper-Pearson intervals
+contain both values, and must overlap.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from leakbound.types import (
 )
 
 FALSE_ALARM = 1e-6
-"""The chance, at most, that an engine that keeps every promise fails one call."""
+"""The largest probability that an engine that keeps every promise fails one call."""
 
-_KEYED = 200  # draws of a key: two keys agree on all with chance 0.9 ** 200 < 1e-9 a query
-_MOST_ALIKE = 0.75  # observed; then no output has a chance beyond 0.9
+_KEYED = 200  # draws per key: two keys agree on all with chance 0.9 ** 200 < 1e-9 per query
+_MOST_EQUAL = 0.75  # of the observed draws; then no output has a probability beyond 0.9
 _TEMPERED = 4000  # single-token draws at each temperature
 _COLD = 0.5
 
@@ -51,19 +51,20 @@ def check_engine(
 ) -> None:
     """Raise InputError at the first promise of `Generate` that the engine breaks.
 
-    An engine that keeps every promise fails with chance at most `FALSE_ALARM`; passing is no proof.
+    An engine that keeps every promise fails with probability at most `FALSE_ALARM`. Passing proves
+    nothing.
 
     Args:
-        engine: what is tried. It draws about 6 * `draws` completions of every query.
-        queries: at least one, that the model answers neither always alike nor, at its first
-            token, evenly: else nothing can be told of it.
-        max_new_tokens: the longest completions that are tried; above 1.
-        draws: single-token draws at each of two temperatures. More of them tell an engine from
-            one that is off by less.
+        engine: the engine to test. It draws about 6 * `draws` completions per query.
+        queries: at least one query. Its answers must vary, and its first tokens must not be
+            equally likely, else the draws show nothing.
+        max_new_tokens: the length of the longest completions that are drawn; above 1.
+        draws: the number of single-token draws at each of two temperatures. More draws detect
+            smaller errors.
 
     Raises:
-        InputError: a promise that is broken, with the engine's class, or queries of which nothing
-            can be told.
+        InputError: for a broken promise, with the engine's class, or for queries whose draws show
+            nothing.
     """
     trial = _Trial(engine, tuple(queries), Decoding(max_new_tokens=max_new_tokens), draws)
     if not isinstance(engine, Generate):
@@ -80,7 +81,7 @@ def check_engine(
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """An engine at work on its queries."""
+    """An engine under test, with its queries."""
 
     engine: Generate
     queries: tuple[Query, ...]
@@ -90,7 +91,7 @@ class _Trial:
     def sample(
         self, draws: Draws, decoding: Decoding | None = None, queries: Sequence[Query] = ()
     ) -> dict[str, Sample]:
-        """One sample a query, by its id; a Failure is refused."""
+        """Return one sample per query, by its id; refuse a Failure."""
         queries, how = queries or self.queries, decoding or self.decoding
         self.engine.check(queries, how)
         samples: dict[str, Sample] = {}
@@ -100,7 +101,9 @@ class _Trial:
             if drawn.query.id in samples:
                 self.refuse(f"query {drawn.query.id!r} must be answered once, got two samples")
             if drawn.decoding != how:
-                self.refuse(f"a sample must say its decoding {how.name}, got {drawn.decoding.name}")
+                self.refuse(
+                    f"a sample must have its decoding {how.name}, got {drawn.decoding.name}"
+                )
             samples[drawn.query.id] = drawn
         if samples.keys() != {query.id for query in queries}:
             self.refuse(f"every query must be answered, got only {sorted(samples)}")
@@ -108,11 +111,11 @@ class _Trial:
 
     @property
     def repeatable(self) -> bool:
-        """Whether the engine owes the same draws for the same keys."""
+        """Return whether the engine promises the same draws for the same keys."""
         return Fingerprint.of(self.engine.fingerprint).repeatable
 
     def offers(self, decoding: Decoding) -> bool:
-        """Whether the engine draws from such a decoding at all."""
+        """Return whether the engine accepts a decoding."""
         try:
             self.engine.check(self.queries, decoding)
         except InputError:
@@ -120,14 +123,14 @@ class _Trial:
         return True
 
     def refuse(self, promise: str) -> NoReturn:
-        """InputError that names the promise and the engine."""
+        """Raise InputError with the promise and the engine."""
         raise InputError(
-            f"{promise}: engine {type(self.engine).__name__}. Mend it: bounds rest on this."
+            f"{promise}: engine {type(self.engine).__name__}. Fix it: bounds depend on this."
         )
 
 
 def _check_counts(trial: _Trial) -> None:
-    """Every chunk has its draws, its completions are distinct, and `usage` counts them."""
+    """Check that each chunk has its draws as distinct completions, and that `usage` counts them."""
     before = trial.engine.usage.draws
     for query_id, sample in trial.sample(Draws(sizes=(30, 20), first_chunk=5)).items():
         by_chunk = Counter[int]()
@@ -163,14 +166,14 @@ def _check_completions(trial: _Trial, query_id: str, sample: Sample) -> None:
 
 
 def _check_keys(trial: _Trial) -> None:
-    """Draws are a function of seed, purpose, query and chunk; other keys give other draws."""
+    """Check that draws depend on seed, purpose, query and chunk, and on nothing else."""
     draws = Draws(sizes=(1,) * _KEYED)
     first = {query_id: _one_by_one(sample) for query_id, sample in trial.sample(draws).items()}
     most = {query_id: max(Counter(keys).values()) for query_id, keys in first.items()}
-    varied = [q for q in trial.queries if most[q.id] <= _MOST_ALIKE * _KEYED]
+    varied = [q for q in trial.queries if most[q.id] <= _MOST_EQUAL * _KEYED]
     if not varied:
         trial.refuse(
-            "draws of other chunks must differ, got almost always the same answer to every query"
+            "draws of other chunks must differ, got nearly always the same answer to every query"
         )
     if trial.repeatable:
         again = trial.sample(replace(draws, sizes=(1,) * 40, first_chunk=7), queries=varied[:1])
@@ -191,7 +194,7 @@ def _check_keys(trial: _Trial) -> None:
 
 
 def _check_certain_decodings(trial: _Trial) -> None:
-    """Greedy in three ways: the same completion, every time."""
+    """Check that greedy decoding, specified in three ways, always gives one completion."""
     ways = {
         "temperature": replace(trial.decoding, temperature=0.0),
         "top_k": replace(trial.decoding, top_k=1),
@@ -204,25 +207,27 @@ def _check_certain_decodings(trial: _Trial) -> None:
         for query_id, sample in trial.sample(Draws(sizes=(60,)), decoding).items():
             keys = {_key(completion) for completion in sample.completions}
             if len(keys) > 1 or keys != greedy.setdefault(query_id, keys):
-                trial.refuse(f"`{setting}` must be as asked: under {decoding.name} one completion")
+                trial.refuse(
+                    f"`{setting}` must be as requested: under {decoding.name} one completion"
+                )
 
 
 def _check_length(trial: _Trial) -> None:
-    """No completion has more tokens than asked; without ids, a token has two words at most."""
+    """Check that no completion is too long. Without ids, a token counts as at most two words."""
     for most in (1, trial.decoding.max_new_tokens):
         decoding = replace(trial.decoding, max_new_tokens=most)
         for sample in trial.sample(Draws(sizes=(60,)), decoding).values():
             for c in sample.completions:
                 words = len(c.answer.split())
                 if (len(c.token_ids) if c.token_ids is not None else words / 2) > most:
-                    trial.refuse(f"`max_new_tokens` must be as asked, {most}, got {c.answer!r}")
+                    trial.refuse(f"`max_new_tokens` must be as requested, {most}, got {c.answer!r}")
 
 
 def _check_temperature(trial: _Trial) -> None:
-    """The log ratio of two first tokens at T = 1/2 is twice what it is at T = 1."""
+    """Check that the log ratio of two first tokens at T = 1/2 is twice the ratio at T = 1."""
     single = replace(trial.decoding, max_new_tokens=1)
     pilot = trial.sample(Draws(sizes=(trial.draws,), purpose="pilot"), single)
-    pairs = {q.id: pair for q in trial.queries if (pair := _telling_pair(pilot[q.id]))}
+    pairs = {q.id: pair for q in trial.queries if (pair := _pair(pilot[q.id]))}
     warm = trial.sample(Draws(sizes=(trial.draws,)), single)
     cold = trial.sample(Draws(sizes=(trial.draws,)), replace(single, temperature=_COLD))
     seen, alpha = False, FALSE_ALARM / (5 * max(len(pairs), 1))
@@ -231,13 +236,15 @@ def _check_temperature(trial: _Trial) -> None:
         scaled = (_COLD * at_cold[0], _COLD * at_cold[1])
         if not _meet(at_1, scaled):
             trial.refuse(
-                f"`temperature` must be as asked: at {_COLD:g} the log ratio of the two commonest "
+                f"`temperature` must be as requested: at {_COLD:g} the log ratio of two common "
                 f"tokens of {query_id!r} must be {1 / _COLD:g} times that at 1, "
                 f"{at_1[0]:.2f} to {at_1[1]:.2f}, got {at_cold[0]:.2f} to {at_cold[1]:.2f}"
             )
         seen = seen or not _meet(at_1, at_cold)
     if not seen:
-        trial.refuse("nothing can be told of the temperature; give queries with a likeliest token")
+        trial.refuse(
+            "the draws do not show the temperature; give queries with a likely first token"
+        )
 
 
 def _key(completion: Completion) -> Key:
@@ -245,7 +252,7 @@ def _key(completion: Completion) -> Key:
 
 
 def _one_by_one(sample: Sample, first: int = 0) -> list[Key]:
-    """The draws of chunks of one, in their order."""
+    """Return the draws of chunks of size one, in their order."""
     by_chunk = {completion.chunk: _key(completion) for completion in sample.completions}
     return [by_chunk[chunk] for chunk in sorted(by_chunk) if chunk >= first]
 
@@ -257,8 +264,8 @@ def _counts(sample: Sample) -> Mapping[Key, int]:
     return counts
 
 
-def _telling_pair(sample: Sample) -> tuple[Key, Key] | None:
-    """The commonest token, and the one whose ratio to it tells most of the temperature."""
+def _pair(sample: Sample) -> tuple[Key, Key] | None:
+    """Return the commonest token, and the token whose ratio to it depends most on T."""
     (first, most), *others = Counter(_counts(sample)).most_common()
     worth = {key: math.log(most / count) * count / most for key, count in others}
     best = max(worth, key=lambda key: worth[key], default=None)
@@ -266,11 +273,11 @@ def _telling_pair(sample: Sample) -> tuple[Key, Key] | None:
 
 
 def _log_ratio(sample: Sample, pair: tuple[Key, Key], alpha: float) -> Interval:
-    """log p(x) / p(y), each end wrong with chance `alpha` at most."""
+    """Return bounds on log p(x) / p(y), each wrong with probability at most `alpha`."""
     counts = _counts(sample)
     x, y = (counts.get(key, 0) for key in pair)
-    share = bound(Rows.of_hits(x, x + y), confidence=1 - 2 * alpha)
-    return _logit(float(share.lower)), _logit(float(share.upper))
+    fraction = bound(Rows.of_hits(x, x + y), confidence=1 - 2 * alpha)
+    return _logit(float(fraction.lower)), _logit(float(fraction.upper))
 
 
 def _logit(p: float) -> float:

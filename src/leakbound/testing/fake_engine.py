@@ -1,4 +1,4 @@
-"""Engines without a model: probabilities that a test states, drawn by the real sampling code."""
+"""Engines without a model: the real sampling code draws from probabilities that a test states."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ _ROUNDING = 1e-9
 
 
 class WordEngine:
-    """Draws, explores and forces what a table of next words says; a token is a word.
+    """Draw, explore and force outputs from a table of next-word probabilities; a token is a word.
 
     Args:
-        words: all of them, the end of an output first, which is no text.
-        law: of each query the number of its law; queries with one number share all they can.
+        words: all words, the end of an output first, which has no text.
+        number: the number of a query's distribution. Queries with one number share prefixes.
         following: the probability of each word at T = 1, from that number and the words so far.
-        margin: what is told of roundings in exploring and forcing.
+        margin: the declared margin for rounding in exploring and forcing.
     """
 
     def __init__(
         self,
         words: Sequence[str],
-        law: Callable[[Query], int],
+        number: Callable[[Query], int],
         following: Callable[[tuple[int, ...]], Sequence[float]],
         margin: float = 0.0,
     ) -> None:
         self.usage, self.margin = Usage(), margin
         self._words, self._ids = words, {word: i for i, word in enumerate(words)}
-        self._law = law
+        self._number_of = number
         self._model = TableModel(following, vocab_size=len(words), eos_token_ids=[END])
 
     def generate(
@@ -57,9 +57,9 @@ class WordEngine:
         """Yield one Sample or Failure for each query; see `Generate.generate`.
 
         Args:
-            queries: what is asked.
+            queries: the queries.
             decoding: the distribution to draw from.
-            draws: which draws of each query, and what keys them.
+            draws: the numbers and the keys of the draws.
 
         Returns:
             An iterator; a Failure for a query whose probabilities are NaN.
@@ -72,10 +72,10 @@ class WordEngine:
         """Yield one Exploration or Failure for each query; see `Explores.explore`.
 
         Args:
-            queries: what is asked.
+            queries: the queries.
             decoding: the distribution to explore.
-            effort: how many prefixes of a query are forwarded, and how.
-            ranges: the lowest and highest score that each beginning of a text can end with.
+            effort: the number of prefixes per query that are forwarded, and the mode.
+            ranges: the lowest and highest score that each beginning of a text can still reach.
 
         Returns:
             An iterator, in any order.
@@ -88,11 +88,11 @@ class WordEngine:
         """Force each text and the end after it; see `Explores.force`.
 
         Args:
-            texts: each query with a text; one longer than the decoding allows is cut there.
+            texts: each query with a text. A text that is too long for the decoding is cut.
             decoding: the distribution to force through.
 
         Returns:
-            A completion of count 0 for each text; None where the decoding cannot produce it.
+            A completion of count 0 for each text; None if the decoding cannot produce it.
         """
         outputs = [
             (query, (*self._encode(text), END)[: decoding.max_new_tokens])
@@ -105,28 +105,28 @@ class WordEngine:
     def parts(
         self, ids: tuple[int, ...], stop: Sequence[str], prompt: tuple[int, ...] = ()
     ) -> Parts:
-        """See `Spells.parts`."""
+        """Return the text of some tokens; see `Spells.parts`."""
         text = self._spelt(ids)
         return Parts(
             None, text[: min((at for s in stop if (at := text.find(s)) >= 0), default=None)]
         )
 
-    settled = parts  # a word is whole
+    settled = parts  # a word is never partial
 
     def budget(self, decoding: Decoding, prompts: Sequence[tuple[int, ...]]) -> Budget:
-        """Refused: a table marks no thought."""
+        """Refuse a budget: a table marks no thought."""
         raise InputError(f"`max_thinking_tokens` {decoding.max_thinking_tokens} needs thoughts.")
 
     def stopped(self, stop: Sequence[str]) -> Callable[[tuple[int, ...]], bool]:
-        """See `Spells.stopped`."""
+        """Return a test for a stop string; see `Spells.stopped`."""
         return lambda ids: any(string in self._spelt(ids) for string in stop)
 
     def _sampler(self, margin: float) -> Sampler:
         return Sampler(self._model, self, self._prompt, self.usage, margin=margin)
 
     def _prompt(self, query: Query) -> tuple[int]:
-        """Its one token is the number of the law that completions follow."""
-        return (self._law(query),)
+        """Return the one token of a query's prompt: the number of its distribution."""
+        return (self._number_of(query),)
 
     def _encode(self, text: str) -> tuple[int, ...]:
         return tuple(self._ids[word] for word in text.split())
@@ -136,20 +136,20 @@ class WordEngine:
 
 
 class FakeEngine(WordEngine):
-    """Draws, explores and forces completions whose probabilities are known. A token is a word.
+    """Draw, explore and force completions of known probability. A token is a word.
 
-    The next-word probabilities of the untruncated T = 1 model follow from those of whole
-    completions; every decoding but `two_pass`, every seed and every number of draws is as with a
-    model.
+    The next-word probabilities of the untruncated model at T = 1 follow from the probabilities of
+    completions. Every decoding except `two_pass`, every seed and every number of draws works as
+    with a model.
 
     Args:
-        outputs: query id -> completion -> its probability at T = 1; they sum to 1. A query
-            without a row is asked by the row of its prompt.
+        outputs: query id -> completion -> its probability at T = 1; they sum to 1. A query without
+            a row uses the row of its prompt.
         name: part of the fingerprint.
-        broken: ids of queries that fail, as a model does whose logits are NaN.
+        broken: the ids of queries that fail, as with a model whose logits are NaN.
 
     Raises:
-        InputError: probabilities that do not sum to 1, or below 0.
+        InputError: for probabilities below 0, or that do not sum to 1.
     """
 
     def __init__(
@@ -159,37 +159,37 @@ class FakeEngine(WordEngine):
         name: str = "fake",
         broken: Collection[str] = (),
     ) -> None:
-        for query_id, law in outputs.items():
-            if abs(math.fsum(law.values()) - 1) > _ROUNDING or min(law.values()) < 0:
+        for query_id, chances in outputs.items():
+            if abs(math.fsum(chances.values()) - 1) > _ROUNDING or min(chances.values()) < 0:
                 raise InputError(
                     f"the outputs of {query_id!r} must have probabilities that sum to 1, got "
-                    f"{list(law.values())}."
+                    f"{list(chances.values())}."
                 )
-        words = {word for law in outputs.values() for text in law for word in text.split()}
+        words = {word for chances in outputs.values() for text in chances for word in text.split()}
         super().__init__(["", *sorted(words)], self._number, self._following, _ROUNDING)
         self.name, self.broken = name, frozenset(broken)
         self._rows = {query_id: i for i, query_id in enumerate(outputs)}
-        laws = [
-            {(*self._encode(text), END): p for text, p in law.items() if p}
-            for law in outputs.values()
+        all_chances = [
+            {(*self._encode(text), END): p for text, p in chances.items() if p}
+            for chances in outputs.values()
         ]
-        self._masses = [_masses(law) for law in laws]
+        self._masses = [_masses(chances) for chances in all_chances]
         self._digest = hashlib.sha256(json.dumps(outputs, sort_keys=True).encode()).hexdigest()
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """The name, and a digest of the outputs."""
+        """Return the name, and a digest of the outputs."""
         return {"engine": "fake", "weights": f"{self.name} {self._digest[:12]}"}
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
         """Refuse a query without outputs, and a decoding that a table of words cannot have.
 
         Args:
-            queries: what is to be asked.
+            queries: the queries.
             decoding: the distribution to draw from.
 
         Raises:
-            InputError: a query that has no row, a decoding in two passes, or `max_tokens`.
+            InputError: for a query without a row, a decoding in two passes, or `max_tokens`.
         """
         for query in queries:
             self._row(query)
@@ -202,7 +202,7 @@ class FakeEngine(WordEngine):
         return len(self._masses) if query.id in self.broken else self._row(query)
 
     def _following(self, prefix: tuple[int, ...]) -> list[float]:
-        """The next-word probabilities after a prefix."""
+        """Return the next-word probabilities after a prefix."""
         row, path = prefix[0], prefix[1:]
         if row == len(self._masses):
             return [math.nan] * len(self._words)
@@ -219,10 +219,10 @@ class FakeEngine(WordEngine):
         )
 
 
-def _masses(law: Mapping[tuple[int, ...], float]) -> dict[tuple[int, ...], float]:
-    """Prefix -> the probability of all outputs that begin with it."""
+def _masses(chances: Mapping[tuple[int, ...], float]) -> dict[tuple[int, ...], float]:
+    """Return by prefix the probability of all outputs that begin with it."""
     masses: dict[tuple[int, ...], float] = {}
-    for ids, p in law.items():
+    for ids, p in chances.items():
         for length in range(len(ids) + 1):
             masses[ids[:length]] = masses.get(ids[:length], 0.0) + p
     return masses

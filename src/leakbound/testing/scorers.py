@@ -1,4 +1,4 @@
-"""The promises that every scorer owes its callers, tried on texts that its author gives."""
+"""`check_scorer`: test the promises of a scorer on given texts. `FakeScorer`: a table of scores."""
 
 from __future__ import annotations
 
@@ -18,59 +18,58 @@ def check_scorer(
     texts: Sequence[str] = (),
     make: Callable[[str], Scorer] | None = None,
 ) -> None:
-    """Raise InputError at the first promise of a scorer that is broken.
+    """Raise InputError at the first broken promise of a scorer.
 
-    Its range is as declared; a full leak scores 1; a text scores the same in any company and
-    order; `bounds`, where it has them, hold for the texts; equal settings are equal scorers.
+    The promises: its scores are in the declared range. A full leak scores 1. The score of a text
+    does not depend on other texts or their order. Its `bounds`, if any, are valid for the texts.
+    Scorers of equal settings are equal.
 
     Args:
-        scorer: what is tried.
+        scorer: the scorer to test.
         prompt: a prompt that it can score.
         leak: a text that leaks in full (None: the prompt's answer).
-        texts: other texts to score, those that are hard to score among them.
-        make: makes a scorer from its name, to see that the name is a spec (`make_scorer`); None:
-            that is not tried.
+        texts: other texts to score; include texts that are hard to score.
+        make: makes a scorer from its name, to test that the name is a spec (`make_scorer`); None:
+            not tested.
 
     Raises:
-        InputError: a promise that is broken, with the scorer's name, or a prompt that the scorer
-            refuses, or an object that is no scorer.
+        InputError: for a broken promise, with the scorer's name, for a prompt that the scorer
+            refuses, or for an object that is not a scorer.
     """
     require_scorer(scorer)
     check_prompts(scorer, [prompt])
     full = leak if leak is not None else prompt.answer or ""
     tried = [full, *texts, "", f"So: {full}"]
     together = score_texts(scorer, tried, prompt)
-    _require(
-        together[0] == 1.0, f"a full leak must score 1, got {together[0]} for {full!r}", scorer
-    )
+    promise = f"a full leak must score 1, got {together[0]} for {full!r}"
+    _require(together[0] == 1.0, promise, scorer)
     for text, score in zip(tried, together, strict=True):
-        (alone,) = scorer.score([text], prompt)
-        _require(
-            alone == score, f"{text!r} must score the same alone, got {alone} and {score}", scorer
-        )
-    backwards = scorer.score(tried[::-1], prompt)
-    _require(backwards[::-1] == together, "scores must not depend on the order of texts", scorer)
+        (single,) = scorer.score([text], prompt)
+        promise = f"{text!r} must score the same individually, got {single} and {score}"
+        _require(single == score, promise, scorer)
+    reverse = scorer.score(tried[::-1], prompt)
+    _require(reverse[::-1] == together, "scores must not depend on the order of texts", scorer)
     _require(scorer.score([], prompt) == [], "no texts must give no scores", scorer)
     _require(isinstance(hash(scorer), int), "a scorer must be hashable", scorer)
     check_bounds(scorer, tried, prompt)
     if make is not None:
-        _require(make(scorer.name) == scorer, "the name must give the scorer back", scorer)
+        _require(make(scorer.name) == scorer, "the name must make an equal scorer", scorer)
 
 
-def _require(holds: bool, promise: str, scorer: Scorer) -> None:
-    if not holds:
-        raise InputError(f"{promise}: scorer {scorer.name!r}. Mend it, or bounds are void.")
+def _require(kept: bool, promise: str, scorer: Scorer) -> None:
+    if not kept:
+        raise InputError(f"{promise}: scorer {scorer.name!r}. Fix it, or bounds are not valid.")
 
 
 @dataclass(frozen=True, slots=True)
 class FakeScorer:
-    """Gives each text the score that the table has for it.
+    """A scorer that looks up each text in a table.
 
     Args:
-        scores: text -> score in [0, 1], or None for a text that cannot be decided.
+        scores: the score in [0, 1] by text; None for a text that cannot be decided.
         otherwise: the score of a text that is not in the table.
         binary: the declared range: {0, 1} if true, else [0, 1].
-        name: as it stands in results.
+        name: the name in results.
     """
 
     scores: Mapping[str, float | None] = field(hash=False)
@@ -79,13 +78,13 @@ class FakeScorer:
     name: str = "fake"
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        """The table's score of each text.
+        """Return the table's score of each text.
 
         Args:
             texts: completions.
-            prompt: plays no part.
+            prompt: not used.
 
         Returns:
-            One score a text, `otherwise` for one that is not in the table.
+            One score per text; `otherwise` for a text that is not in the table.
         """
         return [self.scores.get(text, self.otherwise) for text in texts]
