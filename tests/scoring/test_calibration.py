@@ -197,7 +197,7 @@ def test_a_calibration_is_about_the_one_binary_judge_or_without_judges_scorer(
     if not isinstance(found, str):
         assert judge_of(scorers) == found
         return
-    with pytest.raises(InputError, match=f"one {found} that says leak or not"):
+    with pytest.raises(InputError, match=f"one binary {found}, got"):
         judge_of(scorers)
 
 

@@ -117,7 +117,7 @@ def test_completions_and_scores_are_tables_too(run: Run) -> None:
     assert run.scores.to_arrow().column_names == ["arm", "scorer", "query_id", "count", "score"]
     with pytest.raises(InputError, match=r"no arm 'x'.*target"):
         run.completions.where(arm="x")
-    with pytest.raises(InputError, match=r"no arm asks a query 'x'.*such as 'a'"):
+    with pytest.raises(InputError, match=r"no arm has a query 'x'.*such as 'a'"):
         run.scores.where(query="x")
 
 

@@ -240,7 +240,7 @@ def test_a_damaged_part_is_named_and_redone_once_it_is_removed(
         file.write_bytes(contents[damage])
     damaged = file.read_bytes()
     says = rf"`{file}` .+\. Restore the file from a copy, or remove it and run the command that"
-    for read in (arm.missing_parts, arm.require_whole, lambda: [*arm.parts_to_draw()]):
+    for read in (arm.missing_parts, lambda: [*arm.parts_to_draw()]):
         with pytest.raises(DamagedError, match=says) as error:
             read()
         assert "\n" not in str(error.value)

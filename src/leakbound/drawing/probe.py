@@ -79,7 +79,7 @@ def probe(ready: Prepared, engine: Generate) -> Cost:
     job, part = _first_part(ready, engine, queries, [*sampled, *decodings][0])
     served = engine if isinstance(engine, Requests) else None
     sent = served.requests(part.sizes) * len(part.query_ids) if served else 1  # tries the server
-    spent = draw_part(engine, job).usage
+    spent = draw_part(engine, job).record.usage
     work = _work(ready, len(sampled))
     draws = round(questions * sum(number * n for number, n in work))
     requests = 0

@@ -138,7 +138,7 @@ def _norms(engine: Generate, job: Job) -> Sequence[float]:
 
 def _answers(drawn: DrawnPart) -> dict[str, str]:
     """The one output of each query, by its id; IncompleteError where one has none."""
-    for query_id, reason in drawn.failures.items():
+    for query_id, reason in drawn.record.failures.items():
         raise IncompleteError(f"{query_id!r} has no answer: {reason}")
     columns = (drawn.completions[name].to_pylist() for name in ("query_id", "answer"))
     return dict(zip(*columns, strict=True))

@@ -111,9 +111,9 @@ def _draw_parts(arm: Arm, engine: Generate, meter: Meter, jobs: Iterator[Job]) -
             for job, drawn in run_jobs(engine, draw_part, jobs):
                 part = arm.parts[job.number]
                 arm.write_part(part, drawn)
-                if not drawn.failures:
+                if not drawn.record.failures:
                     arm.journal(part).remove()
-                meter.add(part.amount, drawn.usage.forwards)
+                meter.add(part.amount, drawn.record.usage.forwards)
     finally:
         if isinstance(engine, Keeps):
             engine.kept = Unkept()

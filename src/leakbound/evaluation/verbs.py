@@ -447,7 +447,7 @@ def merge(runs: Sequence[str | Path], *, out: str | Path, progress: Progress = s
                     f"`{run.path}`, slice {run.record.slice}, is not finished: arm {arm.name!r} "
                     f"lacks part {absent[0]}. Run its command again, then merge."
                 )
-            arm.require_whole()
+            arm.missing_parts()  # reads every part
         require_same_study(run.path, run.record, first.path, first.record)
     record = replace(first.record, slice=None)
     merged = Run.create(Path(out), first.prompts, first.queries, record)

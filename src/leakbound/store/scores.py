@@ -190,7 +190,7 @@ class Scores:
         """
         for file in sorted(self.stored.folder.glob("*.parquet")):
             name = self.stored.meta(file.stem).get("scorer")
-            if isinstance(name, str) and self.stored.says(file.stem, self._made_from(name)):
+            if isinstance(name, str) and self.stored.is_from(file.stem, self._made_from(name)):
                 yield name, file.stem
 
     def origin(self, scorer: str) -> object:
@@ -218,7 +218,7 @@ class Scores:
         DamagedError where their file is there and not as it was written.
         """
         digest = self.stored.digest(slug)
-        return digest if self.stored.says(slug, self._made_from(scorer)) else None
+        return digest if self.stored.is_from(slug, self._made_from(scorer)) else None
 
     def _scored(self, scorer: str, slug: str) -> int:
         """The number of parts, from the first on, that the stored scores are of."""
