@@ -418,7 +418,7 @@ def test_a_question_that_leaks_in_its_own_words_is_drawn_from_at_once(tmp_path: 
 def test_who_cannot_prove_draws_as_before_and_it_is_said(tmp_path: Path) -> None:
     engine = TableEngine(seldom, margin=math.inf)
     run = searched(tmp_path / "r", engine)
-    assert any("searches by draws alone" in note and "half precision" in note for note in run.notes)
+    assert any("searches only by draws" in note and "half precision" in note for note in run.notes)
     assert run.record.attack is not None
     assert run.record.attack.forwards_per_token is None
     assert not any(how == "proof" for how, *_ in engine.asked)

@@ -249,10 +249,10 @@ class Forgetful(CannedEngine):
 
 def test_lost_draws_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of an engine at once, and of stored parts."""
-    with pytest.raises(ModelError, match=r"query 'p\d' where \d+ were planned.*or loses some"):
+    with pytest.raises(ModelError, match=r"query 'p\d' where \d+ were planned.*or loses draws"):
         until(tmp_path / "r", Forgetful(engine().texts))
     monkeypatch.setattr(parts, "_require_planned", lambda *_: None)
-    with pytest.raises(MixError, match=r"'p\d' has other draws than its looks asked for"):
+    with pytest.raises(MixError, match=r"'p\d' has other draws than its looks planned"):
         until(tmp_path / "s", Forgetful(engine().texts))
 
 
@@ -260,7 +260,7 @@ def test_a_redrawn_part_with_other_draws_is_refused(finished: Run, tmp_path: Pat
     """A part that was lost and came back otherwise: the looks were made of what is no more."""
     drawn = Run.open(shutil.copytree(finished.path, tmp_path / "r")).arms["target"]
     next((drawn.folder / "completions").iterdir()).unlink()
-    with pytest.raises(MixError, match=r"'p0' comes out otherwise"):
+    with pytest.raises(MixError, match=r"'p0' has another result"):
         until(tmp_path / "r", engine({**LEAKS, "p0": 1.0}))
 
 

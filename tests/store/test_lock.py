@@ -164,7 +164,7 @@ def test_where_there_are_no_locks_a_file_keeps_others_out(
         kept_out.__enter__()
     (told,) = refusals(run, thread=True)
     assert f"`leakbound evaluate` (pid {os.getpid()} on " in told
-    assert f"if that has ended already, remove `{run / SOFT_LOCK}`" in told
+    assert f"if it has ended already, remove `{run / SOFT_LOCK}`" in told
     write_text(run / "file", "kept")
     (run / "file").unlink()
     kept_out.__exit__(None, None, None)

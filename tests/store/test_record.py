@@ -139,7 +139,7 @@ def test_what_was_accepted_comes_back_and_another_command_is_refused(tmp_path: P
     moved = replace(REWORDED, benchmark=replace(TWO, origin="elsewhere"))
     assert read_accepted(tmp_path, REWORDED) == read_accepted(tmp_path, moved) == ACCEPTED
     assert (tmp_path / "selection").stat().st_mode & 0o777 == 0o700
-    with pytest.raises(MixError, match="queries: it has 20, this one says 3"):
+    with pytest.raises(MixError, match="queries: it has 20, this one has 3"):
         read_accepted(tmp_path, replace(REWORDED, inputs=replace(REWRITINGS, queries=3)))
     with pytest.raises(MixError, match="sha256"):
         read_accepted(tmp_path, replace(REWORDED, benchmark=replace(TWO, sha256="d")))

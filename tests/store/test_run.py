@@ -188,7 +188,7 @@ def test_another_command_is_refused_with_the_difference(tmp_path: Path) -> None:
         begin(tmp_path / "r").add_arm(TARGET, spec(fingerprint={"weights": "v"}))
     beside = {"fingerprint": {"weights": "c"}}
     run.add_arm(CONTROL, spec(copied=CopiedFrom("x", TARGET), **beside))
-    with pytest.raises(MixError, match=r"copied: it has .*'x'.*, this one says None"):
+    with pytest.raises(MixError, match=r"copied: it has .*'x'.*, this one has None"):
         run.add_arm(CONTROL, spec(**beside))
     other = replace(RECORD, benchmark=replace(RECORD.benchmark, sha256="def"))
     with pytest.raises(MixError, match="sha256"):

@@ -253,7 +253,7 @@ def test_a_phase_within_another_is_taken_off_it_and_all_add_up(
     now: list[float], tmp_path: Path
 ) -> None:
     clock = Clock(tmp_path / "times.json")
-    heard = clock.hearing(silent)
+    heard = clock.timed(silent)
     now[0] = 5.0  # before any phase
     with clock.phase("draw"):
         now[0] = 7.0
@@ -272,7 +272,7 @@ def test_times_add_up_over_commands_that_were_stopped(now: list[float], tmp_path
     file = tmp_path / "times.json"
     for _ in range(2):
         clock = Clock(file)
-        heard = clock.hearing(silent)
+        heard = clock.timed(silent)
         with suppress(KeyboardInterrupt), clock.phase("draw"):
             now[0] += 1.0
             heard(Headway("loading m", 0, 1))

@@ -287,7 +287,7 @@ def _accepted(run: Run, arm: Arm, claim: LeakClaim) -> str:
 
 def _reading(arm: Arm, scorer: Scorer) -> str:
     """The part of the outputs that the claim is about; empty where the arm has no thoughts."""
-    hidden, of = arm.hidden, reading_of(scorer) or "either"
+    hidden, of = arm.ledger.hidden, reading_of(scorer) or "either"
     if not (hidden or arm.thinks):
         return ""
     unseen = f"{many(hidden, 'draw')} with a hidden thought" if hidden else ""

@@ -110,7 +110,7 @@ def evaluate(
     clock = Clock(Path(out) / TIMES)
     before = written(Path(out))
     try:
-        progress = clock.hearing(progress)
+        progress = clock.timed(progress)
         run = _evaluated(Evaluation(ready, model, control, Path(out), progress, questions), clock)
     finally:
         if written(Path(out)) != before:  # a finished run is left as it is

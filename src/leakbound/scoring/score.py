@@ -96,7 +96,8 @@ def in_reading_of(run: Run, scorers: Iterable[Scorer]) -> tuple[Scorer, ...]:
         InputError: a scorer reads either part by its name, and thoughts are hidden.
     """
     chosen = tuple(scorers)
-    hidden = sum(arm.hidden for arm in run.arms.values()) if any(map(reads_thoughts, chosen)) else 0
+    reads = any(map(reads_thoughts, chosen))
+    hidden = sum(arm.ledger.hidden for arm in run.arms.values()) if reads else 0
     if not hidden:
         return chosen
     for scorer in chosen:

@@ -271,11 +271,6 @@ class Arm:
             visible(event.thought) for _, event in self.masses.events()
         )
 
-    @property
-    def hidden(self) -> int:
-        """The number of stored draws whose thought is hidden in part or in full."""
-        return self.ledger.hidden
-
     def _within(self, cut: float) -> str:
         """Return the tokens for which statements are valid; empty if few outputs were cut."""
         if cut <= MOST_CUT:

@@ -1,4 +1,4 @@
-"""What exploration and proof find about an arm, and the results of drawing a part.
+"""Results of exploring, of proofs, and of drawing a part of an arm.
 
 Masses of events are stored like completions, the ranges of their scores like scores. A search for
 rare leaks has one file per scorer.

@@ -87,7 +87,7 @@ def _read(name: str, column: _Column | type, table: pa.Table) -> Iterable[Any]:
     return map(column.read, cells) if column.read else cells
 
 
-def cells_of(table: pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
+def cells_of(table: pa.Table, *names: str) -> Iterator[Any]:
     """Yield the cells of these columns, row by row."""
     return zip(*(table[name].to_pylist() for name in names), strict=True)
 

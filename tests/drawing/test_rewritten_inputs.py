@@ -357,9 +357,9 @@ class Heedless(CannedEngine):
 @pytest.mark.parametrize(
     ("lie", "why"),
     [
-        (None, "does not heed `Draws`"),
-        (lambda query: Sample(query=query, decoding=Decoding(), completions=()), "'q' was not ask"),
-        (lambda query: Failure(query=query, reason="none"), "'q' was not asked"),
+        (None, "It ignores `Draws`"),
+        (lambda query: Sample(query=query, decoding=Decoding(), completions=()), "'q', which was not in its job"),
+        (lambda query: Failure(query=query, reason="none"), "'q', which was not in its job"),
     ],
 )
 def test_an_engine_that_draws_otherwise_is_found_out(lie: Any, why: str, tmp_path: Path) -> None:
