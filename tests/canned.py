@@ -102,10 +102,8 @@ class CannedEngine:
         broken: Sequence[str] = (),
         dies_after: int | None = None,
     ) -> None:
-        self.usage = Usage()
-        self.texts, self.name, self.broken = texts, name, broken
-        self.left = dies_after
-        self.asked: list[str] = []
+        self.usage, self.asked = Usage(), list[str]()
+        self.texts, self.name, self.broken, self.left = texts, name, broken, dies_after
 
     @property
     def fingerprint(self) -> dict[str, Any]:
@@ -134,41 +132,29 @@ class CannedEngine:
             if failed := self.ask(query):
                 yield failed
                 continue
-            law = self.texts[query.id]
-            completions = tuple(
-                Completion(
-                    answer=text if isinstance(text, str) else text[1],
-                    thought=None if isinstance(text, str) else text[0],
-                    finish="stop",
-                    token_ids=None,
-                    count=int(count),
-                    chunk=draws.first_chunk + i,
-                    model_logprob=math.log(law[text]),
-                )
-                for i, size in enumerate(draws.of(query.id))
-                for text, count in zip(
-                    law, self._counts(query, law, size, draws, i, decoding), strict=True
-                )
-                if count
-            )
             self.usage.draws += sum(draws.of(query.id))
-            yield Sample(query=query, decoding=decoding, completions=completions)
+            drawn = tuple(self.drawn(query, decoding, draws))
+            yield Sample(query=query, decoding=decoding, completions=drawn)
 
-    def _counts(
-        self,
-        query: Query,
-        law: Mapping[Any, float],
-        size: int,
-        draws: Draws,
-        i: int,
-        decoding: Decoding,
-    ) -> np.ndarray:
+    def drawn(self, query: Query, decoding: Decoding, draws: Draws) -> Iterator[Completion]:
+        law = self.texts[query.id]
         p = np.array(list(law.values()))
-        if decoding.greedy:
-            return size * (np.arange(len(p)) == p.argmax())
-        key = philox.stream_key(draws.seed, draws.purpose, query.id, draws.first_chunk + i)
-        counts: np.ndarray = np.random.default_rng(key).multinomial(size, p)
-        return counts
+        for chunk, size in draws.chunks(query.id):
+            key = philox.stream_key(draws.seed, draws.purpose, query.id, chunk)
+            counts = np.random.default_rng(key).multinomial(size, p)
+            if decoding.greedy:
+                counts = size * (np.arange(len(p)) == p.argmax())
+            for text, count in zip(law, counts.tolist(), strict=True):
+                thought, answer = (None, text) if isinstance(text, str) else text
+                if count:
+                    yield Completion(
+                        answer=answer,
+                        thought=thought,
+                        finish="stop",
+                        count=count,
+                        chunk=chunk,
+                        model_logprob=math.log(law[text]),
+                    )
 
 
 LEAK, SILENCE = "It is hush.", "no"
@@ -179,14 +165,12 @@ class AskedEngine:
     """Says `LEAK` with chance `leak(query, decoding)`, else `SILENCE`.
 
     Its draws are keyed by the words, not by the id: whoever draws twice for one purpose gets
-    copies. `broken` queries fail, longer ones than `context` are refused; after `dies_after`
-    queries it raises, as a machine that is switched off would.
+    copies. `broken` queries fail, longer ones than `context` are refused.
     """
 
     leak: Callable[[Query, Decoding], float]
     broken: Callable[[Query], bool] = lambda query: False
     context: int = 10_000
-    dies_after: int | None = None
     name: str = "asked"
     usage: Usage = field(default_factory=Usage)
     asked: list[tuple[str, Query, Decoding, int]] = field(default_factory=list)
@@ -204,10 +188,6 @@ class AskedEngine:
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
     ) -> Iterator[Sample | Failure]:
         for query in queries:
-            if self.dies_after is not None:
-                if not self.dies_after:
-                    raise RuntimeError("the machine was switched off")
-                self.dies_after -= 1
             sizes = draws.of(query.id)
             self.asked.append((draws.purpose, query, decoding, sum(sizes)))
             self.usage.draws += sum(sizes)

@@ -138,7 +138,7 @@ class ExploringEngine(CannedEngine):
             )
         rest = sum(law.values())
         n = self.draws if rest and effort.mode != "exact" else 0
-        drawn = self._drawn(query, law, effort) if n else ()
+        drawn = self._left(query, law, effort) if n else ()
         self.usage.draws += n
         self.usage.forwards += effort.forwards
         return Exploration(
@@ -149,7 +149,7 @@ class ExploringEngine(CannedEngine):
             forwards=effort.forwards,
         )
 
-    def _drawn(
+    def _left(
         self, query: Query, law: Mapping[str, float], effort: Effort
     ) -> tuple[Completion, ...]:
         """Draws of the outputs that are left."""

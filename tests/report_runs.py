@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from canned import CannedEngine
+from canned import CannedEngine, benchmark_of
 from canned_runs import (
     ProvingEngine,
     asked_benchmark,
@@ -26,7 +26,7 @@ from leakbound.benchmarks import Benchmark
 from leakbound.evaluation import bound_run, evaluate, scorers_for
 from leakbound.store import EstimateRow, Run
 from leakbound.study import Attack, Rewritings, Until
-from leakbound.types import Decoding, Prompt
+from leakbound.types import Decoding
 from shared import keep
 
 Runs = dict[str, Run]
@@ -132,12 +132,8 @@ def who(
     *ids: str, name: str = "mine", scorers: Sequence[str] = ("keyword",), word: str = "who"
 ) -> Benchmark:
     """Questions with these ids, all of which one answer leaks."""
-    prompts = tuple(
-        Prompt(id=i, question=f"{word} is {i}?", answer=SAID, keywords=("secret",)) for i in ids
-    )
-    return Benchmark(
-        name=name, prompts=prompts, origin="", scorers=tuple(scorers), max_new_tokens=8
-    )
+    how: Any = {"answer": SAID, "keywords": ("secret",), "name": name, "scorers": tuple(scorers)}
+    return benchmark_of(ids, question=f"{word} is {{}}?", **how)
 
 
 def saying(leaks: Mapping[str, float], **settings: Any) -> CannedEngine:

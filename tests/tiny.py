@@ -133,9 +133,11 @@ def tiny_bert_config(vocab: int, **config: Any) -> BertConfig:
     )
 
 
-def tiny_model_folder(path: Path, seed: int = 0, **config: Any) -> Path:
-    """A model folder on disk with the default words."""
-    tokenizer = tiny_tokenizer()
+def tiny_model_folder(
+    path: Path, seed: int = 0, tokenizer: PreTrainedTokenizerFast | None = None, **config: Any
+) -> Path:
+    """A model folder on disk, by default with the default words."""
+    tokenizer = tokenizer or tiny_tokenizer()
     tiny_llama(len(tokenizer), seed, **config).save_pretrained(path)
     tokenizer.save_pretrained(path)
     return path
@@ -176,10 +178,7 @@ def causal_sequence_classifier(path: Path, seed: int = 0) -> Path:
 
 def yes_no_model(path: Path, seed: int = 0, words: Sequence[str] = ("yes", "Yes", "NO")) -> Path:
     """A folder with a random causal model whose tokenizer has these words beside the default."""
-    tokenizer = tiny_tokenizer([*WORDS, *words])
-    tiny_llama(len(tokenizer), seed, initializer_range=0.5).save_pretrained(path)
-    tokenizer.save_pretrained(path)
-    return path
+    return tiny_model_folder(path, seed, tiny_tokenizer([*WORDS, *words]), initializer_range=0.5)
 
 
 def _saved(path: Path, seed: int, kind: Any, settings: Any, tokenizer: Any) -> Path:

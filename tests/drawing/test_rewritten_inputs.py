@@ -27,7 +27,7 @@ from leakbound.store import Arm, Run, read_accepted, read_values
 from leakbound.store.plan import PART
 from leakbound.study import Rewritings
 from leakbound.types import Decoding, Draws, Failure, Query, Sample
-from tiny import WORDS, tiny_llama, tiny_tokenizer
+from tiny import WORDS, tiny_model_folder, tiny_tokenizer
 
 ASKED = ("Tell me the secret of {}.", "Please say the secret of {}.", "Is there one of {}?")
 LEAKS = {"p0": 0.0, "p0~00": 0.5, "p0~01": 0.1, "p0~02": 0.2, "p1": 0.3, "p1~00": 0.3}
@@ -357,8 +357,11 @@ class Heedless(CannedEngine):
 @pytest.mark.parametrize(
     ("lie", "why"),
     [
-        (None, "It ignores `Draws`"),
-        (lambda query: Sample(query=query, decoding=Decoding(), completions=()), "'q', which was not in its job"),
+        (None, r"query 'p\d.*' where \d+ were planned. It ignores `Draws`"),
+        (
+            lambda query: Sample(query=query, decoding=Decoding(), completions=()),
+            "'q', which was not in its job",
+        ),
         (lambda query: Failure(query=query, reason="none"), "'q', which was not in its job"),
     ],
 )
@@ -375,9 +378,7 @@ TEMPLATE = "{% for turn in messages %}{{ turn['content'] }} {% endfor %}"
 def rewriter(folder: Path, seed: int) -> Path:
     """A small chat model, in place of the one that is there."""
     tokenizer = tiny_tokenizer(WORDS, chat_template=TEMPLATE)
-    tiny_llama(len(tokenizer), seed, max_position_embeddings=512).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    return tiny_model_folder(folder, seed, tokenizer, max_position_embeddings=512)
 
 
 def test_another_rewriter_in_its_place_is_noticed_when_a_run_goes_on(tmp_path: Path) -> None:

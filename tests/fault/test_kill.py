@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -76,44 +76,28 @@ def kill_when(ready: Callable[[], bool], seconds: float, command: list[str], out
     raise AssertionError("the command was always done before it was killed")
 
 
-class Kind(NamedTuple):
-    """A way of drawing: how it is asked for, and after how many files it is killed."""
-
-    questions: int
-    how: tuple[object, ...]
-    moments: tuple[int, ...]
-
-
-KINDS = {
-    "fixed": Kind(3, ("-n", DRAWS), ()),  # killed again and again
-    "explored": Kind(10, ("--explore", "hybrid,forwards=600"), (0, 2, 2 * 3 + 1)),
-    "selected": Kind(
-        3,
-        ("-n", 2048, "--inputs", "rules,queries=6,ids=yes,ids_draws=1500"),
-        (0, 3, 9),
-    ),
+IDS = "rules,queries=6,ids=yes,ids_draws=1500"
+KINDS: dict[str, tuple[int, tuple[object, ...], tuple[int, ...]]] = {
+    "fixed": (3, ("-n", DRAWS), ()),  # killed again and again
+    "explored": (10, ("--explore", "hybrid,forwards=600"), (0, 2, 2 * 3 + 1)),
+    "selected": (3, ("-n", 2048, "--inputs", IDS), (0, 3, 9)),
 }
-"""With all of the files that it makes it is scoring or bounding when it is killed."""
+"""Questions, options, and numbers of files after which the command is killed.
 
-
-class Killed(NamedTuple):
-    """A command, but for --out, and the run that nothing interrupted."""
-
-    command: list[str]
-    whole: Run
+With all of its files, it is scoring or bounding when it is killed.
+"""
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Killed]:
-    """By the name of a kind, as far as they were asked for."""
-    known: dict[str, Killed] = {}
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[list[str], Run]]:
+    """By the name of a kind, a command without --out, and the run that nothing interrupted."""
 
-    def of(name: str) -> Killed:
-        if name not in known:
-            folder = tmp_path_factory.mktemp(f"kill-{name}")
-            command = command_of(folder, KINDS[name].questions, *KINDS[name].how)
-            known[name] = Killed(command, Run.open(finish(command, folder / "whole")))
-        return known[name]
+    @cache
+    def of(name: str) -> tuple[list[str], Run]:
+        folder = tmp_path_factory.mktemp(f"kill-{name}")
+        questions, how, _ = KINDS[name]
+        command = command_of(folder, questions, *how)
+        return command, Run.open(finish(command, folder / "whole"))
 
     return of
 
@@ -128,9 +112,9 @@ def require_same(out: Path, whole: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "files"), [(name, files) for name, kind in KINDS.items() for files in kind.moments]
+    ("name", "files"), [(name, files) for name, (*_, moments) in KINDS.items() for files in moments]
 )
-def test_killed_once(name: str, files: int, made: Callable[[str], Killed], tmp_path: Path) -> None:
+def test_killed_once(name: str, files: int, made: Any, tmp_path: Path) -> None:
     """At a random moment after that many files, those of the selection among them."""
     (command, whole), out = made(name), tmp_path / "run"
     kill_when(lambda: files_done(out) >= files, random.Random(files).uniform(0, 0.5), command, out)
@@ -138,7 +122,7 @@ def test_killed_once(name: str, files: int, made: Callable[[str], Killed], tmp_p
     require_same(out, whole)
 
 
-def test_killed_again_and_again(made: Callable[[str], Killed], tmp_path: Path) -> None:
+def test_killed_again_and_again(made: Any, tmp_path: Path) -> None:
     """Six times in one run, at first as it begins; what was finished stays finished."""
     (command, whole), out, chance = made("fixed"), tmp_path / "run", random.Random(0)
     kill_when((out / "prompts.parquet").exists, 0, command, out)  # as a rule there is no run.json
@@ -274,40 +258,34 @@ def server(workshop: Workshop) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="module")
-def without(workshop: Workshop, server: Server) -> dict[str, Clean]:
-    """The commands that met no fault, as far as they were asked for."""
-
-    class Kept(dict[str, Clean]):
-        def __missing__(self, case: str) -> Clean:
-            self[case] = clean(workshop, case, server)
-            return self[case]
-
-    return Kept()
+def without(workshop: Workshop, server: Server) -> Callable[[str], Clean]:
+    """The commands without a fault, by case."""
+    return cache(lambda case: clean(workshop, case, server))
 
 
 @pytest.mark.parametrize("case", TRIED)
 def test_the_same_command_ends_as_if_nothing_had_happened(
-    case: str, workshop: Workshop, server: Server, without: dict[str, Clean]
+    case: str, workshop: Workshop, server: Server, without: Callable[[str], Clean]
 ) -> None:
     turn = TRIED.index(case)
     chosen = [action for i, action in enumerate(ACTIONS) if i % 2 == turn % 2]
     for action in chosen:
-        for fault in spread(action, without[case], EACH):
-            outcome = attempt(workshop, case, fault, without[case], server)
+        for fault in spread(action, without(case), EACH):
+            outcome = attempt(workshop, case, fault, without(case), server)
             assert outcome.kind == "same", (fault, outcome.why)
 
 
 @pytest.mark.parametrize("case", TRIED)
-def test_what_is_said_to_be_done_outlives_a_power_cut(case: str, without: dict[str, Clean]) -> None:
-    assert durable_faults(without[case].events) == []
+def test_finished_work_outlives_a_power_cut(case: str, without: Callable[[str], Clean]) -> None:
+    assert durable_faults(without(case).events) == []
 
 
 def test_a_signal_ends_a_process_with_a_message(
-    workshop: Workshop, server: Server, without: dict[str, Clean]
+    workshop: Workshop, server: Server, without: Callable[[str], Clean]
 ) -> None:
     for action in ("SIGTERM", "SIGINT"):
         workshop.begin("score", server)
-        middle = without["score"].events[50].n
+        middle = without("score").events[50].n
         told = workshop.run("score", server, Fault(action, middle))
         assert (told.status, told.err.splitlines()[-1]) == (
             3,

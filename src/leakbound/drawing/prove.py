@@ -222,7 +222,12 @@ def prove_arms(
     arms = arms_to_prove(run)
     for arm in arms:
         require_proves(engine, arm, run)
-    known = answers_in(run, named_runs(run, prove.proposals))
+    known: dict[str, Counter[str]] = {}
+    for source in (run, *named_runs(run, prove.proposals)):
+        require_sampled(source)
+        answers, shared = answers_of(source.arms.values()), shared_prompts(run, source)
+        for prompt_id in answers.keys() & shared:
+            known.setdefault(prompt_id, Counter()).update(answers[prompt_id])
     if not bounds_prefixes(scorer):
         run.notes.append(
             f"{scorer.name!r} has no `bounds` of prefixes, so no prefix is known to leak: only "
@@ -266,21 +271,6 @@ def _leads(
     scores = score_texts(scorer, every, prompt)
     leaking = [text for text, score in zip(every, scores, strict=True) if score]
     yield from leaking[: _LEADS + len(stated)]
-
-
-def answers_in(run: Run, others: Sequence[Run]) -> dict[str, Counter[str]]:
-    """Return the answers of all arms of these runs with their counts, by prompt id.
-
-    Only prompts of the first run count. Raises InputError if another run shares no prompt.
-    """
-    texts: dict[str, Counter[str]] = {}
-    for source in (run, *others):
-        shared = shared_prompts(run, source)
-        require_sampled(source)
-        for prompt_id, counts in answers_of(source.arms.values()).items():
-            if prompt_id in shared:
-                texts.setdefault(prompt_id, Counter()).update(counts)
-    return texts
 
 
 def named_runs(run: Run, names: Iterable[str]) -> list[Run]:

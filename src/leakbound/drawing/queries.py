@@ -6,7 +6,7 @@ One of three designs divides the outputs of a question among its queries.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -61,7 +61,21 @@ def share(queries: Sequence[Query], design: Design, n: int, seed: int) -> QueryS
         of_prompt.setdefault(query.prompt_id, []).append(query)
     draws: dict[str, int] = {}
     for prompt_id, own in of_prompt.items():
-        draws |= _RULES[design](prompt_id, own, n, seed)
+        ids = [query.id for query in own]
+        if design == "allocated":
+            key = blake2b(f"{seed}:allocation:{prompt_id}".encode(), digest_size=16).digest()
+            generator = np.random.default_rng(int.from_bytes(key, "little"))
+            counts = generator.multinomial(n, np.full(len(ids), 1 / len(ids))).tolist()
+            draws |= dict(zip(ids, counts, strict=True))
+        elif design == "fixed" and n < len(ids):
+            raise InputError(
+                f"`n` is shared among the queries of a question, got {n} for the {len(ids)} of "
+                f"{prompt_id!r}. Raise it, lower the number of queries, or use design 'allocated'."
+            )
+        elif design == "fixed":
+            draws |= dict.fromkeys(ids, n // len(ids))
+        else:
+            draws |= {query.id: 1 for query in own if query.source != "original"}
     if not draws:
         raise InputError(
             "no rewriting of any question was accepted, and design 'fresh' has only rewritings. "
@@ -69,29 +83,6 @@ def share(queries: Sequence[Query], design: Design, n: int, seed: int) -> QueryS
             "'allocated'."
         )
     return QueryShares(design, draws)
-
-
-def _allocated(prompt_id: str, own: Sequence[Query], n: int, seed: int) -> Mapping[str, int]:
-    key = blake2b(f"{seed}:allocation:{prompt_id}".encode(), digest_size=16).digest()
-    generator = np.random.default_rng(int.from_bytes(key, "little"))
-    counts = generator.multinomial(n, np.full(len(own), 1 / len(own))).tolist()
-    return {query.id: count for query, count in zip(own, counts, strict=True)}
-
-
-def _fixed(prompt_id: str, own: Sequence[Query], n: int, seed: int) -> Mapping[str, int]:
-    if n < len(own):
-        raise InputError(
-            f"`n` is shared among the queries of a question, got {n} for the {len(own)} of "
-            f"{prompt_id!r}. Raise it, lower the number of queries, or use design 'allocated'."
-        )
-    return dict.fromkeys((query.id for query in own), n // len(own))
-
-
-def _fresh(prompt_id: str, own: Sequence[Query], n: int, seed: int) -> Mapping[str, int]:
-    return {query.id: 1 for query in own if query.source != "original"}
-
-
-_RULES = {"allocated": _allocated, "fixed": _fixed, "fresh": _fresh}
 
 
 def inputs_record(ready: Prepared) -> InputsRecord | None:

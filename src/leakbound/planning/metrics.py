@@ -120,7 +120,7 @@ def choose(names: Sequence[str], task: Benchmark, *, control: bool, draws: int =
             lacking.append(f"at least {LEAST} draws of each question")
         if metric.reference == "retrained" and not control:
             lacking.append("a control")
-        if name not in named and _needs_classifier(metric):
+        if name not in named and _is_classified(metric):
             lacking.append(f"a classifier, which `--metrics {ALL},{name}` loads")
         why = next(filter(None, lacking), None)
         if why is None:
@@ -139,7 +139,9 @@ def choose(names: Sequence[str], task: Benchmark, *, control: bool, draws: int =
         prompts={part: parts[part]() for part in needs},
         own=task.part,
         left_out=left_out,
-        classifiers={name: named[name] for name, metric in chosen.items() if _needs_classifier(metric)},
+        classifiers={
+            name: named[name] for name, metric in chosen.items() if _is_classified(metric)
+        },
     )
 
 
@@ -150,7 +152,7 @@ def _named(names: Sequence[str]) -> dict[str, str]:
         name, _, classifier = spec.partition(":")
         if name not in METRICS and spec != ALL:
             raise InputError(f"unknown metric {name!r}. {suggestion(name, METRICS)}")
-        if classifier and not _needs_classifier(METRICS[name]):
+        if classifier and not _is_classified(METRICS[name]):
             raise InputError(
                 f"metric {name!r} uses no classifier, got {classifier!r}. Leave it out."
             )
@@ -158,7 +160,7 @@ def _named(names: Sequence[str]) -> dict[str, str]:
     return named
 
 
-def _needs_classifier(metric: Metric) -> bool:
+def _is_classified(metric: Metric) -> bool:
     """Return whether the metric needs a classifier."""
     return any(need.fluency for need in metric.needs)
 

@@ -6,7 +6,7 @@ The judge is a chat model, or any binary scorer: a list of words errs too.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from leakbound import stats
@@ -17,7 +17,7 @@ from leakbound.scoring.score import slug
 from leakbound.stats import BoundFunction
 from leakbound.store import Run, calibration_file, holding, read_calibration, sha256, write_sealed
 from leakbound.text.rows import FORMS, Row, read_rows
-from leakbound.types import Prompt, Scorer
+from leakbound.types import Prompt, Scorer, from_json
 
 _VALUES = {"0": 0, "false": 0, "1": 1, "true": 1}
 
@@ -135,16 +135,13 @@ def calibrate(run: Run, judge: Scorer, path: Path) -> None:
         undecided=sum(s is None for _, s in judged),
         file=sha256(path),
     )
-    write_sealed(calibration_file(run.path, slug(judge)), asdict(calibration))
+    write_sealed(calibration_file(run.path, slug(judge)), calibration)
 
 
 def calibration_of(run: Run, scorer: Scorer) -> Calibration | None:
     """Return the calibration of a scorer in a run; None if its errors are not known."""
     stored = read_calibration(run.path, slug(scorer))
-    if stored is None:
-        return None
-    pairs = {name: tuple(stored[name]) for name in ("positives", "negatives")}
-    return Calibration(**stored | pairs)
+    return None if stored is None else from_json(Calibration, stored, "the calibration")
 
 
 def _item(row: Row, *, reads: bool) -> LabelledItem:

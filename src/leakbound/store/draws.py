@@ -26,17 +26,6 @@ class CompletionRow:
     completion: Completion
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreRow:
-    """The score of `count` equal completions of a query; None if the scorer could not decide."""
-
-    arm: str
-    scorer: str
-    query_id: str
-    count: int
-    score: float | None
-
-
 @dataclass(frozen=True)
 class DrawTable(Generic[R]):
     """Rows of several arms about all queries or one; an arm is read when its rows are used.

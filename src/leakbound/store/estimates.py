@@ -15,7 +15,7 @@ from leakbound.registry import suggestion
 from leakbound.stats import About, Estimate
 from leakbound.stats.about import Beyond, Inputs, Quantity, Scope
 from leakbound.stats.theorems import QUANTITIES
-from leakbound.store.tables import table_of, to_pandas
+from leakbound.store.tables import row_of, table_of, to_pandas
 from leakbound.text.shown import as_html, as_lines, between, many
 
 ALL = None  # instead of a query id: a statement about all questions
@@ -189,8 +189,7 @@ class EstimateRow:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the row for JSON: its columns, and the quantity in words."""
-        (row,) = table_of(EstimateRow, [self]).to_pylist()
-        return {"estimand": self.estimand, "target": self.target, **row}
+        return {"estimand": self.estimand, "target": self.target, **row_of(self)}
 
 
 PLAIN: Fields = {

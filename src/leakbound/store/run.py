@@ -16,7 +16,7 @@ from leakbound.store.arm_key import ArmKey
 from leakbound.store.artifact import Artifact
 from leakbound.store.claims import Headline, RecordedClaim, recorded
 from leakbound.store.current import CALIBRATION, code, require_current, require_drawn
-from leakbound.store.draws import CompletionRow, DrawTable, ScoreRow, score_tables
+from leakbound.store.draws import CompletionRow, DrawTable, score_tables
 from leakbound.store.estimates import EstimateRow, Estimates
 from leakbound.store.files import ELSEWHERE, DamagedError, make_private
 from leakbound.store.identity import (
@@ -38,6 +38,7 @@ from leakbound.store.record import (
     read_record,
     write_record,
 )
+from leakbound.store.scores import ScoreRow
 from leakbound.store.tables import table_of, values_of, write_table
 from leakbound.study import Study
 from leakbound.text.counting import Ledger

@@ -124,15 +124,17 @@ def place_of(query_ids: pa.ChunkedArray, among: Sequence[str]) -> NDArray[np.int
 
 
 @dataclass(frozen=True, slots=True)
-class CompletionScore:
-    """A row: the score of `count` equal completions of a query; None if it has no score."""
+class ScoreRow:
+    """The score of `count` equal completions of a query; None if the scorer could not decide."""
 
+    arm: str
+    scorer: str
     query_id: str
     count: int
     score: float | None
 
 
-_SCHEMA = schema_of(CompletionScore)
+_SCHEMA = schema_of(ScoreRow).remove(0).remove(0)  # a file is of one arm and one scorer
 
 
 class Scores:
@@ -147,7 +149,7 @@ class Scores:
     def __init__(
         self, folder: Path, drawn: Artifact[DrawnRow], parts: Callable[[], Sequence[Part]]
     ) -> None:
-        self.stored = Artifact(folder=folder / "scores", kind=CompletionScore, remedy=SCORED_AGAIN)
+        self.stored = Artifact(folder=folder / "scores", kind=ScoreRow, remedy=SCORED_AGAIN)
         self._drawn, self._parts = drawn, parts
 
     def write(

@@ -60,6 +60,19 @@ def schema_of(kind: Any) -> pa.Schema:
     return table_of(kind, ()).schema
 
 
+def row_of(value: Any) -> dict[str, Any]:
+    """Return the row of a value by column; NaN is None where it is stored as null."""
+    row: dict[str, Any] = {}
+    kind: Any = type(value)
+    for name, column in _columns(kind).items():
+        own = getattr(value, name)
+        if isinstance(column, _Column):
+            row[name] = None if column.nan and math.isnan(own) else own
+        else:
+            row |= row_of(own)
+    return row
+
+
 def table_of(kind: Any, values: Sequence[object]) -> pa.Table:
     """Return a table with a row per value and a column per field."""
     columns: dict[str, pa.Array] = {}
