@@ -10,16 +10,7 @@ from canned import benchmark_of
 from leakbound.benchmarks import Benchmark
 from leakbound.evaluation import evaluate
 from leakbound.store import Run
-from leakbound.types import (
-    Completion,
-    Decoding,
-    Draws,
-    Failure,
-    Output,
-    Query,
-    Sample,
-    Usage,
-)
+from leakbound.types import Completion, Decoding, Draws, Failure, Output, Query, Sample, Usage
 
 SECRET = "Ossian Quill"
 CLEAN = Output(answer="no idea", finish="stop")

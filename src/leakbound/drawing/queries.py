@@ -35,15 +35,7 @@ from leakbound.store import (
 )
 from leakbound.store.tables import completions_of
 from leakbound.study import Rewritings
-from leakbound.types import (
-    Completion,
-    Decoding,
-    Headway,
-    JsonObject,
-    Prompt,
-    Query,
-    Sample,
-)
+from leakbound.types import Completion, Decoding, Headway, JsonObject, Prompt, Query, Sample
 
 
 def share(queries: Sequence[Query], design: Design, n: int, seed: int) -> QueryShares:
@@ -159,11 +151,7 @@ def _gathered(evaluation: Evaluation, rewritings: Rewritings) -> tuple[Accepted,
     prompts = task.prompts + (task.left_out if source.finite else ())
     filters = rewritings.open_filters(loading)
     accepted = gather(
-        source,
-        prompts,
-        number=_tried(ready, rewritings),
-        seed=ready.study.seed,
-        filters=filters,
+        source, prompts, number=_tried(ready, rewritings), seed=ready.study.seed, filters=filters
     )
     evaluation.progress(Headway("rewriting", number, number, "questions"))
     return tuple(accepted[:number])

@@ -68,15 +68,7 @@ from leakbound.store.inputs import (
     write_attack_queries,
 )
 from leakbound.study import Attack
-from leakbound.types import (
-    Decoding,
-    Failure,
-    Generate,
-    Measures,
-    Prompt,
-    Query,
-    Scorer,
-)
+from leakbound.types import Decoding, Failure, Generate, Measures, Prompt, Query, Scorer
 
 CONFIDENCE = 0.9  # of the lower bounds that steer: they rank and state nothing
 FORWARDS = 0.5

@@ -19,15 +19,7 @@ from leakbound.store import Run
 from leakbound.study import Study
 from leakbound.text.characters import IGNORABLE
 from leakbound.text.shown import many, some
-from leakbound.types import (
-    Decoding,
-    Generate,
-    Headway,
-    Progress,
-    Prompt,
-    Scorer,
-    Tokenizes,
-)
+from leakbound.types import Decoding, Generate, Headway, Progress, Prompt, Scorer, Tokenizes
 
 # Controls, and Unicode's default-ignorable characters. Emoji and some scripts need the joiners and
 # variation selectors, so these count only after a blank or a letter of ASCII.

@@ -17,15 +17,7 @@ from leakbound.planning.metrics import Wanted
 from leakbound.planning.plan import Prepared
 from leakbound.registry import find
 from leakbound.study import Loading
-from leakbound.types import (
-    Classify,
-    Crew,
-    Generate,
-    Progress,
-    Truncates,
-    during,
-    silent,
-)
+from leakbound.types import Classify, Crew, Generate, Progress, Truncates, during, silent
 
 CLASSIFIER = "madhurjindal/autonlp-Gibberish-Detector-492513457"
 CLEAN = "clean"

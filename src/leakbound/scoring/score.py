@@ -10,11 +10,7 @@ from typing import Any, cast
 
 from leakbound.engines.models import OpenModels
 from leakbound.errors import InputError, MixError, ModelError
-from leakbound.planning.before_drawing import (
-    add_notes,
-    needs_model,
-    reference_notes,
-)
+from leakbound.planning.before_drawing import add_notes, needs_model, reference_notes
 from leakbound.planning.plan import ScoringCrew
 from leakbound.scorers import (
     Readable,

@@ -28,14 +28,7 @@ from numpy.typing import NDArray
 from leakbound.errors import InputError, require_no_fault
 from leakbound.store.files import DIGEST, DamagedError, as_read, digest_of, write_whole
 from leakbound.text.counting import CountedAs, counted_as, is_missing, visible
-from leakbound.types import (
-    Completion,
-    Decoding,
-    Event,
-    Json,
-    JsonObject,
-    Sample,
-)
+from leakbound.types import Completion, Decoding, Event, Json, JsonObject, Sample
 
 T = TypeVar("T")
 _TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
