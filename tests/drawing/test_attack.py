@@ -164,9 +164,7 @@ def test_all_questions_together_and_beyond_their_own_words(whole: Run) -> None:
     assert rows(whole, arm="control attack", query_id=None, **PROBABILITY)
 
 
-def test_each_question_is_bounded_by_fresh_draws_and_the_control_is_asked_the_same(
-    whole: Run,
-) -> None:
+def test_fresh_draws_bound_each_question_of_model_and_control(whole: Run) -> None:
     for one in found_in(whole):
         arm, control = whole.arms[str(one.arm)], whole.arms[str(one.arm.control)]
         assert arm.decoding == one.decoding == control.decoding

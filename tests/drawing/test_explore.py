@@ -50,9 +50,7 @@ def moments(scorer: str, k: int) -> dict[str, tuple[float, float]]:
 
 @pytest.mark.parametrize("certain", [1.0, 0.9])
 @pytest.mark.parametrize("how", [EXACT, HYBRID], ids=["exact", "hybrid"])
-def test_every_bound_holds_the_truth(
-    how: Mapping[str, Any], certain: float, tmp_path: Path
-) -> None:
+def test_bounds_contain_the_truth(how: Mapping[str, Any], certain: float, tmp_path: Path) -> None:
     scorers = ["contains", "rouge-l-f1"]
     run = explored(tmp_path / "r", ExploringEngine(certain=certain), scorers=scorers, **how)
     leakage = {"arm": "target", "quantity": ("leak probability", "mean leakage")}

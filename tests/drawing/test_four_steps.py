@@ -100,9 +100,7 @@ CHECKED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("how", "named"), CHECKED)
-def test_what_needs_no_model_is_refused_by_the_check(
-    how: dict[str, Any], named: str, tmp_path: Path
-) -> None:
+def test_check_refuses_without_a_model(how: dict[str, Any], named: str, tmp_path: Path) -> None:
     model, control = engine(), how.get("control")
     if control == "{finished}":
         control = evaluate(engine("c"), TASK, out=tmp_path / "c", n=8).path

@@ -109,9 +109,7 @@ def contents(out: Path) -> list[Counter[Any]]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_stop_loses_one_part_and_the_rest_is_drawn_once(
-    mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stop_loses_one_part(mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leakbound.store.plan.PART", 256)
     whole, out = ReportingEngine(), tmp_path / "stopped"
     own = drawn(mode, whole, tmp_path / "whole")

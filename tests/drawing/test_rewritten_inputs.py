@@ -186,9 +186,7 @@ def test_a_limit_leaves_rows_of_a_file_out_and_refuses_none(tmp_path: Path) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("of", [None, "answer", "question"])
-def test_questions_without_a_rewriting_are_asked_as_they_are_and_named(
-    of: str | None, tmp_path: Path
-) -> None:
+def test_questions_without_a_rewriting_are_used_and_named(of: str | None, tmp_path: Path) -> None:
     first, second = benchmark().prompts
     bad = replace(second, paraphrases=() if of is None else (getattr(second, of),))
     run = evaluated(tmp_path / "r", task=benchmark(prompts=(first, bad)))
@@ -308,9 +306,7 @@ class Rewriter:
         ]  # fmt: skip
 
 
-def test_fresh_draws_a_rewriting_for_every_output(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fresh_has_a_rewriting_per_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     models = SimpleNamespace(chat=lambda name: Rewriter())
     module = SimpleNamespace(OpenModels=lambda **loading: models)  # the real one loads torch
     monkeypatch.setitem(sys.modules, "leakbound.engines.models", module)

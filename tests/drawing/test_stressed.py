@@ -140,9 +140,7 @@ def test_a_control_that_was_put_through_the_same_is_taken_as_it_is(tmp_path: Pat
     assert excess.lower > 0.2
 
 
-def test_claims_and_comparisons_are_about_a_stress_where_that_is_said(
-    made: Run, tmp_path: Path
-) -> None:
+def test_claims_and_comparisons_about_a_stress(made: Run, tmp_path: Path) -> None:
     arm = str(ArmKey().stressed("opener:2"))
     found = certify(made.path, max_leak=0.3, scorer="keyword", arm=arm, out=tmp_path / "c.json")
     assert found.verdict == "refuted"

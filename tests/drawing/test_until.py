@@ -166,9 +166,7 @@ def test_the_control_is_drawn_at_fixed_n(tmp_path: Path) -> None:
         assert excess.estimate.stopping.startswith("stopped")
 
 
-def test_a_run_that_stopped_early_is_no_control_and_has_no_fixed_n(
-    finished: Run, tmp_path: Path
-) -> None:
+def test_a_stopped_run_is_no_control_and_has_no_fixed_n(finished: Run, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"'target'.*until 'p<=0\.2' was decided.*without --until"):
         require_fixed_n(finished.arms["target"])
     require_fixed_n(finished.arms["greedy"])
@@ -192,9 +190,7 @@ def test_a_finished_run_draws_nothing_more(finished: Run) -> None:
     assert again.asked == []
 
 
-def test_a_run_that_waits_for_a_look_is_incomplete(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_look_is_incomplete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def dies(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -207,9 +203,7 @@ def test_a_run_that_waits_for_a_look_is_incomplete(
     require_sampled(until(tmp_path / "r"))
 
 
-def test_a_question_that_failed_is_made_up_for_with_its_own_draws(
-    finished: Run, tmp_path: Path
-) -> None:
+def test_a_failed_question_is_redrawn_with_its_own_draws(finished: Run, tmp_path: Path) -> None:
     with pytest.raises(IncompleteError, match="'p1'"):
         until(tmp_path / "r", engine(broken=["p1"]))
     run = Run.open(tmp_path / "r")
@@ -226,9 +220,7 @@ def test_a_question_that_failed_is_made_up_for_with_its_own_draws(
 @pytest.mark.parametrize(
     ("field", "value"), [("decision", "holds"), ("n", 7), ("next", 15)], ids=lambda v: str(v)
 )
-def test_looks_that_do_not_follow_from_the_scores_are_refused(
-    finished: Run, tmp_path: Path, field: str, value: Any
-) -> None:
+def test_forged_looks_are_refused(finished: Run, tmp_path: Path, field: str, value: Any) -> None:
     copy = Run.open(shutil.copytree(finished.path, tmp_path / "r"))
     file = copy.arms["target"].folder / "looks.json"
     record = json.loads(file.read_text())
@@ -247,9 +239,7 @@ class Forgetful(CannedEngine):
         return super().generate(queries, decoding, replace(draws, sizes=sizes))
 
 
-def test_stored_parts_with_lost_draws_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parts_that_lost_draws_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "_require_planned", lambda *_: None)
     with pytest.raises(MixError, match=r"'p\d' has other draws than its looks planned"):
         until(tmp_path / "s", Forgetful(engine().texts))

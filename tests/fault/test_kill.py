@@ -180,9 +180,7 @@ def proved(tmp_path_factory: pytest.TempPathFactory) -> Proved:
 
 
 @pytest.mark.parametrize("moments", [(1,), (3,), (6,), (2, 4)], ids=str)
-def test_a_search_for_rare_leaks_goes_on_to_the_same_proofs(
-    moments: tuple[int, ...], proved: Proved, tmp_path: Path
-) -> None:
+def test_a_search_resumes(moments: tuple[int, ...], proved: Proved, tmp_path: Path) -> None:
     """Killed after so many of six questions; what was found of one stays, in the same words."""
     run = Path(shutil.copytree(proved.drawn, tmp_path / "run"))
     wait = random.Random(moments[0]).uniform(0, 0.2) if len(moments) == 1 else 0
@@ -194,9 +192,7 @@ def test_a_search_for_rare_leaks_goes_on_to_the_same_proofs(
 
 
 @pytest.mark.parametrize("questions", [1, 4])
-def test_an_evaluation_that_proves_ends_as_evaluate_and_then_prove(
-    questions: int, proved: Proved, tmp_path: Path
-) -> None:
+def test_evaluate_with_proofs_resumes(questions: int, proved: Proved, tmp_path: Path) -> None:
     run, command = tmp_path / "run", [*proved.command[:-1], "--prove", BUDGET, "--out"]
     kill_when(partial(reached, run, questions), 0, command, run)
     assert proofs(finish(command, run)) == proved.proofs
@@ -234,6 +230,7 @@ def test_a_training_ends_with_the_same_weights(embeddings: None, tmp_path: Path)
     assert len({*told[0]}) > 90
 
 
+Cleans = Callable[[str], Clean]
 EACH = 1  # tries of each action for a command
 TRIED = (
     "evaluate --ids", "score", "score --calibration", "bound", "report --redact", "certify",
@@ -258,15 +255,13 @@ def server(workshop: Workshop) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="module")
-def without(workshop: Workshop, server: Server) -> Callable[[str], Clean]:
+def without(workshop: Workshop, server: Server) -> Cleans:
     """The commands without a fault, by case."""
     return cache(lambda case: clean(workshop, case, server))
 
 
 @pytest.mark.parametrize("case", TRIED)
-def test_the_same_command_ends_as_if_nothing_had_happened(
-    case: str, workshop: Workshop, server: Server, without: Callable[[str], Clean]
-) -> None:
+def test_command_resumes(case: str, workshop: Workshop, server: Server, without: Cleans) -> None:
     turn = TRIED.index(case)
     chosen = [action for i, action in enumerate(ACTIONS) if i % 2 == turn % 2]
     for action in chosen:
@@ -276,13 +271,11 @@ def test_the_same_command_ends_as_if_nothing_had_happened(
 
 
 @pytest.mark.parametrize("case", TRIED)
-def test_finished_work_outlives_a_power_cut(case: str, without: Callable[[str], Clean]) -> None:
+def test_finished_work_outlives_a_power_cut(case: str, without: Cleans) -> None:
     assert durable_faults(without(case).events) == []
 
 
-def test_a_signal_ends_a_process_with_a_message(
-    workshop: Workshop, server: Server, without: Callable[[str], Clean]
-) -> None:
+def test_a_signal_ends_with_a_message(workshop: Workshop, server: Server, without: Cleans) -> None:
     for action in ("SIGTERM", "SIGINT"):
         workshop.begin("score", server)
         middle = without("score").events[50].n

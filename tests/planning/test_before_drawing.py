@@ -140,9 +140,7 @@ class Asks:
 GIVEN: list[str] = []
 
 
-def test_scorers_that_need_a_model_are_checked_first_only_on_request(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_check_scorers_with_models(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(SCORERS, "asks", Asks)
     file = str(table(tmp_path / "q.csv", ("Who?", "0", "0"), ("When?", "1985", "1985")))
     GIVEN.clear()
@@ -229,9 +227,7 @@ def test_every_format_character_but_the_visible_is_invisible() -> None:
         (None, (r"\begin", "\\"), []),
     ],
 )
-def test_a_literal_escape_is_named(
-    template: str | None, stop: tuple[str, ...], named: list[str]
-) -> None:
+def test_escapes_are_named(template: str | None, stop: tuple[str, ...], named: list[str]) -> None:
     study = Study(
         settings=ModelSettings(template=template), decodings=(Decoding(stop=stop), Decoding())
     )
@@ -287,9 +283,7 @@ def test_a_limit_below_the_longest_answer_is_named_and_recorded(tmp_path: Path) 
         ("csv:mine.csv", "scholten", 3, True),
     ],
 )
-def test_a_limit_that_a_protocol_sets_is_stated(
-    name: str, profile: str | None, limit: int, sets: bool
-) -> None:
+def test_protocol_limits_are_named(name: str, profile: str | None, limit: int, sets: bool) -> None:
     task = benchmark_of(
         ("a",), question="who wrote red", answer="Ann Bob red", name=name, max_new_tokens=3,
         profile=profile,

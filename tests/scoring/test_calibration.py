@@ -155,9 +155,7 @@ def test_a_csv_file_will_do(tmp_path: Path) -> None:
         ("a.txt", "", r"\.csv, \.jsonl"),
     ],
 )
-def test_a_file_that_will_not_do_is_refused_before_a_model_is_asked(
-    tmp_path: Path, name: str, text: str | None, message: str
-) -> None:
+def test_bad_files_are_refused(tmp_path: Path, name: str, text: str | None, message: str) -> None:
     file = tmp_path / name
     if text is not None:
         file.write_text(text)
@@ -191,9 +189,7 @@ JUDGE, GRADED, CUT, KEYWORD, SOFT, SOFT_CUT = map(
         ([SOFT], "scorer"),
     ],
 )
-def test_a_calibration_is_about_the_one_binary_judge_or_without_judges_scorer(
-    scorers: list[Any], found: Any
-) -> None:
+def test_a_calibration_is_about_one_binary_judge_or_scorer(scorers: list[Any], found: Any) -> None:
     if not isinstance(found, str):
         assert judge_of(scorers) == found
         return

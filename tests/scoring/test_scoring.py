@@ -67,9 +67,7 @@ def asking(classifier: WordClassifier) -> tuple[Scorer]:
     return (connect(make_scorer(SPEC), FakeModels(classifier=classifier)),)
 
 
-def test_distinct_completions_of_all_questions_share_batches(
-    tmp_path: Path, models: FakeModels
-) -> None:
+def test_completions_of_all_questions_share_batches(tmp_path: Path, models: FakeModels) -> None:
     run = scored(tmp_path / "r")
     batches = models.classifier.batches
     assert len(batches) == sum(len(arm.parts) for arm in run.arms.values())
@@ -81,7 +79,7 @@ def test_distinct_completions_of_all_questions_share_batches(
     assert all(500 < hit < 730 for hit in hits[15:])
 
 
-def test_scores_are_found_without_the_model(
+def test_stored_scores_need_no_model(
     tmp_path: Path, models: FakeModels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = evaluated(tmp_path / "r")
@@ -116,7 +114,7 @@ def test_other_weights_under_the_same_name_are_refused(tmp_path: Path, models: F
     assert target.model(SLUG)["weights"] == "w2"
 
 
-def test_another_model_of_the_name_is_refused_before_anything_is_drawn(
+def test_another_model_is_refused_before_draws(
     tmp_path: Path, models: FakeModels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = evaluated(tmp_path / "r")
@@ -127,7 +125,7 @@ def test_another_model_of_the_name_is_refused_before_anything_is_drawn(
         evaluated(tmp_path / "r")
 
 
-def test_scoring_goes_on_where_it_was_stopped(
+def test_scoring_resumes(
     tmp_path: Path, models: FakeModels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("leakbound.store.plan.PART", 1024)
@@ -214,9 +212,7 @@ def test_independent_draws_pass_in_whatever_chunks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shift", [0, 1e-7])  # as between batch shapes
-def test_a_text_that_came_twice_within_a_chunk_is_counted_together(
-    shift: float, tmp_path: Path
-) -> None:
+def test_equal_texts_of_a_chunk_are_counted_together(shift: float, tmp_path: Path) -> None:
     """Two rows of 14 draws of one text are 28 draws of it."""
     arm = arm_of(tmp_path / "r", [{**ONCE, "word 3": 14}])
     part = arm.parts[0]
@@ -354,9 +350,7 @@ class Says:
         return [float(self.word in text) for text in texts]
 
 
-def test_scorers_may_be_objects_and_a_later_process_says_how_to_pass_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scorers_may_be_python_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spec, "_PASSED", {})
     task = benchmark_of(FEW, answer=WORDS, name="goals", scorers=("contains",))
     run = evaluate(engine(), task, out=tmp_path / "r", n=16, scorers=Says())

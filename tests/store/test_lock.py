@@ -154,9 +154,7 @@ WITHOUT = "has no locks.*remove that file"
 
 
 @pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK])
-def test_where_there_are_no_locks_a_file_keeps_others_out(
-    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_replace_locks(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_locks(monkeypatch, number)
     run = tmp_path / "run"
     kept_out = locked(run, "evaluate")
@@ -171,9 +169,7 @@ def test_where_there_are_no_locks_a_file_keeps_others_out(
     assert not run.exists()
 
 
-def test_a_file_in_place_of_a_lock_is_broken_on_its_own_host_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_file_breaks_on_its_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_locks(monkeypatch)
     with subprocess.Popen([sys.executable, "-c", ""]) as killed:
         killed.wait()

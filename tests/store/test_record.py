@@ -99,9 +99,7 @@ def test_what_a_record_must_not_say_is_named(change: Any, named: str, tmp_path: 
     assert all(word in str(error.value) for word in (named, "run.json", "Restore it"))
 
 
-def test_a_run_of_an_older_format_is_refused_in_one_line_that_names_what_reads_it(
-    tmp_path: Path,
-) -> None:
+def test_an_older_format_is_refused_in_one_line_with_its_version(tmp_path: Path) -> None:
     write_record(tmp_path, RECORD)
     values = json.loads((tmp_path / "run.json").read_text())
     (tmp_path / "run.json").write_text(json.dumps({**values, "format": 10, "version": "0.1.7"}))

@@ -218,9 +218,7 @@ def test_a_folder_with_other_files_is_refused_and_a_killed_beginning_is_not(tmp_
 
 
 @pytest.mark.parametrize("damage", ["cut", "foreign", "other-run", "other-part", "edited", "empty"])
-def test_a_damaged_part_is_named_and_redone_once_it_is_removed(
-    drawn: Path, tmp_path: Path, damage: str
-) -> None:
+def test_a_damaged_part_is_named_and_redone(drawn: Path, tmp_path: Path, damage: str) -> None:
     run = Run.open(shutil.copytree(drawn, tmp_path / "r"))
     arm = run.arms["target"]
     file = sorted((arm.folder / "completions").iterdir())[2]

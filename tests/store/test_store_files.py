@@ -49,9 +49,7 @@ def mode(path: Path) -> int:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="rights and locks are others there")
-def test_what_is_written_is_its_owners_alone_and_locked_even_where_the_folder_was_there(
-    tmp_path: Path,
-) -> None:
+def test_files_are_private_and_locked_in_an_existing_folder(tmp_path: Path) -> None:
     import fcntl
 
     folder = tmp_path / "shared"
@@ -94,9 +92,7 @@ def failing(number: int) -> Callable[..., object]:
 
 
 @pytest.mark.parametrize("number", [errno.EPERM, errno.EACCES])
-def test_a_place_that_cannot_be_written_is_bad_input(
-    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unwritable_places(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "replace", failing(number))
     with pytest.raises(InputError, match=rf"cannot write `{tmp_path / 'a'}`: "):
         write_text(tmp_path / "a", "x")
@@ -109,9 +105,7 @@ def test_a_place_that_cannot_be_written_is_bad_input(
             make_private(tmp_path / "c")
 
 
-def test_windows_which_opens_no_folder_writes_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_writing_works_on_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = os.open
 
     def as_windows(path: os.PathLike[str] | str, flags: int, *rest: int) -> int:
@@ -126,9 +120,7 @@ def test_windows_which_opens_no_folder_writes_all_the_same(
     assert (tmp_path / "a").read_text() == "two"
 
 
-def test_a_file_system_that_cannot_flush_names_does_not_stop_a_write(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_that_cannot_be_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flush = os.fsync
 
     def of_files_alone(descriptor: int) -> None:
@@ -167,9 +159,7 @@ def test_what_killed_processes_began_to_write_is_removed_and_nothing_else(tmp_pa
     assert not live.exists()
 
 
-def test_folders_that_are_made_outlive_a_power_cut(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_new_folders_outlive_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[Path] = []
     monkeypatch.setattr("leakbound.store.files.sync_names", synced.append)
     for _ in range(2):  # then they are there
@@ -249,9 +239,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return at
 
 
-def test_a_phase_within_another_is_taken_off_it_and_all_add_up(
-    now: list[float], tmp_path: Path
-) -> None:
+def test_phases_add_up_without_nested_time(now: list[float], tmp_path: Path) -> None:
     clock = Clock(tmp_path / "times.json")
     heard = clock.timed(silent)
     now[0] = 5.0  # before any phase
