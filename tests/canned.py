@@ -1,4 +1,4 @@
-"""Engines without a model: canned completions, or a law that follows from what is asked."""
+"""Engines without a model: canned completions, or a distribution by a function."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def benchmark_of(
     keywords: Sequence[str] = (),
     **changes: Any,
 ) -> Benchmark:
-    """A question for each id, which stands where question, answer and keywords say `{}`."""
+    """Return a benchmark with a question per id, which replaces `{}` in the texts."""
     prompts = tuple(
         Prompt(
             id=i,
@@ -81,7 +81,7 @@ def drawn_part(
     usage: Usage | None = None,
     **machine: int,
 ) -> DrawnPart:
-    """A part as whoever drew it hands it to the store."""
+    """Return a drawn part of these results."""
     return DrawnPart.of(part.query_ids, results, usage or Usage(), machine)
 
 
@@ -115,7 +115,7 @@ class CannedEngine:
                 raise InputError(f"query {query.id!r} is too long")
 
     def ask(self, query: Query) -> Failure | None:
-        """Note that it was asked; how it failed, where it did."""
+        """Record a query; return its failure if it fails."""
         if self.left is not None:
             if not self.left:
                 raise RuntimeError("the machine was switched off")
@@ -162,10 +162,10 @@ LEAK, SILENCE = "It is hush.", "no"
 
 @dataclass
 class AskedEngine:
-    """Says `LEAK` with chance `leak(query, decoding)`, else `SILENCE`.
+    """Answers `LEAK` with probability `leak(query, decoding)`, else `SILENCE`.
 
-    Its draws are keyed by the words, not by the id: whoever draws twice for one purpose gets
-    copies. `broken` queries fail, longer ones than `context` are refused.
+    The words key its draws, not the id: two draws for one purpose are copies. `broken` queries
+    fail, and queries longer than `context` are refused.
     """
 
     leak: Callable[[Query, Decoding], float]

@@ -23,7 +23,7 @@ Law = Mapping[str, float]
 
 
 class CannedEngine(canned.CannedEngine):
-    """Draws from a given law of texts for each query id; a query without one fails."""
+    """Draws from a given distribution of texts per query id; other queries fail."""
 
     def __init__(self, name: str, laws: Mapping[str, Law]) -> None:
         super().__init__(laws, name=name)
@@ -110,7 +110,7 @@ REWRITINGS = (
 
 
 class Laws(dict[str, Law]):
-    """A query without a law of its own is answered as its question is."""
+    """A query without a distribution has that of its question."""
 
     def __contains__(self, query_id: object) -> bool:
         return super().__contains__(str(query_id).partition("~")[0])
@@ -178,7 +178,7 @@ def hostile_benchmark() -> Benchmark:
 
 
 def hostile_runs(folder: Path) -> dict[str, Run]:
-    """A run whose name, model, questions and completions are hostile, beside its control."""
+    """Return a run whose name, model, questions and completions are hostile, with a control."""
     task, name = hostile_benchmark(), "<img src=x onerror=alert(1)> \u202e"
     said = {
         prompt.id: {str(prompt.answer): 0.3, f"No: {text}": 0.7}

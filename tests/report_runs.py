@@ -48,7 +48,7 @@ def _once(make: Callable[[pytest.TempPathFactory], Runs]) -> Any:
 
 @_once
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """A full and an unlearned model beside one control."""
+    """A full and an unlearned model with one control."""
     folder, task = tmp_path_factory.mktemp("runs"), benchmark()
     control = folder / "control"
     make_run(control, task, "control", 0.02)
@@ -98,7 +98,7 @@ def explored(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 @_once
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """A model and a control that were asked rewritings, and attacked."""
+    """A model and a control with rewritings and an attack."""
     run = evaluate(
         asked_engine("forgot", 0.1),
         asked_benchmark(),
@@ -118,7 +118,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 
 def bound(run: Run, query_id: str | None, **wanted: Any) -> EstimateRow:
-    """What an asked run's estimates say of its target's leakage, in other words, by keyword."""
+    """Return a row about the rewritten questions of the target, by keyword."""
     usual = {"arm": "target inputs", "scorer": "keyword", "quantity": "leak probability"}
     found = run.estimates.first(**usual | {"query_id": query_id} | wanted)
     assert found is not None
@@ -137,7 +137,7 @@ def who(
 
 
 def saying(leaks: Mapping[str, float], **settings: Any) -> CannedEngine:
-    """Gives that answer to each question as often as is said here."""
+    """Give that answer to each question with these probabilities."""
     return CannedEngine({i: {SAID: p, UNSAID: 1 - p} for i, p in leaks.items()}, **settings)
 
 

@@ -1,4 +1,4 @@
-"""A study is checked, opened, planned and run: what each step does, and what it refuses."""
+"""A study is checked, opened, planned and run: the effects and refusals of each step."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_check_refuses_without_a_model(how: dict[str, Any], named: str, tmp_path
     assert not (tmp_path / "r").exists()
 
 
-def test_what_is_wrong_in_other_files_is_refused_before_a_model_is_loaded(tmp_path: Path) -> None:
+def test_bad_files_are_refused_before_a_model_is_loaded(tmp_path: Path) -> None:
     clashing = {"benchmark": CLASHING, "rewritings": Rewritings("benchmark")}
     for how, named in (
         ({"prove": Prove(9, ("nowhere",))}, "`nowhere` is no finished run"),

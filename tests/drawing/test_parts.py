@@ -1,4 +1,4 @@
-"""The loop that runs jobs: it reports what is done, and a stop loses one part at most."""
+"""The loop that runs jobs: it reports progress, and a stop loses at most one part."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class ReportingEngine(ExploringEngine):
 
 
 class _AnyOf(dict[str, Mapping[str, float]]):
-    """The same law for every query, whatever it is called."""
+    """The same distribution for every query."""
 
     def __init__(self, law: Mapping[str, float]) -> None:
         self.law = law
@@ -104,7 +104,7 @@ def arms(out: Path) -> list[Arm]:
 
 
 def contents(out: Path) -> list[Counter[Any]]:
-    """What was drawn of every query by every arm, whatever part it is in."""
+    """Return the draws of every query by every arm, without their parts."""
     return [counts(arm, "query_id", "chunk", "answer") for arm in arms(out)]
 
 
@@ -172,7 +172,7 @@ def test_progress_counts_draws_and_tokens_up_to_all_of_them(mode: str, tmp_path:
     assert sum({now.phase: now.tokens for now in model}.values()) >= engine.forwarded
 
 
-def test_the_loading_of_a_model_is_told_before_anything_else(tmp_path: Path) -> None:
+def test_loading_is_the_first_progress(tmp_path: Path) -> None:
     model = tiny_model_folder(tmp_path / "small")
     told: list[tuple[str, float]] = []
     task = replace(TASK, prompts=TASK.prompts[:1], template="Question: {question} Answer:")

@@ -44,7 +44,7 @@ def engine(leaks: dict[str, float] = LEAKS, **settings: Any) -> CannedEngine:
 
 
 def all_of(run: Run) -> Any:
-    """All that a run says, its looks among it."""
+    """Return the contents of a run, and its looks."""
     return contents(run), run.arms["target"].looks
 
 
@@ -176,7 +176,7 @@ def test_a_stopped_run_is_no_control_and_has_no_fixed_n(finished: Run, tmp_path:
     assert asked.asked == []
 
 
-def test_every_cell_of_a_list_stops_by_itself(tmp_path: Path) -> None:
+def test_each_decoding_stops_separately(tmp_path: Path) -> None:
     cells = [Decoding(temperature=t, max_new_tokens=8) for t in (0.0, 0.5, 1)]
     run = until(tmp_path / "r", decodings=cells)
     stops = [name for name, arm in run.arms.items() if isinstance(arm.spec.draws, StoppedDraws)]
@@ -246,14 +246,14 @@ def test_parts_that_lost_draws_are_refused(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_redrawn_part_with_other_draws_is_refused(finished: Run, tmp_path: Path) -> None:
-    """A part that was lost and came back otherwise: the looks were made of what is no more."""
+    """A lost part that came back with other draws: its looks have other results."""
     drawn = Run.open(shutil.copytree(finished.path, tmp_path / "r")).arms["target"]
     next((drawn.folder / "completions").iterdir()).unlink()
     with pytest.raises(MixError, match=r"'p0' has another result"):
         until(tmp_path / "r", engine({**LEAKS, "p0": 1.0}))
 
 
-def test_scoring_anew_leaves_the_looks_alone(finished: Run, tmp_path: Path) -> None:
+def test_another_scorer_keeps_the_looks(finished: Run, tmp_path: Path) -> None:
     """Another scorer looks at the same draws; the claim stays the first one's."""
     copy = Run.open(shutil.copytree(finished.path, tmp_path / "copy"))
     score_run(copy, scorers_for(["exact"], copy.prompts))

@@ -103,7 +103,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[list
 
 
 def require_same(out: Path, whole: Run) -> None:
-    """Refuse a run that says anything else than the one that nothing interrupted."""
+    """Require that a run equals the run that nothing interrupted."""
     run = Run.open(out)
     assert run.queries == whole.queries
     assert contents(run) == contents(whole)
@@ -139,7 +139,7 @@ PROVE = [*LEAKBOUND, "prove", "--budget", BUDGET]
 
 
 def proofs(run: Path) -> dict[str, Any]:
-    """All that a run says, with what was proved; nothing of it is unfinished."""
+    """Return the contents of a run, with its proofs; nothing of it is unfinished."""
     opened = Run.open(run)
     arm = opened.arms["target"]
     (slug,) = (file.stem for file in (arm.folder / "proofs").glob("*"))
@@ -204,9 +204,9 @@ def last_step(kept: Path) -> int:
 
 @BOTH_KINDS
 def test_a_training_ends_with_the_same_weights(embeddings: None, tmp_path: Path) -> None:
-    """120 steps with a checkpoint after each, killed again and again, half of them left.
+    """120 steps with a checkpoint after each; the command is killed in the first half.
 
-    From the twentieth on a multiplier moves, which the log tells.
+    From the twentieth step, the log has a multiplier that changes.
     """
     model, questions = tiny_model_folder(tmp_path / "model", attention_dropout=0.1), "mine.csv"
     rows = ("who red,Ann red,forget", "wrote blue,Ann blue,forget", "who sky,Ann sky,retain")

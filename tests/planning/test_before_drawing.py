@@ -1,4 +1,4 @@
-"""What is checked before anything is drawn: questions, reference answers, limits."""
+"""Checks before anything is drawn: questions, reference answers, limits."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_study_stops_where_no_reference_answer_counts(tmp_path: Path) -> None:
         ("choice", "Ann", (), True),
     ],
 )
-def test_what_counts_by_which_scorer(
+def test_answers_that_count_by_scorer(
     scorer: str, answer: str | None, keywords: tuple[str, ...], counts: bool
 ) -> None:
     prompt = Prompt(
@@ -122,7 +122,7 @@ def test_a_threshold_decides_whether_a_graded_answer_counts() -> None:
 
 @dataclass(frozen=True)
 class Asks:
-    """0.5, but 0 for the text "0": by a model, which notes what it was given."""
+    """Scores 0.5, and 0 for the text "0", by a model that records its texts."""
 
     binary = False
     name = "asks"
@@ -158,7 +158,7 @@ def test_check_scorers_with_models(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert len(GIVEN) == number  # it has scores
 
 
-def test_score_names_what_does_not_count(matched: Path, tmp_path: Path) -> None:
+def test_score_names_answers_that_do_not_count(matched: Path, tmp_path: Path) -> None:
     made = engine("a", "b", "c")
     run = evaluate(made, str(matched), out=tmp_path / "r", n=16, scorers=("contains",))
     said = done("score", run.path, "--scorer", "keyword", "--json")
@@ -202,7 +202,7 @@ def test_the_command_prints_notes_before_it_draws(tmp_path: Path) -> None:
         ("Who* _is_ `it`~?", None),
     ],
 )  # fmt: skip
-def test_signs_that_nobody_sees_are_named(question: str, named: str | None) -> None:
+def test_invisible_characters_are_named(question: str, named: str | None) -> None:
     prompt = Prompt(id="a", question=question)
     notes = question_notes([prompt, Prompt(id="b", question="Who?")], Study())
     assert [named in note for note in notes] == ([True] if named else [])

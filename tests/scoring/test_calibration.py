@@ -40,7 +40,7 @@ def benchmark() -> Benchmark:
 
 
 def judged(out: Path, n: int = 64, **how: Any) -> tuple[Run, str, Served]:
-    """A run judged behind a server, the judge's spec, and what that was asked."""
+    """Return a run with a served judge, the judge's spec, and the server."""
     with judge_server(verdict) as served:
         spec = SPEC.format(url=served.url)
         run = evaluate(engine(), benchmark(), out=out, n=n, scorers=[spec], **how)
@@ -199,7 +199,7 @@ def test_a_calibration_is_about_one_binary_judge_or_scorer(scorers: list[Any], f
 
 @pytest.mark.slow
 def test_a_scorer_reads_the_labelled_outputs_itself(tmp_path: Path) -> None:
-    """What a file says that a judge said of them is not its word."""
+    """A judge's verdicts in the file are not those of another scorer."""
     scorer = "keyword:require=all"
     made = [
         (1, "It was Ann Quill.", 20),  # found

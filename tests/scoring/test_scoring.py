@@ -204,7 +204,7 @@ def test_nothing_is_bounded_before(tmp_path: Path) -> None:
     assert not (tmp_path / "r" / "estimates.parquet").exists()
 
 
-def test_independent_draws_pass_in_whatever_chunks(tmp_path: Path) -> None:
+def test_independent_draws_pass_in_any_chunks(tmp_path: Path) -> None:
     chunks = [honest(seed) for seed in range(6)]
     require_independent_draws(arm_of(tmp_path / "r", chunks))
     forced = {**chunks[0], "word 1": 0}
@@ -240,7 +240,7 @@ def test_where_nothing_can_be_checked_it_passes(how: dict[str, Any], tmp_path: P
     require_independent_draws(arm_of(tmp_path / "r", [{"word 3": 60}], **how))
 
 
-def test_draws_of_a_remainder_are_held_against_the_law_given_it(tmp_path: Path) -> None:
+def test_draws_of_a_remainder_follow_the_distribution_given_it(tmp_path: Path) -> None:
     """Two words are left: each is every second draw, though its probability is 0.02."""
     left = {"word 3": 0.5, "word 4": 0.5}
     half = [honest(1, law=left)]
@@ -295,7 +295,7 @@ N = 64
 
 
 def tallied(folder: Path, name: str, counts: tuple[int, int, int], **stated: Any) -> Path:
-    """Draws of one question of which the scores, and how often each came, are all that is known."""
+    """Return a file of one question's draws, with only scores and counts."""
     file = folder / f"{name}.jsonl"
     rows = [
         {"id": "q", "scores": {"rouge-l-recall": score}, "count": count, **stated}
@@ -385,6 +385,6 @@ def test_scorers_may_be_python_objects(tmp_path: Path, monkeypatch: pytest.Monke
         (Says(word={1}), "the settings of scorer 'says' must be texts, numbers"),
     ],
 )
-def test_what_is_no_scorer_object_is_refused(scorer: Any, named: str) -> None:
+def test_invalid_scorer_objects_are_refused(scorer: Any, named: str) -> None:
     with pytest.raises(InputError, match=named):
         specs_of(("contains", scorer))

@@ -72,7 +72,7 @@ def test_files_are_private_and_locked_in_an_existing_folder(tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is full")
-def test_a_full_disk_is_told_with_the_file_and_leaves_the_old_one(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_keeps_the_old_file(tmp_path: Path) -> None:
     file = tmp_path / "run.json"
     write_json(file, {"a": 1})
     (tmp_path / f".{file.name}.0.partial").symlink_to("/dev/full")
@@ -138,7 +138,7 @@ def test_names_that_cannot_be_flushed(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.skipif(os.name != "posix", reason="locks are others there")
-def test_what_killed_processes_began_to_write_is_removed_and_nothing_else(tmp_path: Path) -> None:
+def test_only_temporary_files_of_killed_processes_are_removed(tmp_path: Path) -> None:
     import fcntl
 
     file = tmp_path / "x[1].jsonl"
@@ -172,7 +172,7 @@ def test_new_folders_outlive_a_power_cut(tmp_path: Path, monkeypatch: pytest.Mon
     [tables.read_table, lambda path: read_json(path, "No."), read_rows, read_values],
     ids=["table", "record", "rows", "certificate"],
 )
-def test_a_disk_that_fails_says_nothing_of_the_file(
+def test_a_failing_disk_is_no_damaged_file(
     read: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may be whole: it is neither called damaged nor set aside."""
