@@ -241,7 +241,7 @@ class Forgetful(CannedEngine):
 
 def test_parts_that_lost_draws_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "_require_planned", lambda *_: None)
-    with pytest.raises(MixError, match=r"'p\d' has other draws than its looks planned"):
+    with pytest.raises(MixError, match=r"'p\d' has other draws than planned"):
         until(tmp_path / "s", Forgetful(engine().texts))
 
 
@@ -249,7 +249,7 @@ def test_a_redrawn_part_with_other_draws_is_refused(finished: Run, tmp_path: Pat
     """A lost part that came back with other draws: its looks have other results."""
     drawn = Run.open(shutil.copytree(finished.path, tmp_path / "r")).arms["target"]
     next((drawn.folder / "completions").iterdir()).unlink()
-    with pytest.raises(MixError, match=r"'p0' has another result"):
+    with pytest.raises(MixError, match=r"'p0' differs"):
         until(tmp_path / "r", engine({**LEAKS, "p0": 1.0}))
 
 

@@ -175,24 +175,20 @@ def _selected(
     arm = add_unscored(run, plan, {query.id: rewritings.ids_draws for query in tried})
     draw_arm(arm, engine, progress=evaluation.progress, purpose=PURPOSE)
     number, criterion = rewritings.ids_draws, rewritings.criterion
-    selections = select(
-        tried, lambda *_: _answers(arm), draws=number, seed=seed, criterion=criterion
-    )
-    write_selections(out, selections.values())
-    kept = {query.id for selection in selections.values() for query in selection.kept}
+    chosen = select(tried, lambda *_: _answers(arm), draws=number, seed=seed, criterion=criterion)
+    write_selections(out, chosen.values())
+    kept = {query.id for selection in chosen.values() for query in selection.kept}
     return [query for query in queries if query.id in kept or query.prompt_id not in rewritten]
 
 
-def named(
-    prompts: Sequence[Prompt], rewritings: Sequence[Sequence[str]], source: str
-) -> list[Query]:
+def named(prompts: Sequence[Prompt], texts: Sequence[Sequence[str]], source: str) -> list[Query]:
     """Return every question, each followed by its rewritings, with the question's opener."""
     queries: dict[str, Query] = {}
-    for prompt, texts in zip(prompts, rewritings, strict=True):
+    for prompt, own in zip(prompts, texts, strict=True):
         question = Query.original(prompt)
         rewritten = (
             replace(question, id=f"{prompt.id}~{number:02d}", text=text, source=source)
-            for number, text in enumerate(texts)
+            for number, text in enumerate(own)
         )
         for query in (question, *rewritten):
             if query.id in queries:

@@ -173,9 +173,7 @@ def look(arm: Arm, scorer: Scorer) -> dict[str, Look]:
     looks = _look(arm, scorer, planned) if planned else {}
     for query_id, n in planned.items():
         if query_id not in looks or looks[query_id].n != n:
-            raise _unlike_record(
-                arm, f"question {query_id!r} has other draws than its looks planned"
-            )
+            raise _unlike_record(arm, f"question {query_id!r} has other draws than planned")
     return looks
 
 
@@ -185,9 +183,7 @@ def require_same_looks(arm: Arm, scorer: Scorer) -> None:
         again = _look(arm, scorer, recorded, rounds=number)
         for query_id, look in recorded.items():
             if again.get(query_id, look) != look:
-                raise _unlike_record(
-                    arm, f"look {number} at question {query_id!r} has another result"
-                )
+                raise _unlike_record(arm, f"look {number} at question {query_id!r} differs")
 
 
 def _look(

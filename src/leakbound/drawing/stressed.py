@@ -79,13 +79,11 @@ def stressed_plans(evaluation: Evaluation, run: Run) -> Iterator[list[ArmPlan]]:
                 continue
             copied: list[ArmPlan] = []
             if role == "control" and all(arm is None or arm.spec.copied for arm in planned):
-                copied = _copied(evaluation, stress, arms)
+                copied = _copy(evaluation, stress, arms)
             yield copied or _made(evaluation, run, stress, role, arms)
 
 
-def _copied(
-    evaluation: Evaluation, stress: Stress, arms: Mapping[ArmKey, Decoding]
-) -> list[ArmPlan]:
+def _copy(evaluation: Evaluation, stress: Stress, arms: Mapping[ArmKey, Decoding]) -> list[ArmPlan]:
     """Plan arms with the draws of the control's finished run; none if a draw differs."""
     if evaluation.finished is None:
         return []

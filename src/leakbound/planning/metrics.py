@@ -153,9 +153,7 @@ def _named(names: Sequence[str]) -> dict[str, str]:
         if name not in METRICS and spec != ALL:
             raise InputError(f"unknown metric {name!r}. {suggestion(name, METRICS)}")
         if classifier and not _is_classified(METRICS[name]):
-            raise InputError(
-                f"metric {name!r} uses no classifier, got {classifier!r}. Leave it out."
-            )
+            raise InputError(f"metric {name!r} uses no classifier, got {classifier!r}. Omit it.")
         named[name] = classifier
     return named
 

@@ -129,9 +129,7 @@ def require_confidence(confidence: float, questions: int) -> None:
     largest excess over a control among N questions spends alpha/4N on one bound.
     """
     if not 0 < confidence < 1:
-        raise InputError(
-            f"`confidence` must be strictly between 0 and 1, got {confidence!r}. Use 0.99."
-        )
+        raise InputError(f"`confidence` must be in (0, 1), got {confidence!r}. Use 0.99.")
     least = max(2 * LEAST_ALPHA, 4 * questions * LEAST_SHARE)
     if 1 - confidence < least:
         raise InputError(

@@ -364,11 +364,9 @@ def score_run(
         if needs_model(scorer):
             _check_references(run, scorer, progress, at)
     jobs = [(arm, scorer) for arm in run.arms.values() for scorer in scorers]
-    total, parts = sum(len(arm.parts) for arm, _ in jobs), count()
+    total, done = sum(len(arm.parts) for arm, _ in jobs), count()
     for arm, scorer in jobs:
-        score_arm(
-            arm, scorer, lambda: progress(Headway("scoring", next(parts), total, "parts")), at
-        )
+        score_arm(arm, scorer, lambda: progress(Headway("scoring", next(done), total, "parts")), at)
     progress(Headway("scoring", total, total, "parts"))
 
 

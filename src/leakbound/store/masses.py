@@ -226,7 +226,7 @@ class StoredMasses:
         return {"scorer": scorer, "masses": digests}
 
 
-AGAIN = "Restore the file from a copy, or remove it and run `leakbound prove` again."
+AGAIN = "Restore it from a copy, or remove it and run `leakbound prove` again."
 
 
 @dataclass(frozen=True, slots=True)

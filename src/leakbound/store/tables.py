@@ -188,12 +188,10 @@ class EventRow:
     event: Event
 
 
-DRAWN_AGAIN = (
-    "Restore the file from a copy, or remove it and run the command that sampled it again."
-)
+DRAWN_AGAIN = "Restore it from a copy, or remove it and run the command that sampled it again."
 """The fix for a damaged file of a part."""
 
-SCORED_AGAIN = "Restore the file from a copy, or remove it and run `leakbound score` again."
+SCORED_AGAIN = "Restore it from a copy, or remove it and run `leakbound score` again."
 """The fix for a damaged file of scores."""
 
 
