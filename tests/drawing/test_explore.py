@@ -25,6 +25,7 @@ from leakbound.scoring.ordering import BY_QUESTION
 from leakbound.scoring.score import score_arm
 from leakbound.store import ExploredDraws, Run
 from leakbound.study import Explore, Study
+from leakbound.testing import FakeScorer
 from leakbound.types import Decoding, ExploreMode, Prompt, Query, Scorer
 
 
@@ -104,24 +105,15 @@ def test_a_run_measures_the_margin_at_its_own_questions(tmp_path: Path) -> None:
 RECALL = RougeLRecall()
 
 
-@dataclass(frozen=True)
-class Unsettled:
-    """A scorer that cannot tell of any prefix, and not of every text."""
-
-    inner: Any = RECALL
-    undecided: str = ""
-    name: str = "unsettled"
-    binary: bool = False
-
-    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        scores = self.inner.score(texts, prompt)
-        return [None if t == self.undecided else s for t, s in zip(texts, scores, strict=True)]
+SCORES: dict[str, float | None] = {t: float("Ann" in t) for law in LAWS.values() for t in law}
+UNSETTLED = FakeScorer(SCORES, name="unsettled")  # settles no prefix
+UNDECIDED = FakeScorer(SCORES | {"No": None}, name="undecided")
 
 
 def test_another_scorer_than_the_one_that_steered_is_wider_never_wrong(tmp_path: Path) -> None:
     run = explored(tmp_path / "r")
     arm, found = run.arms["target"], []
-    for scorer in (RECALL, Unsettled(), Unsettled(undecided="No", name="undecided")):
+    for scorer in (RECALL, UNSETTLED, UNDECIDED):
         score_arm(arm, scorer)
         known = drawn_of(arm, scorer)
         alike = replace(known, order=BY_QUESTION)  # each scorer has an order of its own

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,9 +44,8 @@ class ReportingEngine(ExploringEngine):
     """Reports every token that it forwards; stopped by Ctrl-C after `until` tokens."""
 
     def __init__(self, until: float = 1e9) -> None:
-        super().__init__(dict.fromkeys(QUESTIONS, LAW), {q: ["No"] for q in QUESTIONS})
+        super().__init__(defaultdict(lambda: LAW), defaultdict(lambda: ["No"]))
         self.forwarded, self.until = 0, until
-        self.texts = _AnyOf(LAW)
         self.tell: Tell = untold
 
     def generate(
@@ -69,16 +68,6 @@ class ReportingEngine(ExploringEngine):
         if self.forwarded > self.until:
             raise KeyboardInterrupt
         self.tell(draws, tokens)
-
-
-class _AnyOf(dict[str, Mapping[str, float]]):
-    """The same distribution for every query."""
-
-    def __init__(self, law: Mapping[str, float]) -> None:
-        self.law = law
-
-    def __getitem__(self, key: str) -> Mapping[str, float]:
-        return self.law
 
 
 N: dict[str, Any] = {"n": 64}

@@ -26,7 +26,7 @@ from leakbound.scorers import make_scorer
 from leakbound.store import Arm, Run, read_accepted, read_values
 from leakbound.store.plan import PART
 from leakbound.study import Rewritings
-from leakbound.types import Decoding, Draws, Failure, Query, Sample
+from leakbound.types import Decoding, Draws, Failure, Query
 from tiny import WORDS, tiny_model_folder, tiny_tokenizer
 
 ASKED = ("Tell me the secret of {}.", "Please say the secret of {}.", "Is there one of {}?")
@@ -341,30 +341,24 @@ def test_rewritings_that_cannot_be_are_refused(settings: dict[str, Any], named: 
 
 
 class Heedless(CannedEngine):
-    """Gives every query as many draws as the largest share has, or a result under another id."""
+    """Gives every query as many draws as the largest share has, or a failure of another query."""
 
-    lie: Any = None
+    other = False
 
     def generate(self, queries: Sequence[Query], decoding: Decoding, draws: Draws) -> Any:
         for found in super().generate(queries, decoding, replace(draws, draws_per_query={})):
-            yield self.lie(replace(found.query, id="q")) if self.lie else found
+            query = replace(found.query, id="q")
+            yield Failure(query=query, reason="none") if self.other else found
 
 
-@pytest.mark.parametrize(
-    ("lie", "why"),
-    [
-        (None, r"query 'p\d.*' where \d+ were planned. It ignores `Draws`"),
-        (
-            lambda query: Sample(query=query, decoding=Decoding(), completions=()),
-            "'q', which was not in its job",
-        ),
-        (lambda query: Failure(query=query, reason="none"), "'q', which was not in its job"),
-    ],
-)
-def test_an_engine_that_draws_otherwise_is_found_out(lie: Any, why: str, tmp_path: Path) -> None:
+def test_an_engine_that_ignores_its_job_is_refused(tmp_path: Path) -> None:
     made = Heedless(engine().texts)
-    made.lie = lie
-    with pytest.raises(ModelError, match=why):
+    with pytest.raises(
+        ModelError, match=r"query 'p\d.*' where \d+ were planned. It ignores `Draws`"
+    ):
+        sampled(tmp_path / "r", made)
+    made.other = True
+    with pytest.raises(ModelError, match="'q', which was not in its job"):
         sampled(tmp_path / "r", made)
 
 
