@@ -237,7 +237,7 @@ def stored_metrics(run: Run) -> dict[str, Any]:
 
 
 def by_chance(models: Mapping[str, Mapping[str, Mapping[str, object]]]) -> list[str]:
-    """Return a note on the models that an AUC of 1/2 replaces a retrained model for, if any."""
+    """Return a note on models that are compared with an AUC of 1/2 instead of a retrained model."""
     chance = [model for model in models if model != "target" or "control" not in models]
     names = [
         name
