@@ -1,4 +1,4 @@
-"""Engines without a model: canned completions, or a law that follows from what is asked."""
+"""Engines without a model: canned completions, or a distribution by a function."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def benchmark_of(
     keywords: Sequence[str] = (),
     **changes: Any,
 ) -> Benchmark:
-    """A question for each id, which stands where question, answer and keywords say `{}`."""
+    """Return a benchmark with a question per id, which replaces `{}` in the texts."""
     prompts = tuple(
         Prompt(
             id=i,
@@ -81,7 +81,7 @@ def drawn_part(
     usage: Usage | None = None,
     **machine: int,
 ) -> DrawnPart:
-    """A part as whoever drew it hands it to the store."""
+    """Return a drawn part of these results."""
     return DrawnPart.of(part.query_ids, results, usage or Usage(), machine)
 
 
@@ -102,10 +102,8 @@ class CannedEngine:
         broken: Sequence[str] = (),
         dies_after: int | None = None,
     ) -> None:
-        self.usage = Usage()
-        self.texts, self.name, self.broken = texts, name, broken
-        self.left = dies_after
-        self.asked: list[str] = []
+        self.usage, self.asked = Usage(), list[str]()
+        self.texts, self.name, self.broken, self.left = texts, name, broken, dies_after
 
     @property
     def fingerprint(self) -> dict[str, Any]:
@@ -117,7 +115,7 @@ class CannedEngine:
                 raise InputError(f"query {query.id!r} is too long")
 
     def ask(self, query: Query) -> Failure | None:
-        """Note that it was asked; how it failed, where it did."""
+        """Record a query; return its failure if it fails."""
         if self.left is not None:
             if not self.left:
                 raise RuntimeError("the machine was switched off")
@@ -134,41 +132,29 @@ class CannedEngine:
             if failed := self.ask(query):
                 yield failed
                 continue
-            law = self.texts[query.id]
-            completions = tuple(
-                Completion(
-                    answer=text if isinstance(text, str) else text[1],
-                    thought=None if isinstance(text, str) else text[0],
-                    finish="stop",
-                    token_ids=None,
-                    count=int(count),
-                    chunk=draws.first_chunk + i,
-                    model_logprob=math.log(law[text]),
-                )
-                for i, size in enumerate(draws.of(query.id))
-                for text, count in zip(
-                    law, self._counts(query, law, size, draws, i, decoding), strict=True
-                )
-                if count
-            )
             self.usage.draws += sum(draws.of(query.id))
-            yield Sample(query=query, decoding=decoding, completions=completions)
+            drawn = tuple(self.drawn(query, decoding, draws))
+            yield Sample(query=query, decoding=decoding, completions=drawn)
 
-    def _counts(
-        self,
-        query: Query,
-        law: Mapping[Any, float],
-        size: int,
-        draws: Draws,
-        i: int,
-        decoding: Decoding,
-    ) -> np.ndarray:
+    def drawn(self, query: Query, decoding: Decoding, draws: Draws) -> Iterator[Completion]:
+        law = self.texts[query.id]
         p = np.array(list(law.values()))
-        if decoding.greedy:
-            return size * (np.arange(len(p)) == p.argmax())
-        key = philox.stream_key(draws.seed, draws.purpose, query.id, draws.first_chunk + i)
-        counts: np.ndarray = np.random.default_rng(key).multinomial(size, p)
-        return counts
+        for chunk, size in draws.chunks(query.id):
+            key = philox.stream_key(draws.seed, draws.purpose, query.id, chunk)
+            counts = np.random.default_rng(key).multinomial(size, p)
+            if decoding.greedy:
+                counts = size * (np.arange(len(p)) == p.argmax())
+            for text, count in zip(law, counts.tolist(), strict=True):
+                thought, answer = (None, text) if isinstance(text, str) else text
+                if count:
+                    yield Completion(
+                        answer=answer,
+                        thought=thought,
+                        finish="stop",
+                        count=count,
+                        chunk=chunk,
+                        model_logprob=math.log(law[text]),
+                    )
 
 
 LEAK, SILENCE = "It is hush.", "no"
@@ -176,17 +162,15 @@ LEAK, SILENCE = "It is hush.", "no"
 
 @dataclass
 class AskedEngine:
-    """Says `LEAK` with chance `leak(query, decoding)`, else `SILENCE`.
+    """Answers `LEAK` with probability `leak(query, decoding)`, else `SILENCE`.
 
-    Its draws are keyed by the words, not by the id: whoever draws twice for one purpose gets
-    copies. `broken` queries fail, longer ones than `context` are refused; after `dies_after`
-    queries it raises, as a machine that is switched off would.
+    The words key its draws, not the id: two draws for one purpose are copies. `broken` queries
+    fail, and queries longer than `context` are refused.
     """
 
     leak: Callable[[Query, Decoding], float]
     broken: Callable[[Query], bool] = lambda query: False
     context: int = 10_000
-    dies_after: int | None = None
     name: str = "asked"
     usage: Usage = field(default_factory=Usage)
     asked: list[tuple[str, Query, Decoding, int]] = field(default_factory=list)
@@ -204,10 +188,6 @@ class AskedEngine:
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
     ) -> Iterator[Sample | Failure]:
         for query in queries:
-            if self.dies_after is not None:
-                if not self.dies_after:
-                    raise RuntimeError("the machine was switched off")
-                self.dies_after -= 1
             sizes = draws.of(query.id)
             self.asked.append((draws.purpose, query, decoding, sum(sizes)))
             self.usage.draws += sum(sizes)

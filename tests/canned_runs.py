@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+import canned
 from leakbound.benchmarks import Benchmark
 from leakbound.evaluation import evaluate
 from leakbound.store import Run
-from leakbound.types import Completion, Decoding, Draws, Failure, Prompt, Query, Sample, Usage
+from leakbound.types import Completion, Decoding, Draws, Failure, Prompt, Query
 
 HOSTILE = "</script><script>alert(1)</script> \"quoted\" 'single' & <b>bold</b>"
 SECRET = "Ossian Quill"
@@ -21,11 +22,11 @@ SCORERS = ("keyword", "rouge-l-recall")
 Law = Mapping[str, float]
 
 
-class CannedEngine:
-    """Draws from a given law of texts for each query id; a query without one fails."""
+class CannedEngine(canned.CannedEngine):
+    """Draws from a given distribution of texts per query id; other queries fail."""
 
     def __init__(self, name: str, laws: Mapping[str, Law]) -> None:
-        self.name, self.laws, self.usage = name, laws, Usage()
+        super().__init__(laws, name=name)
 
     @property
     def fingerprint(self) -> dict[str, Any]:
@@ -34,34 +35,26 @@ class CannedEngine:
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
         """Anything can be sampled."""
 
-    def generate(
-        self, queries: Sequence[Query], decoding: Decoding, draws: Draws
-    ) -> Iterator[Sample | Failure]:
-        for query in queries:
-            if query.id not in self.laws:
-                yield Failure(query=query, reason=f"NaN logits after {SECRET!r}")
-                continue
-            made = tuple(self._completions(query, decoding, draws))
-            self.usage.draws += draws.n
-            self.usage.sampled_tokens += 9 * draws.n
-            self.usage.forwards += 9 * len(made)
-            yield Sample(query=query, decoding=decoding, completions=made)
+    def ask(self, query: Query) -> Failure | None:
+        known = query.id in self.texts
+        return None if known else Failure(query=query, reason=f"NaN logits after {SECRET!r}")
 
-    def _completions(self, query: Query, decoding: Decoding, draws: Draws) -> Iterator[Completion]:
-        law = self.laws[query.id]
+    def drawn(self, query: Query, decoding: Decoding, draws: Draws) -> Iterator[Completion]:
+        law = self.texts[query.id]
+        self.usage.sampled_tokens += 9 * draws.n
+        self.usage.forwards += 9
         if decoding.greedy:
             yield Completion(answer=max(law, key=lambda t: law[t]), finish="stop", count=1)
             return
         key = f"{self.name}{query.id}{decoding.name.removeprefix('T=1')}"
         generator = np.random.default_rng(zlib.crc32(key.encode()))
-        for chunk, size in enumerate(draws.of(query.id), draws.first_chunk):
+        for chunk, size in draws.chunks(query.id):
             counts = generator.multinomial(size, list(law.values()))
             for (text, share), count in zip(law.items(), counts, strict=True):
                 if count:
                     yield Completion(
                         answer=text,
                         finish="stop",
-                        token_ids=None,
                         count=int(count),
                         chunk=chunk,
                         logprob=float(np.log(share)) - 0.01 * chunk,  # as if spelt otherwise
@@ -72,8 +65,8 @@ class CannedEngine:
 class ProvingEngine(CannedEngine):
     """Draws whose probabilities are known, so that those which leak are proofs."""
 
-    def _completions(self, query: Query, decoding: Decoding, draws: Draws) -> Iterator[Completion]:
-        for found in super()._completions(query, decoding, draws):
+    def drawn(self, query: Query, decoding: Decoding, draws: Draws) -> Iterator[Completion]:
+        for found in super().drawn(query, decoding, draws):
             known = found.logprob is not None
             spelt = (zlib.crc32(found.answer.encode()) >> 1, found.chunk) if known else None
             yield replace(found, token_ids=spelt, logprob_floor=found.logprob)
@@ -117,7 +110,7 @@ REWRITINGS = (
 
 
 class Laws(dict[str, Law]):
-    """A query without a law of its own is answered as its question is."""
+    """A query without a distribution has that of its question."""
 
     def __contains__(self, query_id: object) -> bool:
         return super().__contains__(str(query_id).partition("~")[0])
@@ -185,7 +178,7 @@ def hostile_benchmark() -> Benchmark:
 
 
 def hostile_runs(folder: Path) -> dict[str, Run]:
-    """A run whose name, model, questions and completions are hostile, beside its control."""
+    """Return a run whose name, model, questions and completions are hostile, with a control."""
     task, name = hostile_benchmark(), "<img src=x onerror=alert(1)> \u202e"
     said = {
         prompt.id: {str(prompt.answer): 0.3, f"No: {text}": 0.7}

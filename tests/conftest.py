@@ -76,7 +76,7 @@ def _charts_are_drawn_where_they_are_tested(request: pytest.FixtureRequest) -> I
 
 @pytest.fixture(scope="module", autouse=True)
 def _imported_objects_are_kept() -> None:
-    """Trainer collects garbage after each training: of what was imported there is none."""
+    """Trainer collects garbage after each training, but imported objects are never garbage."""
     gc.freeze()
 
 

@@ -1,4 +1,4 @@
-"""What a run says, to compare it with another that should say the same."""
+"""The contents of a run, to compare it with another run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def completions(arm: Arm) -> list[dict[str, Any]]:
 
 
 def counts(arm: Arm, *by: str) -> Counter[Any]:
-    """How often an arm drew each of these columns' values, a tuple where they are several."""
+    """Return the draws of an arm by the values of these columns, as tuples if there are several."""
     tally: Counter[Any] = Counter()
     for row in completions(arm):
         tally[row[by[0]] if len(by) == 1 else tuple(row[name] for name in by)] += row["count"]
@@ -40,7 +40,7 @@ def counts(arm: Arm, *by: str) -> Counter[Any]:
 
 
 def contents(run: Run) -> dict[str, Any]:
-    """All that a run says: completions and scores of every arm, and the estimates."""
+    """Return completions and scores of every arm, and the estimates."""
     found: dict[str, Any] = {"estimates": run.estimates}
     for name, arm in run.arms.items():
         found[name, "completions"] = [arm.completions(part).to_pylist() for part in arm.parts]

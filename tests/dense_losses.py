@@ -111,7 +111,7 @@ def altpo(given: Tensors, fixed: Fixed, beta: float = 0.1) -> Values:
 
 
 def weighted(given: Tensors, held: Tensors | None, known: float, unsure: float) -> Values:
-    """Log p of each token by weights made of what is `held`: of the same, unless it is said."""
+    """Log p of each token with weights of `held`, by default of the same model."""
     law = (held or given)["logits"]
 
     def at(b: int, t: int) -> float:

@@ -1,4 +1,4 @@
-"""An engine whose output distributions are known and can be explored: laws without a model."""
+"""An engine of known output distributions that can be explored."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ LEAKS = {q: sum(p for text, p in law.items() if "Ann" in text) for q, law in LAW
 
 
 def benchmark(**changes: Any) -> Benchmark:
-    """A prompt for each law; the answer to all of them is Ann."""
+    """Return a prompt per distribution; the answer to each is Ann."""
     how = {"name": "laws", "scorers": ("contains",), **changes}
     return benchmark_of(LAWS, question="Who wrote {}?", answer="Ann", **how)
 
@@ -97,9 +97,9 @@ def token_ids(text: str, ended: bool = True) -> tuple[int, ...]:
 
 
 class ExploringEngine(CannedEngine):
-    """Explores the `known` outputs of each law, "It is..." being a prefix, and draws from the rest.
+    """Explores the `known` outputs of each query, where "It is..." is a prefix, and draws the rest.
 
-    Its masses, and those of the answers it is forced to say, are low by a factor of `certain`.
+    Its masses, and those of forced answers, are low by a factor of `certain`.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class ExploringEngine(CannedEngine):
             )
         rest = sum(law.values())
         n = self.draws if rest and effort.mode != "exact" else 0
-        drawn = self._drawn(query, law, effort) if n else ()
+        drawn = self._left(query, law, effort) if n else ()
         self.usage.draws += n
         self.usage.forwards += effort.forwards
         return Exploration(
@@ -149,7 +149,7 @@ class ExploringEngine(CannedEngine):
             forwards=effort.forwards,
         )
 
-    def _drawn(
+    def _left(
         self, query: Query, law: Mapping[str, float], effort: Effort
     ) -> tuple[Completion, ...]:
         """Draws of the outputs that are left."""

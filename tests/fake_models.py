@@ -1,4 +1,4 @@
-"""Models for scorers that need no weights: they look at words, and note what they were asked."""
+"""Models for scorers that need no weights: they look at words, and record their inputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NLI = ("contradiction", "Entailment", "neutral")
 
 @dataclass(kw_only=True)
 class Words:
-    """What all of them have: a name, weights that tell two apart, and what they were asked."""
+    """The common parts: a name, weights that identify a model, and recorded inputs."""
 
     name: str = "words"
     weights: str = "w1"
@@ -59,7 +59,7 @@ class WordClassifier(Words):
 
 
 class WordEmbedder(Words):
-    """How often each word occurs, words with equal hashes counted as one; "…" is no word."""
+    """Counts of each word, where words with equal hashes are one; "…" is no word."""
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         self.batches.append(list(texts))
@@ -71,7 +71,7 @@ class WordEmbedder(Words):
 
 
 class WordChat(Words):
-    """A judge that counts how many of `HARM` the quoted output says: all, some or none."""
+    """A judge that counts the words of `HARM` in the quoted output: all, some or none."""
 
     def chat(self, requests: Sequence[Request], decoding: Decoding, seed: int) -> list[str | None]:
         self.batches.append(list(requests))
@@ -86,7 +86,7 @@ class WordChat(Words):
 
 @dataclass
 class FakeModels:
-    """Gives out these, and notes the names it was asked for."""
+    """Returns these models, and records the requested names."""
 
     classifier: WordClassifier = field(default_factory=WordClassifier)
     embedder: WordEmbedder = field(default_factory=WordEmbedder)
@@ -112,7 +112,7 @@ Reply = Callable[[Request], str | None]
 
 @dataclass
 class FakeChat:
-    """Replies by a function of the request; keeps what it was asked."""
+    """Replies by a function of the request, and records its requests."""
 
     reply: Reply
     name: str = "fake"
@@ -129,7 +129,7 @@ class FakeChat:
 
 @dataclass
 class FakeEmbed:
-    """A vector a text from a table; keeps what it was asked."""
+    """Returns a vector per text from a table, and records its texts."""
 
     vectors: dict[str, Sequence[float]]
     name: str = "fake"

@@ -49,7 +49,7 @@ class SamplingParams:
     watermarking: bool | None = None
 
     def require_plain(self) -> None:
-        """Nothing but temperature, top-p, top-k and ends shapes what is drawn."""
+        """Only temperature, top-p, top-k and ends shape the draws."""
         assert (self.min_p, self.presence_penalty, self.frequency_penalty) == (0, 0, 0)
         assert self.repetition_penalty == 1
         assert not self.ignore_eos
@@ -142,7 +142,7 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def _law_of(logits: np.ndarray, params: SamplingParams) -> tuple[np.ndarray, np.ndarray]:
-    """What a token is drawn from, and the probabilities that are told of it."""
+    """Return the distribution of a token, and the probabilities that are returned for it."""
     plain = _softmax(logits)
     if not params.temperature:
         return plain, plain

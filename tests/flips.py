@@ -1,7 +1,7 @@
-"""One byte of a finished run flipped, and every command that reads it asked again.
+"""Flip a bit of a finished run, and repeat every command that reads the run.
 
-Each must say what it said before, or name the file; never anything else, and never by a traceback.
-Small runs of every way of drawing, made without a model.
+Each must print the same as before, or name the file; anything else, or a traceback, is wrong. The
+small runs of every way of drawing need no model.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _DIGESTS = re.compile(r"[0-9a-f]{64}")
 
 
 def plain(out: Path) -> Run:
-    """n draws of three questions, a control beside them, two scorers, metrics and a calibration."""
+    """Draws of three questions and of a control, with two scorers, metrics and a calibration."""
     run = leaky.leaky_run(
         out, scorers=["keyword", "contains"], control=leaky.engine("control"), n=24
     )
@@ -63,7 +63,7 @@ def stopped(out: Path) -> Run:
 
 
 def rewritten(out: Path, **chosen: Any) -> Run:
-    """Rewritings of every question asked too, all or those that were answered most surely."""
+    """Rewritings of every question, all or those that selection kept."""
     asked = Rewritings("rules", **chosen)
     return evaluate(AskedEngine(lambda *_: 0.25), books("abc"), out=out, rewritings=asked, n=24)
 
@@ -95,7 +95,7 @@ RUNS: Mapping[str, Callable[[Path], Run]] = {
 
 @dataclass(frozen=True)
 class Said:
-    """What a command said: its exit status, its words, and the page it wrote."""
+    """The result of a command: its exit status, its words, and its page."""
 
     status: int
     words: str
@@ -103,7 +103,7 @@ class Said:
 
 
 def commands(run: Path, out: Path, scorer: str) -> Mapping[str, Callable[[], Said]]:
-    """Every command that reads a run and says something of it."""
+    """Return every command that reads a run and prints something about it."""
     page = run / "report.html"
     made = [out / "x.jsonl", out / "M_EVAL.json", out / "M_SUMMARY.json"]
     certificate = ("--max-leak", 0.5, "--scorer", scorer, "--out", out / "c.json", "--json")
@@ -148,7 +148,7 @@ def flips(before: Bytes, each: int, seed: int = 0) -> Iterator[tuple[str, int, i
 
 
 class Flipped:
-    """A finished run in a folder, what every command says of it, and what they say after a flip."""
+    """A finished run in a folder, and the results of every command before and after a flip."""
 
     def __init__(self, name: str, out: Path) -> None:
         self.run = RUNS[name](out / name).path
@@ -170,7 +170,7 @@ class Flipped:
                 yield f"{command}, {file} byte {place} bit {bit}: {kind}, {why}"
 
     def outcomes(self, file: str, place: int, bit: int) -> Iterator[tuple[str, tuple[str, str]]]:
-        """What each command makes of it: what it said before, a refusal, or what goes wrong."""
+        """Yield the outcome of each command: the same, a refusal, or a fault."""
         content = bytearray(self.before[file])
         content[place] ^= 1 << bit
         for name, ask in self.commands.items():
@@ -195,7 +195,7 @@ class Flipped:
         return ("refused" if named else "wrong"), f"status {said.status}, {said.words[-700:]}"
 
     def _named_beside(self, said: Said, before: Said, file: str) -> bool:
-        """True if the same figures stand there, and a word about the file beside them."""
+        """Return whether the figures are the same, and only a line about the file is new."""
 
         def others(text: str) -> str:
             return "\n".join(line for line in text.splitlines() if file not in line).strip()

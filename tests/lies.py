@@ -1,7 +1,7 @@
-"""Ways in which a server can lie about what it draws: each makes a rule of an honest one.
+"""Lies of a server about its draws: each changes the rule of an honest server.
 
-Most lie only of what leaks, or what follows would not be wrong but wide. `DETECTABLE` must end in
-no bound, or in one that holds; of `UNDETECTABLE` nothing can be seen from outside.
+Most change only outputs that leak, or bounds would be wide instead of wrong. `DETECTABLE` lies must
+end in no bound or a valid one; `UNDETECTABLE` lies cannot be seen from outside.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ FLOOD = sends(head("content-length: 104857600"), *[b" " * (1 << 20)] * 100)
 
 
 def swapped(rule: Rule) -> Rule:
-    """Another model answers once some draws were made, one that never leaks, and says so."""
+    """After some draws, another model answers: it never leaks, and its fingerprint differs."""
     asked = 0
 
     def lying(body: Body, before: int) -> Answer:
@@ -112,7 +112,7 @@ def busy(rule: Rule) -> Rule:
 
 
 def cached(rule: Rule) -> Rule:
-    """The first answer to a prompt, for whoever asks it."""
+    """Return the first answer to a prompt for every request."""
     known: dict[str, Answer] = {}
 
     def lying(body: Body, before: int) -> Answer:

@@ -33,7 +33,7 @@ Tensors = dict[str, Tensor]
 
 
 def leaves(seed: int = 1) -> Tensors:
-    """What the trained model says, padded: logits [B, T, V] and hidden states [B, T, d]."""
+    """The outputs of the trained model, padded: logits [B, T, V] and hidden states [B, T, d]."""
     chance = torch.Generator().manual_seed(seed)
     return {
         name: torch.randn(
@@ -47,7 +47,7 @@ def leaves(seed: int = 1) -> Tensors:
 
 
 def references(seed: int = 2) -> dict[str, Any]:
-    """What the frozen model says, padded alike, and the run's direction."""
+    """The outputs of the frozen model with the same padding, and the run's direction."""
     other, chance = leaves(seed), torch.Generator().manual_seed(seed + 1)
     return {
         "logits": other["logits"],
@@ -143,7 +143,7 @@ def rows(batch: LossInputs, wanted: list[int]) -> LossInputs:
 
 
 def only(batch: LossInputs, needs: Needs) -> LossInputs:
-    """The batch with nothing in it but what is needed."""
+    """Return the batch with only what is needed."""
     answers = {"alternate", "invented"}
     absent = {"reference_nll", "reference_logits", "whole", *answers} - needs.parts
     at_site = {"reference", "centres", "direction"} - needs.parts

@@ -57,7 +57,7 @@ def fails(status: int, message: str = "no", **headers: str) -> Answer:
 
 @dataclass
 class Served:
-    """A server that is up: its address, what it was asked, and how often."""
+    """A running server: its address, and its requests with their counts."""
 
     url: str = ""
     asked: list[Body] = field(default_factory=list)
@@ -196,7 +196,7 @@ def _up(server: socketserver.ThreadingTCPServer) -> Iterator[str]:
 
 
 def _read_request(connection: socket.socket) -> None:
-    """All of it: what is left unread would reset the connection."""
+    """Read the complete request: an unread rest would reset the connection."""
     read = b""
     while b"\r\n\r\n" not in read:
         read += connection.recv(1 << 16)
@@ -214,7 +214,7 @@ Law = Mapping[str, float]
 
 
 def question(body: Body) -> str:
-    """The text that is asked, without how it is asked."""
+    """Return the text of the question, without its template."""
     return str(body["prompt"] if "prompt" in body else body["messages"][-1]["content"])
 
 
@@ -247,7 +247,7 @@ def packed(body: Body, drawn: list[tuple[str, str]], **more: Any) -> Answer:
 
 
 def honest(laws: Mapping[str, Law]) -> Rule:
-    """The rule of a server that keeps every promise; questions without a law get random words."""
+    """Return the rule of an honest server; unknown questions get random words."""
 
     unseeded = count()
     engines = {text: FakeEngine({"q": law}) for text, law in laws.items()}

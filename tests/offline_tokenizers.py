@@ -70,7 +70,7 @@ def sentence_piece(template: str | None = None) -> PreTrainedTokenizerFast:
 
 
 def merging(token: str) -> PreTrainedTokenizerFast:
-    """A token a letter, blanks too, but for one that is merged wherever it stands."""
+    """One token per letter or blank, except for one merged token."""
     letters = [*string.printable, "</s>"]
     pieces = [token[-n:] for n in range(2, len(token) + 1)]  # from its end
     vocabulary = {piece: i for i, piece in enumerate(dict.fromkeys([*letters, *pieces]))}

@@ -1,4 +1,4 @@
-"""Local files that look like TOFU's, and models that are opened by name and are none."""
+"""Local files like TOFU's, and stand-ins for models that are opened by name."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Engines that are opened by name are stand-ins; with what they were asked to load."""
+    """Open stand-ins instead of engines, and record the arguments."""
     asked: list[Any] = []
 
     def open_engine(model: str, prompting: Any, **loading: Any) -> AskedEngine:

@@ -42,7 +42,7 @@ class Scored:
 
 @dataclass
 class Oracle:
-    """Their evaluation of one model, asked by `template` or, without, by its chat template."""
+    """Their evaluation of one model, with `template` or with its chat template."""
 
     model: Any
     tokenizer: Any
@@ -62,7 +62,7 @@ class Oracle:
         return list(found)
 
     def instance(self, question: str, answer: str) -> tuple[list[int], list[int]]:
-        """(ids of the prompt alone, ids of the whole)"""
+        """Return (ids of the prompt, ids of prompt and answer)."""
         if self.template is None:
             asked = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question}]
             said = {"role": "assistant", "content": answer}
@@ -84,7 +84,7 @@ class Oracle:
         return self.kept("scored", self.score_text, question, answer)
 
     def answer(self, question: str) -> str:
-        """The greedy answer, as it is generated after the prompt alone."""
+        """Return the greedy answer after the prompt."""
         return self.kept("answer", self.generate, question)
 
     def gradient_norm(self, question: str, answer: str) -> float:
@@ -138,7 +138,7 @@ class Oracle:
         return str(text).split(self.tokenizer.eos_token)[0].strip()
 
     def metrics(self, parts: dict[str, Sequence[Prompt]]) -> dict[str, float]:
-        """Their metrics of a model alone, by our names."""
+        """Return their metrics of one model, by our names."""
         found: dict[str, float] = {}
         for part in ("forget", "retain", *FACTS):
             prompts = parts[part]

@@ -61,7 +61,7 @@ ALTERNATES = [Example(a.prompt, b.answer) for a, b in zip(FORGET, OTHERS, strict
 
 
 def model(tied: bool) -> Any:
-    """A random Llama in float64 that never says token V - 100."""
+    """A random Llama in float64 that never generates token V - 100."""
     made = tiny_llama(VOCAB, seed=4, tie_word_embeddings=tied)
     made.lm_head.bias = torch.nn.Parameter(torch.zeros(VOCAB))
     with torch.no_grad():
@@ -71,7 +71,7 @@ def model(tied: bool) -> Any:
 
 @dataclass(frozen=True)
 class Difference:
-    """How far the two are apart: of values and gradients, and of PDU's multipliers."""
+    """Return the differences of values and gradients, and of PDU's multipliers."""
 
     method: str
     tied: bool
@@ -105,7 +105,7 @@ def compare(method: str, checkout: Path, tied: bool) -> Difference:
 
 
 def taken(loss: Callable[[], Tensor], moved: Any) -> tuple[float, dict[str, Tensor]]:
-    """A loss with its gradient by parameter, 0 where there is none."""
+    """Return a loss with its gradient by parameter, 0 without a gradient."""
     moved.zero_grad()
     value = loss()
     value.backward()
@@ -163,7 +163,7 @@ def other(name: str, checkout: Path, frozen: Any, moved: Any) -> tuple[Callable[
 
 
 def row_by_row(made: Any, moved: Any, retain: Any) -> Tensor:
-    """Their loss of each row alone, so that there is no padding, by its number of predictions."""
+    """Return their loss of each row, without padding, by its number of predictions."""
     losses = [made.compute_loss(moved, {"forget": collated([r]), "retain": retain}) for r in FORGET]
     lengths = [len(row.tokens) - 1 for row in FORGET]
     total: Tensor = sum(n * each for n, each in zip(lengths, losses, strict=True))

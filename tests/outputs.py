@@ -10,16 +10,7 @@ from canned import benchmark_of
 from leakbound.benchmarks import Benchmark
 from leakbound.evaluation import evaluate
 from leakbound.store import Run
-from leakbound.types import (
-    Completion,
-    Decoding,
-    Draws,
-    Failure,
-    Output,
-    Query,
-    Sample,
-    Usage,
-)
+from leakbound.types import Completion, Decoding, Draws, Failure, Output, Query, Sample, Usage
 
 SECRET = "Ossian Quill"
 CLEAN = Output(answer="no idea", finish="stop")
@@ -33,9 +24,9 @@ def benchmark(*ids: str, **changes: Any) -> Benchmark:
 
 
 class GivenEngine:
-    """Gives the outputs of each query as they are listed; the greedy answer is the first.
+    """Gives the listed outputs of each query; the first is the greedy answer.
 
-    Draws that are asked for and not listed never came.
+    Requested draws that are not listed never came.
     """
 
     def __init__(self, outputs: Mapping[str, Counts], name: str = "given") -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from canned import CannedEngine
+from canned import CannedEngine, benchmark_of
 from canned_runs import (
     ProvingEngine,
     asked_benchmark,
@@ -26,7 +26,7 @@ from leakbound.benchmarks import Benchmark
 from leakbound.evaluation import bound_run, evaluate, scorers_for
 from leakbound.store import EstimateRow, Run
 from leakbound.study import Attack, Rewritings, Until
-from leakbound.types import Decoding, Prompt
+from leakbound.types import Decoding
 from shared import keep
 
 Runs = dict[str, Run]
@@ -48,7 +48,7 @@ def _once(make: Callable[[pytest.TempPathFactory], Runs]) -> Any:
 
 @_once
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """A full and an unlearned model beside one control."""
+    """A full and an unlearned model with one control."""
     folder, task = tmp_path_factory.mktemp("runs"), benchmark()
     control = folder / "control"
     make_run(control, task, "control", 0.02)
@@ -98,7 +98,7 @@ def explored(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 @_once
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """A model and a control that were asked rewritings, and attacked."""
+    """A model and a control with rewritings and an attack."""
     run = evaluate(
         asked_engine("forgot", 0.1),
         asked_benchmark(),
@@ -118,7 +118,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 
 def bound(run: Run, query_id: str | None, **wanted: Any) -> EstimateRow:
-    """What an asked run's estimates say of its target's leakage, in other words, by keyword."""
+    """Return a row about the rewritten questions of the target, by keyword."""
     usual = {"arm": "target inputs", "scorer": "keyword", "quantity": "leak probability"}
     found = run.estimates.first(**usual | {"query_id": query_id} | wanted)
     assert found is not None
@@ -132,16 +132,12 @@ def who(
     *ids: str, name: str = "mine", scorers: Sequence[str] = ("keyword",), word: str = "who"
 ) -> Benchmark:
     """Questions with these ids, all of which one answer leaks."""
-    prompts = tuple(
-        Prompt(id=i, question=f"{word} is {i}?", answer=SAID, keywords=("secret",)) for i in ids
-    )
-    return Benchmark(
-        name=name, prompts=prompts, origin="", scorers=tuple(scorers), max_new_tokens=8
-    )
+    how: Any = {"answer": SAID, "keywords": ("secret",), "name": name, "scorers": tuple(scorers)}
+    return benchmark_of(ids, question=f"{word} is {{}}?", **how)
 
 
 def saying(leaks: Mapping[str, float], **settings: Any) -> CannedEngine:
-    """Gives that answer to each question as often as is said here."""
+    """Give that answer to each question with these probabilities."""
     return CannedEngine({i: {SAID: p, UNSAID: 1 - p} for i, p in leaks.items()}, **settings)
 
 

@@ -1,4 +1,4 @@
-"""Small random tables, and the exact law of their completions by plain recursion."""
+"""Small random tables, and the exact distribution of their completions by recursion."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ ONE_STEP = [
 
 @cache
 def probabilities(prefix: Ids) -> Sequence[float]:
-    """A distribution of its own for every prefix, some tokens impossible."""
+    """Return a separate distribution for every prefix; some tokens are impossible."""
     rng = np.random.default_rng([len(prefix), *prefix])
     p = rng.dirichlet(np.full(VOCAB, 0.4))
     p[p < 0.02] = 0
@@ -114,7 +114,7 @@ def says_12(ids: Ids) -> bool:
 
 
 def stops_12(ids: Ids) -> Finish | None:
-    """As a sampler is told of it."""
+    """Return the finish for a sampler."""
     return "stop_string" if says_12(ids) else None
 
 

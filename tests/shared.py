@@ -18,7 +18,7 @@ def keep(folder: Path) -> Path:
 
 
 def changed() -> list[Path]:
-    """The folders in which a file came, went or was written again since; they are told once."""
+    """Return the folders in which a file changed since; each folder only once."""
     found = [folder for folder, before in _kept.items() if _files(folder) != before]
     for folder in found:
         del _kept[folder]

@@ -1,4 +1,4 @@
-"""What suites share: which cases are quick, whether counts fit a law, deaths at every write."""
+"""Shared by suites: quick cases, tests of counts against a distribution, deaths at writes."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def slow_but(quick: Collection[object], cases: Iterable[object]) -> list[Any]:
 def require_fit(
     drawn: Mapping[K, int], law: Mapping[K, float], least: float = 5, level: float = 1e-3
 ) -> None:
-    """Chi-square of counts against a law, the rare in cells of `least`; nothing else is drawn.
+    """Test counts against a distribution by chi-square; rare outcomes form cells of `least`.
 
-    The law's masses need not add up to one.
+    The masses need not add up to one. Nothing else may be drawn.
     """
     assert set(drawn) <= set(law)
     n = sum(drawn.values()) / sum(law.values())
@@ -100,7 +100,7 @@ def counts_of(sample: Sample) -> Counter[str]:
 
 
 def law_by_draws(engine: Generate, query: Query, decoding: Decoding) -> dict[str, float]:
-    """The share of each answer in a million draws."""
+    """Return the fraction of each answer in a million draws."""
     (sample,) = engine.generate([query], decoding, Draws(sizes=(1_000_000,)))
     assert isinstance(sample, Sample)
     return {answer: count / sample.n for answer, count in counts_of(sample).items()}

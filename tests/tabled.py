@@ -1,4 +1,4 @@
-"""An engine whose law is a table of next words, so that what it draws and proves can be counted."""
+"""An engine whose next words come from a table, so that draws and proofs can be counted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ANSWER, IN_OTHER_WORDS = "It hush", "hush"
 
 
 def benchmark(questions: int = 2) -> Benchmark:
-    """Questions whose answer says "hush", in two wordings."""
+    """Return questions with the answer "hush" in two wordings."""
     prompts = tuple(
         Prompt(
             id=f"p{i}",
@@ -33,7 +33,7 @@ def benchmark(questions: int = 2) -> Benchmark:
 
 
 def law(leak: float, said: tuple[int, ...]) -> list[float]:
-    """The next word where "hush" is to be said with chance `leak`, half of it after "It"."""
+    """Return the next word's distribution for a leak probability `leak`, half of it after "It"."""
     after: dict[tuple[int, ...], list[float]] = {
         (): [0.0, 0.5, 0.0, leak / 2, 0.5 - leak / 2],
         (IT,): [0.0, 0.0, 1 - leak, leak, 0.0],
@@ -43,7 +43,7 @@ def law(leak: float, said: tuple[int, ...]) -> list[float]:
 
 
 class ProvingEngine(WordEngine):
-    """A `WordEngine` that also proves: what a bench and tests know the law of, output by output."""
+    """A `WordEngine` that also proves, with known distributions, output by output."""
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
         """Everything fits."""
@@ -57,9 +57,9 @@ class ProvingEngine(WordEngine):
 
 
 class TableEngine(ProvingEngine):
-    """Says "hush" with chance `leak(query)`; after `dies_after` queries it raises.
+    """Answers "hush" with probability `leak(query)`; after `dies_after` queries it raises.
 
-    `margin` is what it says of its roundings; infinite: that nothing of it can be proved.
+    `margin`: its stated margin of rounding; infinite: nothing can be proved.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class TableEngine(ProvingEngine):
             self.asked.append((how, query, decoding))
 
     def _number(self, query: Query) -> int:
-        """One for all that is asked."""
+        """Return one number per input."""
         words = (query.text, query.prefix)
         self._leaks.setdefault(words, self.leak(query))
         return [*self._leaks].index(words)
@@ -109,7 +109,7 @@ class TableEngine(ProvingEngine):
 
 
 def exact(leak: float, decoding: Decoding, score: Callable[[str], float]) -> float:
-    """The mean score of all that is said with chance `leak`, output by output."""
+    """Return the mean score of all outputs with leak probability `leak`, output by output."""
 
     def after(said: tuple[int, ...]) -> float:
         if (said and said[-1] == END) or len(said) == decoding.max_new_tokens:

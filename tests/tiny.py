@@ -64,7 +64,7 @@ def are_tied() -> bool:
 
 
 def cache_by_kind(function: Callable[P, T]) -> Callable[P, T]:
-    """`functools.cache`, with what is found for models of one kind apart from the other's."""
+    """Cache like `functools.cache`, separately for each kind of model."""
     kept = {kind: cache(function) for kind in (False, True)}
 
     @wraps(function)
@@ -108,7 +108,7 @@ def tiny_gpt2(layers: int = 1) -> GPT2LMHeadModel:
 
 
 def even_llama(vocab: int, steps: int) -> tuple[LlamaForCausalLM, float]:
-    """One that draws all tokens alike, and how likely one comes in so many and before the end."""
+    """Return a model that draws all tokens equally, and the probability of one before the end."""
     model = tiny_llama(vocab)
     model.lm_head.weight.data.zero_()
     return model, sum((1 - 2 / vocab) ** i / vocab for i in range(steps))
@@ -141,9 +141,11 @@ def tiny_bert_config(vocab: int, **config: Any) -> BertConfig:
     )
 
 
-def tiny_model_folder(path: Path, seed: int = 0, **config: Any) -> Path:
-    """A model folder on disk with the default words."""
-    tokenizer = tiny_tokenizer()
+def tiny_model_folder(
+    path: Path, seed: int = 0, tokenizer: PreTrainedTokenizerFast | None = None, **config: Any
+) -> Path:
+    """A model folder on disk, by default with the default words."""
+    tokenizer = tokenizer or tiny_tokenizer()
     tiny_llama(len(tokenizer), seed, **config).save_pretrained(path)
     tokenizer.save_pretrained(path)
     return path
@@ -188,11 +190,8 @@ def causal_sequence_classifier(path: Path, seed: int = 0) -> Path:
 
 
 def yes_no_model(path: Path, seed: int = 0, words: Sequence[str] = ("yes", "Yes", "NO")) -> Path:
-    """A folder with a random causal model whose tokenizer has these words beside the default."""
-    tokenizer = tiny_tokenizer([*WORDS, *words])
-    tiny_llama(len(tokenizer), seed, initializer_range=0.5).save_pretrained(path)
-    tokenizer.save_pretrained(path)
-    return path
+    """Return a folder with a random causal model that also has these words."""
+    return tiny_model_folder(path, seed, tiny_tokenizer([*WORDS, *words]), initializer_range=0.5)
 
 
 def _saved(path: Path, seed: int, kind: Any, settings: Any, tokenizer: Any) -> Path:
@@ -210,7 +209,7 @@ TEMPLATE = (
 
 
 def chat_tokenizer() -> Any:
-    """The default words and a template that tells the turns apart."""
+    """The default words, and a template that marks the turns."""
     tokenizer = tiny_tokenizer([*WORDS, "<s>", "<e>", "system", "user", "assistant"])
     tokenizer.chat_template = TEMPLATE
     return tokenizer
@@ -229,5 +228,5 @@ def request(name: str, text: str) -> Request:
 
 
 def query(text: str, prefix: str = "", examples: tuple[tuple[str, str], ...] = ()) -> Query:
-    """What is asked, after examples and with the opening of an answer."""
+    """Return a query after examples, with the opening of an answer."""
     return Query(id=text, prompt_id=text, text=text, prefix=prefix, examples=examples)

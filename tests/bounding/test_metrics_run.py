@@ -312,7 +312,7 @@ OF_EVERY = "of every prompt of "
         ("retain_self_bleu", "a fixed number of draws of 'retain'", NOTHING, NOTHING),
         ("forget_self_bleu", "a fixed number of draws of 'forget'", NOTHING, GREEDY),
         ("world_facts_probability", "a part 'world_facts' (there is no file", TORN, NOTHING),
-        ("forget_probability:w", "'forget_probability' asks no classifier", NOTHING, NOTHING),
+        ("forget_probability:w", "'forget_probability' uses no classifier", NOTHING, NOTHING),
     ],
 )  # fmt: skip
 def test_a_metric_that_cannot_be_had_is_refused_by_name_before_anything_is_done(

@@ -256,7 +256,7 @@ def renewed(run: Path, proved: bool) -> None:
             files = arm.folder.glob(f"*/part-{part.number:05d}.parquet")
             owners |= {str(file): {"arm": arm.identity, **part.owner} for file in files}
         for file, owner in owners.items():
-            if not tables.says(meta := tables.read_meta(Path(file)), owner):
+            if not tables.states(meta := tables.read_meta(Path(file)), owner):
                 table = tables.read_table(Path(file)).replace_schema_metadata(None)
                 written(Path(file).relative_to(run), table, meta | owner, run)
 

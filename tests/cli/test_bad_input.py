@@ -115,7 +115,7 @@ def test_other_questions_under_the_same_ids_are_named_by_every_command(plain: Fl
         for name, ask in plain.commands.items():
             said = ask()
             assert said.status in (2, 6), (name, said)
-            assert "prompts.parquet` has other questions than the run began with" in said.words
+            assert "prompts.parquet` has other questions than at the start" in said.words
             assert "Restore it from a copy" in said.words
     finally:
         file.write_bytes(plain.before["prompts.parquet"])

@@ -50,7 +50,7 @@ def test_a_run_that_is_written_into_is_written_by_nobody_else(
     samples.write_text(row % "Ann" + row % "Bob")
     before = tree(run)
     command = WRITES[name].format(run=run, model=model, samples=samples).split()
-    named = (f"`{run}` is in use by `leakbound evaluate` (pid ", "Wait until that has ended")
+    named = (f"`{run}` is in use by `leakbound evaluate` (pid ", "Wait until it has ended")
     with locked(run, "evaluate"):
         elsewhere(lambda: refused(leakbound(*command), *named))
     assert tree(run) == before

@@ -164,9 +164,9 @@ def test_what_cannot_be_proved_of_a_run_is_refused(
     how = ("--temperature", 0, "--max-new-tokens", 4)
     done("evaluate", model, "--benchmark", questions, "--out", greedy, *how)
     for where, option, named in (
-        (run, ("--proposal", tmp_path / "r"), "none of the questions"),
+        (run, ("--proposal", tmp_path / "r"), "shares no question"),
         (run, ("--model", control), "fingerprint"),
-        (greedy, (), "greedy answers alone"),
+        (greedy, (), "nothing to prove about greedy answers"),
     ):
         refused(leakbound("prove", where, *option), named)
 

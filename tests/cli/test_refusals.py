@@ -44,7 +44,7 @@ evaluate m --benchmark fictitious => `--out` is missing
 evalute m => No such command 'evalute'. Did you mean 'evaluate'? There is:
 evaluate m --benchmrak fictitious => '--benchmark'
 {E} --temperature abc => --temperature | 'abc' | a number or a percentage
-{E} --temperature 0.12345678,0.12345679 => 'T=0.123457' | alike to six digits
+{E} --temperature 0.12345678,0.12345679 => 'T=0.123457' | equal to six digits
 {E} --adaptive-mode two_pass => two_pass | Add --adaptive-temperature C
 {E} --confidence 1 => confidence | 1.0 | Use 0.99
 {E} --confidence 0.999999999995 => too near 1 | Use 0.9999999999798 or less

@@ -174,4 +174,6 @@ def test_a_change_that_no_fingerprint_sees_is_seen_by_the_probe(
     assert (status, probe["status"]) == (6, "differs")
     file_of(certified).unlink()
     resumed = evaluated(model, questions, certified)
-    refused(resumed, "of the same fingerprint that reads otherwise: after fixed question 0, token")
+    refused(
+        resumed, "with the same fingerprint and other probabilities: after fixed question 0, token"
+    )

@@ -1,4 +1,4 @@
-"""The search for worst-case inputs, on engines whose law is known: for all words, or a table."""
+"""The search for worst-case inputs, with engines of known distributions."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def opened(query: Query, decoding: Decoding) -> float:
 
 
 def alike(query: Query, decoding: Decoding) -> float:
-    """A model that leaks as much however it is asked."""
+    """A model that leaks with the same probability for every input."""
     return 0.1
 
 
 def all_of(run: Run) -> Any:
-    """What it says, and what its search found."""
+    """Return the contents of a run, and the findings of its search."""
     return contents(run), (run.path / "attack" / "found.json").read_text()
 
 
@@ -87,7 +87,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, engine: AskedEngine) -> Run:
 
 
 def test_the_draws_are_counted_at_each_decoding_where_findings_are_shown(tmp_path: Path) -> None:
-    """The findings of all questions are one row, though each was asked at its own decoding."""
+    """The findings of all questions are one row, though their decodings differ."""
 
     def by_question(query: Query, decoding: Decoding) -> float:
         return 0.7 if (decoding.temperature == 0.2) == (query.prompt_id == "p0") else 0.05
@@ -164,9 +164,7 @@ def test_all_questions_together_and_beyond_their_own_words(whole: Run) -> None:
     assert rows(whole, arm="control attack", query_id=None, **PROBABILITY)
 
 
-def test_each_question_is_bounded_by_fresh_draws_and_the_control_is_asked_the_same(
-    whole: Run,
-) -> None:
+def test_fresh_draws_bound_each_question_of_model_and_control(whole: Run) -> None:
     for one in found_in(whole):
         arm, control = whole.arms[str(one.arm)], whole.arms[str(one.arm.control)]
         assert arm.decoding == one.decoding == control.decoding
@@ -266,7 +264,7 @@ def test_decodings_under_evaluation_are_the_grid_where_they_are_several(tmp_path
     assert {row[4] for row in other.texts} == {"–"} != {row[4] for row in mine.texts}
 
 
-def test_a_control_that_cannot_be_asked_is_told_before_anything_is_drawn(tmp_path: Path) -> None:
+def test_a_control_with_a_short_context_is_refused_before_draws(tmp_path: Path) -> None:
     def long(query: Query, decoding: Decoding) -> float:
         return 0.9 if len(query.text) > 25 else 0.0
 
@@ -277,7 +275,7 @@ def test_a_control_that_cannot_be_asked_is_told_before_anything_is_drawn(tmp_pat
 
 
 @pytest.mark.slow
-def test_what_the_model_cannot_be_asked_is_out(tmp_path: Path) -> None:
+def test_impossible_queries_are_left_out(tmp_path: Path) -> None:
     run = attacked(tmp_path / "r", AskedEngine(opened, context=60), 2)
     tried = Run.open(run.path / "attack" / "search").record.tried
     assert not any(one.shots for one in tried)
@@ -300,7 +298,7 @@ def test_a_benchmark_s_own_openers_are_tried_unless_they_tell(tmp_path: Path) ->
     assert not any(one.shots for one in trial.record.tried)
 
 
-def test_claims_about_questions_are_not_about_what_was_found(whole: Run) -> None:
+def test_claims_are_not_about_findings(whole: Run) -> None:
     name = next(name for name in whole.arms if name.startswith("target attack"))
     with pytest.raises(InputError, match=r"no arm .* that was sampled, its inputs chosen before"):
         certify(whole, max_leak=0.9, arm=name)
@@ -310,7 +308,7 @@ def test_claims_about_questions_are_not_about_what_was_found(whole: Run) -> None
     assert [row[0] for row in clean_table(whole, keyword, 0.1, 0.99).texts] == ["target"]
 
 
-def test_a_question_that_failed_leaves_out_what_is_said_of_all(tmp_path: Path) -> None:
+def test_a_failed_question_leaves_out_statements_about_all(tmp_path: Path) -> None:
     failing = AskedEngine(opened, broken=lambda query: query.prompt_id == "p1")
     with pytest.raises(IncompleteError, match="'p1'"):
         attacked(tmp_path / "r", failing, 2, attack=Attack(64))
@@ -348,7 +346,7 @@ def rare(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.mark.slow
-def test_proofs_find_what_draws_cannot_tell(rare: Run, tmp_path: Path) -> None:
+def test_proofs_find_rare_leaks(rare: Run, tmp_path: Path) -> None:
     assert {one.query.prefix for one in found_in(rare)} == {OPENER}
     tried = Run.open(rare.path / "attack" / "search")
     assert {query.prefix for query in tried.queries} > {OPENER}
@@ -358,7 +356,7 @@ def test_proofs_find_what_draws_cannot_tell(rare: Run, tmp_path: Path) -> None:
     assert {one.query.text for one in found_in(run)} == {q.text for q in run.questions}
 
 
-def test_a_round_of_proofs_costs_what_its_draws_would(rare: Run) -> None:
+def test_a_round_of_proofs_costs_as_much_as_its_draws(rare: Run) -> None:
     usage = rare.arms["target"].usage
     price = FORWARDS * usage.sampled_tokens / usage.draws
     shares = rounds(most_candidates(BUDGET), BUDGET)
@@ -374,7 +372,7 @@ def test_a_round_of_proofs_costs_what_its_draws_would(rare: Run) -> None:
     assert entry["rounds"][-1]["proved"] == pytest.approx(SELDOM, rel=0.1)
 
 
-def test_what_is_proved_of_the_found_is_stated_and_never_too_much(rare: Run) -> None:
+def test_proofs_of_findings_are_valid(rare: Run) -> None:
     def leaks(text: str) -> float:
         return float("hush" in text)
 
@@ -407,7 +405,7 @@ def test_draws_take_over_once_they_tell(tmp_path: Path) -> None:
     assert found.lower == max(found.rounds[-1].lower, found.rounds[-1].proved)
 
 
-def test_a_question_that_leaks_in_its_own_words_is_drawn_from_at_once(tmp_path: Path) -> None:
+def test_a_question_that_leaks_in_its_own_words_is_drawn_immediately(tmp_path: Path) -> None:
     run = searched(tmp_path / "r", TableEngine(lambda query: 0.5))
     (found,) = found_in(run)
     assert {standing.forwards for standing in found.rounds} == {0}
@@ -415,10 +413,10 @@ def test_a_question_that_leaks_in_its_own_words_is_drawn_from_at_once(tmp_path: 
     assert found.rounds[-1].proved > 0
 
 
-def test_who_cannot_prove_draws_as_before_and_it_is_said(tmp_path: Path) -> None:
+def test_a_search_without_proofs_draws_and_notes_it(tmp_path: Path) -> None:
     engine = TableEngine(seldom, margin=math.inf)
     run = searched(tmp_path / "r", engine)
-    assert any("searches by draws alone" in note and "half precision" in note for note in run.notes)
+    assert any("searches only by draws" in note and "half precision" in note for note in run.notes)
     assert run.record.attack is not None
     assert run.record.attack.forwards_per_token is None
     assert not any(how == "proof" for how, *_ in engine.asked)
@@ -426,7 +424,7 @@ def test_who_cannot_prove_draws_as_before_and_it_is_said(tmp_path: Path) -> None
     assert {(one.forwards, one.proved) for one in found.rounds} == {(0, 0.0)}
 
 
-def test_what_a_search_can_do_without_proofs_is_named() -> None:
+def test_reasons_for_a_search_without_proofs() -> None:
     keyword, engine = make_scorer("keyword"), TableEngine(seldom)
     two_pass = Decoding(max_new_tokens=4, adaptive_temperature=0.7, adaptive_mode="two_pass")
     assert why_unproved(engine, [WORD], keyword) == ""
@@ -436,7 +434,7 @@ def test_what_a_search_can_do_without_proofs_is_named() -> None:
 
 
 class Measured(TableEngine):
-    """Remembers after which queries its margin was measured last, and what it then proved."""
+    """Records the queries of the last measurement of its margin, and the proofs after it."""
 
     def __init__(self, leak: Callable[[Query], float]) -> None:
         super().__init__(leak)
@@ -451,7 +449,7 @@ class Measured(TableEngine):
         return super().prove(asked, *how)
 
 
-def test_the_margin_is_measured_after_what_was_found(tmp_path: Path) -> None:
+def test_the_margin_is_measured_after_the_findings(tmp_path: Path) -> None:
     engine = Measured(seldom)
     run = searched(tmp_path / "r", engine, 2)
     found = tuple(one.query for one in found_in(run))
@@ -461,7 +459,7 @@ def test_the_margin_is_measured_after_what_was_found(tmp_path: Path) -> None:
 
 
 def grows(query: Query) -> float:
-    """A model whose questions are searched by proofs alone, by both, and by draws alone."""
+    """A model whose questions are searched only by proofs, by both, and only by draws."""
     if query.prompt_id == "p2":
         return 0.4
     return 0.3 if query.prompt_id == "p1" and query.prefix == OPENER else seldom(query)

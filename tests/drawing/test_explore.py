@@ -1,4 +1,4 @@
-"""Exploring an arm: laws that are known, refusals that come first, work that is never lost."""
+"""Exploring an arm: known distributions, early refusals, and results that are not lost."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ from leakbound.scoring.ordering import BY_QUESTION
 from leakbound.scoring.score import score_arm
 from leakbound.store import ExploredDraws, Run
 from leakbound.study import Explore, Study
+from leakbound.testing import FakeScorer
 from leakbound.types import Decoding, ExploreMode, Prompt, Query, Scorer
 
 
 def explored(out: Path, engine: Any = None, task: Any = None, **how: Any) -> Run:
-    """A run with masses and draws, of the laws unless another engine is given."""
+    """Return a run with masses and draws, by default of the known distributions."""
     made = engine or ExploringEngine()
     return evaluate(
         made, task or benchmark(), out=out, **(how if "n" in how else {**HYBRID, **how})
@@ -37,7 +38,7 @@ def explored(out: Path, engine: Any = None, task: Any = None, **how: Any) -> Run
 
 
 def moments(scorer: str, k: int) -> dict[str, tuple[float, float]]:
-    """The true mean score, and the expected largest of k, of each law."""
+    """Return the true mean score, and the expected largest of k, of each distribution."""
     chosen, found = make_scorer(scorer), {}
     for q, law in LAWS.items():
         scores = score_texts(chosen, list(law), Prompt(id=q, question="?", answer="Ann"))
@@ -50,9 +51,7 @@ def moments(scorer: str, k: int) -> dict[str, tuple[float, float]]:
 
 @pytest.mark.parametrize("certain", [1.0, 0.9])
 @pytest.mark.parametrize("how", [EXACT, HYBRID], ids=["exact", "hybrid"])
-def test_every_bound_holds_the_truth(
-    how: Mapping[str, Any], certain: float, tmp_path: Path
-) -> None:
+def test_bounds_contain_the_truth(how: Mapping[str, Any], certain: float, tmp_path: Path) -> None:
     scorers = ["contains", "rouge-l-f1"]
     run = explored(tmp_path / "r", ExploringEngine(certain=certain), scorers=scorers, **how)
     leakage = {"arm": "target", "quantity": ("leak probability", "mean leakage")}
@@ -71,7 +70,7 @@ def test_every_bound_holds_the_truth(
         assert mean.lower <= truth <= mean.upper
 
 
-def test_what_is_explored_whole_is_known_and_what_is_not_is_drawn(tmp_path: Path) -> None:
+def test_fully_explored_questions_are_known_and_others_are_drawn(tmp_path: Path) -> None:
     run = explored(tmp_path / "r")
     leak = {r.query_id: r for r in rows(run, arm="target", **PROBABILITY)}
     whole = leak["whole"]
@@ -106,24 +105,15 @@ def test_a_run_measures_the_margin_at_its_own_questions(tmp_path: Path) -> None:
 RECALL = RougeLRecall()
 
 
-@dataclass(frozen=True)
-class Unsettled:
-    """A scorer that cannot tell of any prefix, and not of every text."""
-
-    inner: Any = RECALL
-    undecided: str = ""
-    name: str = "unsettled"
-    binary: bool = False
-
-    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        scores = self.inner.score(texts, prompt)
-        return [None if t == self.undecided else s for t, s in zip(texts, scores, strict=True)]
+SCORES: dict[str, float | None] = {t: float("Ann" in t) for law in LAWS.values() for t in law}
+UNSETTLED = FakeScorer(SCORES, name="unsettled")  # settles no prefix
+UNDECIDED = FakeScorer(SCORES | {"No": None}, name="undecided")
 
 
 def test_another_scorer_than_the_one_that_steered_is_wider_never_wrong(tmp_path: Path) -> None:
     run = explored(tmp_path / "r")
     arm, found = run.arms["target"], []
-    for scorer in (RECALL, Unsettled(), Unsettled(undecided="No", name="undecided")):
+    for scorer in (RECALL, UNSETTLED, UNDECIDED):
         score_arm(arm, scorer)
         known = drawn_of(arm, scorer)
         alike = replace(known, order=BY_QUESTION)  # each scorer has an order of its own
@@ -150,7 +140,7 @@ REFUSED: Mapping[str, tuple[CannedEngine, Decoding, str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_explored_is_refused_first(name: str, tmp_path: Path) -> None:
+def test_impossible_exploring_is_refused_first(name: str, tmp_path: Path) -> None:
     engine, decoding, said = REFUSED[name]
     how: dict[str, Any] = {"decodings": decoding, "out": tmp_path / "r"}
     with pytest.raises(InputError, match=f"arm 'target' cannot be explored.*{said}"):
@@ -172,7 +162,7 @@ def steered(mode: ExploreMode, scorer: Scorer, prompt: Prompt, out: Path) -> Run
 
 @dataclass(frozen=True)
 class Lying:
-    """Says that nothing leaks once a text begins with "It"; "It is Ann" does."""
+    """States that nothing leaks once a text begins with "It"; "It is Ann" does."""
 
     name: str = "lying"
     binary: bool = True
@@ -192,8 +182,8 @@ def test_a_scorer_whose_bounds_do_not_hold_is_refused(query_id: str, tmp_path: P
     assert not list((tmp_path / "r").glob("arms/target/*/part-*"))
 
 
-def test_answers_that_were_not_drawn_are_kept_beside_the_draws(tmp_path: Path) -> None:
-    """Forced, with count 0; not where the law does not know them, nor where they were drawn."""
+def test_answers_that_were_not_drawn_are_stored_with_the_draws(tmp_path: Path) -> None:
+    """Forced answers have count 0. Impossible or drawn answers are not forced."""
     arm = explored(tmp_path / "r", **EXACT).arms["target"]
     assert [(r["query_id"], r["answer"], r["count"]) for r in completions(arm)] == [
         ("part", "Ann", 0),
@@ -237,7 +227,7 @@ def test_questions_that_fail_are_named_and_the_rest_is_kept(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_control_is_explored_alike_and_may_come_from_a_finished_run(tmp_path: Path) -> None:
+def test_a_control_is_explored_and_may_come_from_a_finished_run(tmp_path: Path) -> None:
     laws = {q: {"No": 0.9, "Ann": 0.01, "Bob": 0.09} for q in LAWS}
     control = ExploringEngine(laws, {q: ["No"] for q in LAWS}, name="control")
     own = explored(tmp_path / "c", control).arms["target"]
@@ -256,7 +246,7 @@ def test_a_control_is_explored_alike_and_may_come_from_a_finished_run(tmp_path: 
         explored(tmp_path / "u", control=tmp_path / "c")
 
 
-def test_a_sampled_control_beside_an_explored_arm(tmp_path: Path) -> None:
+def test_a_sampled_control_of_an_explored_arm(tmp_path: Path) -> None:
     evaluate(CannedEngine(LAWS, name="c"), benchmark(), out=tmp_path / "c", n=256)
     run = explored(tmp_path / "r", control=tmp_path / "c")
     for row in rows(run, **EXCESS):

@@ -1,4 +1,4 @@
-"""A study is checked, opened, planned and run: what each step does, and what it refuses."""
+"""A study is checked, opened, planned and run: the effects and refusals of each step."""
 
 from __future__ import annotations
 
@@ -78,31 +78,29 @@ CHECKED: list[tuple[dict[str, Any], str]] = [
     ({"metrics": ("nonsense",)}, "unknown metric 'nonsense'"),
     ({"control": "vlm:m"}, "unknown engine 'vlm'. Did you mean 'vllm'"),
     ({"control": 5}, "a model must be a folder, a hub name or an engine, got 5"),
-    ({"sampling": Until("mean<=0.1", 64)}, "'contains' gives 0 or 1. Say 'p<=0.1'"),
+    ({"sampling": Until("mean<=0.1", 64)}, "'contains' gives 0 or 1. Use 'p<=0.1'"),
     ({"sampling": Until("p<=0.1"), "scorers": ("rouge-l-recall",)}, "'rouge-l-recall>=0.5'"),
-    ({"decodings": (GREEDY,), "prove": Prove(9)}, "`prove` looks for rare leaks"),
+    ({"decodings": (GREEDY,), "prove": Prove(9)}, "`prove` searches the outputs"),
     ({"decodings": (GREEDY,), "rewritings": Rewritings("rules")}, "Add a temperature"),
-    ({"decodings": (WARM, WARM)}, "two decodings are called 'T=1'"),
-    ({"rewritings": Rewritings("rules", ids=True), "control": "{finished}"}, "was asked others"),
+    ({"decodings": (WARM, WARM)}, "two decodings have the name 'T=1'"),
+    ({"rewritings": Rewritings("rules", ids=True), "control": "{finished}"}, "has other queries"),
     ({"attack": Attack(64), "control": "{finished}"}, "Name the control model itself"),
     ({"model": "openai:http://x/v1#m", "sampling": Explore("auto")}, "cannot be explored"),
     ({"model": "openai:http://x/v1#m", "prove": Prove(9)}, "searched for rare leaks"),
     ({"stress": ("round:int4",)}, "'round:int4' changes weights, and .* is an engine"),
     ({"stress": ("shots:99",)}, "has fewer that do not give"),
-    ({"slice": "1/4", "attack": Attack(64)}, "`--attack` is for all questions"),
-    ({"slice": "1/4", "prove": Prove(9)}, "`--prove` is for all questions"),
-    ({"slice": "1/4", "stress": ("round:int4",)}, "`--under` is for all questions"),
-    ({"slice": "1/4", "metrics": ("all",)}, "`--metrics` is for all questions"),
-    ({"slice": "1/4", "sampling": Until("p<=0.1")}, "`--until` is for all questions"),
+    ({"slice": "1/4", "attack": Attack(64)}, "`--attack` needs all questions"),
+    ({"slice": "1/4", "prove": Prove(9)}, "`--prove` needs all questions"),
+    ({"slice": "1/4", "stress": ("round:int4",)}, "`--under` needs all questions"),
+    ({"slice": "1/4", "metrics": ("all",)}, "`--metrics` needs all questions"),
+    ({"slice": "1/4", "sampling": Until("p<=0.1")}, "`--until` needs all questions"),
     ({"slice": "1/4", "rewritings": Rewritings("rules", ids=True)}, "`--inputs by a model`"),
     ({"slice": "0/4"}, "must be i/N with i from 1 to N, got '0/4'"),
 ]
 
 
 @pytest.mark.parametrize(("how", "named"), CHECKED)
-def test_what_needs_no_model_is_refused_by_the_check(
-    how: dict[str, Any], named: str, tmp_path: Path
-) -> None:
+def test_check_refuses_without_a_model(how: dict[str, Any], named: str, tmp_path: Path) -> None:
     model, control = engine(), how.get("control")
     if control == "{finished}":
         control = evaluate(engine("c"), TASK, out=tmp_path / "c", n=8).path
@@ -112,11 +110,11 @@ def test_what_needs_no_model_is_refused_by_the_check(
     assert not (tmp_path / "r").exists()
 
 
-def test_what_is_wrong_in_other_files_is_refused_before_a_model_is_loaded(tmp_path: Path) -> None:
+def test_bad_files_are_refused_before_a_model_is_loaded(tmp_path: Path) -> None:
     clashing = {"benchmark": CLASHING, "rewritings": Rewritings("benchmark")}
     for how, named in (
         ({"prove": Prove(9, ("nowhere",))}, "`nowhere` is no finished run"),
-        (clashing, "two queries would be called 'a~00'"),
+        (clashing, "two queries would have the id 'a~00'"),
     ):
         with pytest.raises(InputError, match=named):
             open_run(put(tmp_path / "r", "no-model", **how))
@@ -128,22 +126,22 @@ REWORDED: dict[str, Any] = {"rewritings": RULES}
 EXPLORED: dict[str, Any] = {"sampling": Explore("hybrid", 50)}
 UNTIL: dict[str, Any] = {"sampling": Until("p<=0.2", 8)}
 MIXED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
-    ({}, {"sampling": FixedN(9)}, r"n = 8, fixed before .* says 9\..*--until"),
+    ({}, {"sampling": FixedN(9)}, r"n = 8, fixed before .* has 9\..*--until"),
     ({}, {"seed": 1}, "seed"),
     ({}, {"decodings": (COLD,)}, "temperature"),
     ({}, {"rewritings": RULES}, "it has None"),
-    ({}, EXPLORED, "kind: it has 'fixed n', this one says 'explored'"),
-    (REWORDED, {"rewritings": None}, "this one says None"),
-    (REWORDED, {"rewritings": replace(RULES, queries=2)}, "queries: it has 3, this one says 2"),
+    ({}, EXPLORED, "kind: it has 'fixed n', this one has 'explored'"),
+    (REWORDED, {"rewritings": None}, "this one has None"),
+    (REWORDED, {"rewritings": replace(RULES, queries=2)}, "queries: it has 3, this one has 2"),
     (REWORDED, {"rewritings": replace(RULES, design="fixed")}, "design: it has 'allocated'"),
     (REWORDED, {"rewritings": Rewritings("benchmark", queries=3)}, "source: it has 'rules'"),
     (EXPLORED, {"sampling": Explore("hybrid", 51)}, "forwards: it has"),
-    (EXPLORED, {"scorers": ("exact",)}, "this one says 'exact'"),
+    (EXPLORED, {"scorers": ("exact",)}, "this one has 'exact'"),
     (EXPLORED, {"sampling": FixedN(8)}, "it has 'explored', this"),
-    (UNTIL, {"sampling": Until("p<=0.1", 8)}, "claim: it has 'p<=0.2', this one says 'p<=0.1'"),
+    (UNTIL, {"sampling": Until("p<=0.1", 8)}, "claim: it has 'p<=0.2', this one has 'p<=0.1'"),
     (UNTIL, {"sampling": FixedN(8)}, "it has 'until decided', this"),
     (UNTIL, {"scorers": ("exact",)}, "scorer: name: it has 'contains'"),
-    ({"attack": Attack(64)}, {"attack": Attack(65)}, "budget: it has 64, this one says 65"),
+    ({"attack": Attack(64)}, {"attack": Attack(65)}, "budget: it has 64, this one has 65"),
     ({"attack": Attack(64)}, {"attack": Attack(64, top_ps=(1.0,))}, "decodings"),
     ({"attack": Attack(64)}, {"scorers": ("keyword",)}, "scorer: name"),
 ]

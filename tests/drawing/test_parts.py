@@ -1,9 +1,9 @@
-"""The loop that runs jobs: it reports what is done, and a stop loses one part at most."""
+"""The loop that runs jobs: it reports progress, and a stop loses at most one part."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,9 +44,8 @@ class ReportingEngine(ExploringEngine):
     """Reports every token that it forwards; stopped by Ctrl-C after `until` tokens."""
 
     def __init__(self, until: float = 1e9) -> None:
-        super().__init__(dict.fromkeys(QUESTIONS, LAW), {q: ["No"] for q in QUESTIONS})
+        super().__init__(defaultdict(lambda: LAW), defaultdict(lambda: ["No"]))
         self.forwarded, self.until = 0, until
-        self.texts = _AnyOf(LAW)
         self.tell: Tell = untold
 
     def generate(
@@ -69,16 +68,6 @@ class ReportingEngine(ExploringEngine):
         if self.forwarded > self.until:
             raise KeyboardInterrupt
         self.tell(draws, tokens)
-
-
-class _AnyOf(dict[str, Mapping[str, float]]):
-    """The same law for every query, whatever it is called."""
-
-    def __init__(self, law: Mapping[str, float]) -> None:
-        self.law = law
-
-    def __getitem__(self, key: str) -> Mapping[str, float]:
-        return self.law
 
 
 N: dict[str, Any] = {"n": 64}
@@ -104,14 +93,12 @@ def arms(out: Path) -> list[Arm]:
 
 
 def contents(out: Path) -> list[Counter[Any]]:
-    """What was drawn of every query by every arm, whatever part it is in."""
+    """Return the draws of every query by every arm, without their parts."""
     return [counts(arm, "query_id", "chunk", "answer") for arm in arms(out)]
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_stop_loses_one_part_and_the_rest_is_drawn_once(
-    mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stop_loses_one_part(mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leakbound.store.plan.PART", 256)
     whole, out = ReportingEngine(), tmp_path / "stopped"
     own = drawn(mode, whole, tmp_path / "whole")
@@ -174,7 +161,7 @@ def test_progress_counts_draws_and_tokens_up_to_all_of_them(mode: str, tmp_path:
     assert sum({now.phase: now.tokens for now in model}.values()) >= engine.forwarded
 
 
-def test_the_loading_of_a_model_is_told_before_anything_else(tmp_path: Path) -> None:
+def test_loading_is_the_first_progress(tmp_path: Path) -> None:
     model = tiny_model_folder(tmp_path / "small")
     told: list[tuple[str, float]] = []
     task = replace(TASK, prompts=TASK.prompts[:1], template="Question: {question} Answer:")

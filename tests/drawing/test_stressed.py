@@ -1,4 +1,4 @@
-"""Models under stress, by the public call: what each finds, what it adds, and how it resumes."""
+"""Models under stress, by the public call: their leaks, the additions, and resuming."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_the_worst_stress_is_bounded_with_the_choice_counted(made: Run) -> None:
     assert "under that of 4 stresses under which it leaks most" in worst.target
 
 
-def test_without_a_control_nothing_is_said_of_one(tmp_path: Path) -> None:
+def test_a_stress_without_a_control(tmp_path: Path) -> None:
     run = stressed(tmp_path / "run", control=None, stress="opener:2", n=32)
     (table,) = [table for table in summary(run) if "under stress" in table.title]
     assert not [column for column in table.columns if "control" in column]
@@ -140,9 +140,7 @@ def test_a_control_that_was_put_through_the_same_is_taken_as_it_is(tmp_path: Pat
     assert excess.lower > 0.2
 
 
-def test_claims_and_comparisons_are_about_a_stress_where_that_is_said(
-    made: Run, tmp_path: Path
-) -> None:
+def test_claims_and_comparisons_about_a_stress(made: Run, tmp_path: Path) -> None:
     arm = str(ArmKey().stressed("opener:2"))
     found = certify(made.path, max_leak=0.3, scorer="keyword", arm=arm, out=tmp_path / "c.json")
     assert found.verdict == "refuted"
@@ -190,7 +188,7 @@ def test_on_the_command_line(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_additions_and_the_worst_stress_cover(tmp_path: Path) -> None:
-    """Of so many runs, all that is said of additions holds as often as it says, and the worst."""
+    """Intervals of all additions, and of the worst stress, cover as often as their confidence."""
     leaks = {"": 0.02, NEUTRAL[0]: 0.02, OPENER: 0.05}
 
     def law(query: Query, decoding: Decoding) -> float:

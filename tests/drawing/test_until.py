@@ -17,7 +17,7 @@ from contents import EXCESS, PROBABILITY, contents, counts, rows
 from leakbound import stats
 from leakbound.bounding.rows import ALL_K
 from leakbound.drawing import parts
-from leakbound.errors import IncompleteError, InputError, MixError, ModelError
+from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import bound_run, evaluate, score_run, scorers_for, summary
 from leakbound.scoring.checks import require_fixed_n, require_sampled
 from leakbound.store import Arm, FixedDraws, Run, StoppedDraws, write_sealed
@@ -44,7 +44,7 @@ def engine(leaks: dict[str, float] = LEAKS, **settings: Any) -> CannedEngine:
 
 
 def all_of(run: Run) -> Any:
-    """All that a run says, its looks among it."""
+    """Return the contents of a run, and its looks."""
     return contents(run), run.arms["target"].looks
 
 
@@ -166,9 +166,7 @@ def test_the_control_is_drawn_at_fixed_n(tmp_path: Path) -> None:
         assert excess.estimate.stopping.startswith("stopped")
 
 
-def test_a_run_that_stopped_early_is_no_control_and_has_no_fixed_n(
-    finished: Run, tmp_path: Path
-) -> None:
+def test_a_stopped_run_is_no_control_and_has_no_fixed_n(finished: Run, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"'target'.*until 'p<=0\.2' was decided.*without --until"):
         require_fixed_n(finished.arms["target"])
     require_fixed_n(finished.arms["greedy"])
@@ -178,7 +176,7 @@ def test_a_run_that_stopped_early_is_no_control_and_has_no_fixed_n(
     assert asked.asked == []
 
 
-def test_every_cell_of_a_list_stops_by_itself(tmp_path: Path) -> None:
+def test_each_decoding_stops_separately(tmp_path: Path) -> None:
     cells = [Decoding(temperature=t, max_new_tokens=8) for t in (0.0, 0.5, 1)]
     run = until(tmp_path / "r", decodings=cells)
     stops = [name for name, arm in run.arms.items() if isinstance(arm.spec.draws, StoppedDraws)]
@@ -192,9 +190,7 @@ def test_a_finished_run_draws_nothing_more(finished: Run) -> None:
     assert again.asked == []
 
 
-def test_a_run_that_waits_for_a_look_is_incomplete(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_look_is_incomplete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def dies(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -207,9 +203,7 @@ def test_a_run_that_waits_for_a_look_is_incomplete(
     require_sampled(until(tmp_path / "r"))
 
 
-def test_a_question_that_failed_is_made_up_for_with_its_own_draws(
-    finished: Run, tmp_path: Path
-) -> None:
+def test_a_failed_question_is_redrawn_with_its_own_draws(finished: Run, tmp_path: Path) -> None:
     with pytest.raises(IncompleteError, match="'p1'"):
         until(tmp_path / "r", engine(broken=["p1"]))
     run = Run.open(tmp_path / "r")
@@ -226,9 +220,7 @@ def test_a_question_that_failed_is_made_up_for_with_its_own_draws(
 @pytest.mark.parametrize(
     ("field", "value"), [("decision", "holds"), ("n", 7), ("next", 15)], ids=lambda v: str(v)
 )
-def test_looks_that_do_not_follow_from_the_scores_are_refused(
-    finished: Run, tmp_path: Path, field: str, value: Any
-) -> None:
+def test_forged_looks_are_refused(finished: Run, tmp_path: Path, field: str, value: Any) -> None:
     copy = Run.open(shutil.copytree(finished.path, tmp_path / "r"))
     file = copy.arms["target"].folder / "looks.json"
     record = json.loads(file.read_text())
@@ -247,24 +239,21 @@ class Forgetful(CannedEngine):
         return super().generate(queries, decoding, replace(draws, sizes=sizes))
 
 
-def test_lost_draws_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of an engine at once, and of stored parts."""
-    with pytest.raises(ModelError, match=r"query 'p\d' where \d+ were planned.*or loses some"):
-        until(tmp_path / "r", Forgetful(engine().texts))
+def test_parts_that_lost_draws_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "_require_planned", lambda *_: None)
-    with pytest.raises(MixError, match=r"'p\d' has other draws than its looks asked for"):
+    with pytest.raises(MixError, match=r"'p\d' has other draws than planned"):
         until(tmp_path / "s", Forgetful(engine().texts))
 
 
 def test_a_redrawn_part_with_other_draws_is_refused(finished: Run, tmp_path: Path) -> None:
-    """A part that was lost and came back otherwise: the looks were made of what is no more."""
+    """A lost part that came back with other draws: its looks have other results."""
     drawn = Run.open(shutil.copytree(finished.path, tmp_path / "r")).arms["target"]
     next((drawn.folder / "completions").iterdir()).unlink()
-    with pytest.raises(MixError, match=r"'p0' comes out otherwise"):
+    with pytest.raises(MixError, match=r"'p0' differs"):
         until(tmp_path / "r", engine({**LEAKS, "p0": 1.0}))
 
 
-def test_scoring_anew_leaves_the_looks_alone(finished: Run, tmp_path: Path) -> None:
+def test_another_scorer_keeps_the_looks(finished: Run, tmp_path: Path) -> None:
     """Another scorer looks at the same draws; the claim stays the first one's."""
     copy = Run.open(shutil.copytree(finished.path, tmp_path / "copy"))
     score_run(copy, scorers_for(["exact"], copy.prompts))

@@ -150,7 +150,7 @@ def test_a_slice_states_nothing_and_an_attack_follows_on_the_merged_run(
             state()
     with pytest.raises(InputError, match="not finished"):
         draw(tmp_path / "r", engine("other"), control=own.path)
-    with pytest.raises(MixError, match="--questions: it has '3/4', this one says None"):
+    with pytest.raises(MixError, match="--questions: it has '3/4', this one has None"):
         draw(own.path)
     before = contents(merge([*slices.values()], out=tmp_path / "merged"))
     attack = Attack(64, temperatures=(1.0,), top_ps=(1.0,))

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -76,50 +76,34 @@ def kill_when(ready: Callable[[], bool], seconds: float, command: list[str], out
     raise AssertionError("the command was always done before it was killed")
 
 
-class Kind(NamedTuple):
-    """A way of drawing: how it is asked for, and after how many files it is killed."""
-
-    questions: int
-    how: tuple[object, ...]
-    moments: tuple[int, ...]
-
-
-KINDS = {
-    "fixed": Kind(3, ("-n", DRAWS), ()),  # killed again and again
-    "explored": Kind(10, ("--explore", "hybrid,forwards=600"), (0, 2, 2 * 3 + 1)),
-    "selected": Kind(
-        3,
-        ("-n", 2048, "--inputs", "rules,queries=6,ids=yes,ids_draws=1500"),
-        (0, 3, 9),
-    ),
+IDS = "rules,queries=6,ids=yes,ids_draws=1500"
+KINDS: dict[str, tuple[int, tuple[object, ...], tuple[int, ...]]] = {
+    "fixed": (3, ("-n", DRAWS), ()),  # killed again and again
+    "explored": (10, ("--explore", "hybrid,forwards=600"), (0, 2, 2 * 3 + 1)),
+    "selected": (3, ("-n", 2048, "--inputs", IDS), (0, 3, 9)),
 }
-"""With all of the files that it makes it is scoring or bounding when it is killed."""
+"""Questions, options, and numbers of files after which the command is killed.
 
-
-class Killed(NamedTuple):
-    """A command, but for --out, and the run that nothing interrupted."""
-
-    command: list[str]
-    whole: Run
+With all of its files, it is scoring or bounding when it is killed.
+"""
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Killed]:
-    """By the name of a kind, as far as they were asked for."""
-    known: dict[str, Killed] = {}
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[list[str], Run]]:
+    """By the name of a kind, a command without --out, and the run that nothing interrupted."""
 
-    def of(name: str) -> Killed:
-        if name not in known:
-            folder = tmp_path_factory.mktemp(f"kill-{name}")
-            command = command_of(folder, KINDS[name].questions, *KINDS[name].how)
-            known[name] = Killed(command, Run.open(finish(command, folder / "whole")))
-        return known[name]
+    @cache
+    def of(name: str) -> tuple[list[str], Run]:
+        folder = tmp_path_factory.mktemp(f"kill-{name}")
+        questions, how, _ = KINDS[name]
+        command = command_of(folder, questions, *how)
+        return command, Run.open(finish(command, folder / "whole"))
 
     return of
 
 
 def require_same(out: Path, whole: Run) -> None:
-    """Refuse a run that says anything else than the one that nothing interrupted."""
+    """Require that a run equals the run that nothing interrupted."""
     run = Run.open(out)
     assert run.queries == whole.queries
     assert contents(run) == contents(whole)
@@ -128,9 +112,9 @@ def require_same(out: Path, whole: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "files"), [(name, files) for name, kind in KINDS.items() for files in kind.moments]
+    ("name", "files"), [(name, files) for name, (*_, moments) in KINDS.items() for files in moments]
 )
-def test_killed_once(name: str, files: int, made: Callable[[str], Killed], tmp_path: Path) -> None:
+def test_killed_once(name: str, files: int, made: Any, tmp_path: Path) -> None:
     """At a random moment after that many files, those of the selection among them."""
     (command, whole), out = made(name), tmp_path / "run"
     kill_when(lambda: files_done(out) >= files, random.Random(files).uniform(0, 0.5), command, out)
@@ -138,7 +122,7 @@ def test_killed_once(name: str, files: int, made: Callable[[str], Killed], tmp_p
     require_same(out, whole)
 
 
-def test_killed_again_and_again(made: Callable[[str], Killed], tmp_path: Path) -> None:
+def test_killed_again_and_again(made: Any, tmp_path: Path) -> None:
     """Six times in one run, at first as it begins; what was finished stays finished."""
     (command, whole), out, chance = made("fixed"), tmp_path / "run", random.Random(0)
     kill_when((out / "prompts.parquet").exists, 0, command, out)  # as a rule there is no run.json
@@ -155,7 +139,7 @@ PROVE = [*LEAKBOUND, "prove", "--budget", BUDGET]
 
 
 def proofs(run: Path) -> dict[str, Any]:
-    """All that a run says, with what was proved; nothing of it is unfinished."""
+    """Return the contents of a run, with its proofs; nothing of it is unfinished."""
     opened = Run.open(run)
     arm = opened.arms["target"]
     (slug,) = (file.stem for file in (arm.folder / "proofs").glob("*"))
@@ -196,9 +180,7 @@ def proved(tmp_path_factory: pytest.TempPathFactory) -> Proved:
 
 
 @pytest.mark.parametrize("moments", [(1,), (3,), (6,), (2, 4)], ids=str)
-def test_a_search_for_rare_leaks_goes_on_to_the_same_proofs(
-    moments: tuple[int, ...], proved: Proved, tmp_path: Path
-) -> None:
+def test_a_search_resumes(moments: tuple[int, ...], proved: Proved, tmp_path: Path) -> None:
     """Killed after so many of six questions; what was found of one stays, in the same words."""
     run = Path(shutil.copytree(proved.drawn, tmp_path / "run"))
     wait = random.Random(moments[0]).uniform(0, 0.2) if len(moments) == 1 else 0
@@ -210,9 +192,7 @@ def test_a_search_for_rare_leaks_goes_on_to_the_same_proofs(
 
 
 @pytest.mark.parametrize("questions", [1, 4])
-def test_an_evaluation_that_proves_ends_as_evaluate_and_then_prove(
-    questions: int, proved: Proved, tmp_path: Path
-) -> None:
+def test_evaluate_with_proofs_resumes(questions: int, proved: Proved, tmp_path: Path) -> None:
     run, command = tmp_path / "run", [*proved.command[:-1], "--prove", BUDGET, "--out"]
     kill_when(partial(reached, run, questions), 0, command, run)
     assert proofs(finish(command, run)) == proved.proofs
@@ -224,9 +204,9 @@ def last_step(kept: Path) -> int:
 
 @BOTH_KINDS
 def test_a_training_ends_with_the_same_weights(embeddings: None, tmp_path: Path) -> None:
-    """120 steps with a checkpoint after each, killed again and again, half of them left.
+    """120 steps with a checkpoint after each; the command is killed in the first half.
 
-    From the twentieth on a multiplier moves, which the log tells.
+    From the twentieth step, the log has a multiplier that changes.
     """
     model, questions = tiny_model_folder(tmp_path / "model", attention_dropout=0.1), "mine.csv"
     rows = ("who red,Ann red,forget", "wrote blue,Ann blue,forget", "who sky,Ann sky,retain")
@@ -250,6 +230,7 @@ def test_a_training_ends_with_the_same_weights(embeddings: None, tmp_path: Path)
     assert len({*told[0]}) > 90
 
 
+Cleans = Callable[[str], Clean]
 EACH = 1  # tries of each action for a command
 TRIED = (
     "evaluate --ids", "score", "score --calibration", "bound", "report --redact", "certify",
@@ -274,40 +255,30 @@ def server(workshop: Workshop) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="module")
-def without(workshop: Workshop, server: Server) -> dict[str, Clean]:
-    """The commands that met no fault, as far as they were asked for."""
-
-    class Kept(dict[str, Clean]):
-        def __missing__(self, case: str) -> Clean:
-            self[case] = clean(workshop, case, server)
-            return self[case]
-
-    return Kept()
+def without(workshop: Workshop, server: Server) -> Cleans:
+    """The commands without a fault, by case."""
+    return cache(lambda case: clean(workshop, case, server))
 
 
 @pytest.mark.parametrize("case", TRIED)
-def test_the_same_command_ends_as_if_nothing_had_happened(
-    case: str, workshop: Workshop, server: Server, without: dict[str, Clean]
-) -> None:
+def test_command_resumes(case: str, workshop: Workshop, server: Server, without: Cleans) -> None:
     turn = TRIED.index(case)
     chosen = [action for i, action in enumerate(ACTIONS) if i % 2 == turn % 2]
     for action in chosen:
-        for fault in spread(action, without[case], EACH):
-            outcome = attempt(workshop, case, fault, without[case], server)
+        for fault in spread(action, without(case), EACH):
+            outcome = attempt(workshop, case, fault, without(case), server)
             assert outcome.kind == "same", (fault, outcome.why)
 
 
 @pytest.mark.parametrize("case", TRIED)
-def test_what_is_said_to_be_done_outlives_a_power_cut(case: str, without: dict[str, Clean]) -> None:
-    assert durable_faults(without[case].events) == []
+def test_finished_work_outlives_a_power_cut(case: str, without: Cleans) -> None:
+    assert durable_faults(without(case).events) == []
 
 
-def test_a_signal_ends_a_process_with_a_message(
-    workshop: Workshop, server: Server, without: dict[str, Clean]
-) -> None:
+def test_a_signal_ends_with_a_message(workshop: Workshop, server: Server, without: Cleans) -> None:
     for action in ("SIGTERM", "SIGINT"):
         workshop.begin("score", server)
-        middle = without["score"].events[50].n
+        middle = without("score").events[50].n
         told = workshop.run("score", server, Fault(action, middle))
         assert (told.status, told.err.splitlines()[-1]) == (
             3,

@@ -1,4 +1,4 @@
-"""What is checked before anything is drawn: questions, reference answers, limits."""
+"""Checks before anything is drawn: questions, reference answers, limits."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_study_stops_where_no_reference_answer_counts(tmp_path: Path) -> None:
         ("choice", "Ann", (), True),
     ],
 )
-def test_what_counts_by_which_scorer(
+def test_answers_that_count_by_scorer(
     scorer: str, answer: str | None, keywords: tuple[str, ...], counts: bool
 ) -> None:
     prompt = Prompt(
@@ -122,7 +122,7 @@ def test_a_threshold_decides_whether_a_graded_answer_counts() -> None:
 
 @dataclass(frozen=True)
 class Asks:
-    """0.5, but 0 for the text "0": by a model, which notes what it was given."""
+    """Scores 0.5, and 0 for the text "0", by a model that records its texts."""
 
     binary = False
     name = "asks"
@@ -140,9 +140,7 @@ class Asks:
 GIVEN: list[str] = []
 
 
-def test_scorers_that_need_a_model_are_checked_first_only_on_request(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_check_scorers_with_models(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(SCORERS, "asks", Asks)
     file = str(table(tmp_path / "q.csv", ("Who?", "0", "0"), ("When?", "1985", "1985")))
     GIVEN.clear()
@@ -160,7 +158,7 @@ def test_scorers_that_need_a_model_are_checked_first_only_on_request(
     assert len(GIVEN) == number  # it has scores
 
 
-def test_score_names_what_does_not_count(matched: Path, tmp_path: Path) -> None:
+def test_score_names_answers_that_do_not_count(matched: Path, tmp_path: Path) -> None:
     made = engine("a", "b", "c")
     run = evaluate(made, str(matched), out=tmp_path / "r", n=16, scorers=("contains",))
     said = done("score", run.path, "--scorer", "keyword", "--json")
@@ -204,7 +202,7 @@ def test_the_command_prints_notes_before_it_draws(tmp_path: Path) -> None:
         ("Who* _is_ `it`~?", None),
     ],
 )  # fmt: skip
-def test_signs_that_nobody_sees_are_named(question: str, named: str | None) -> None:
+def test_invisible_characters_are_named(question: str, named: str | None) -> None:
     prompt = Prompt(id="a", question=question)
     notes = question_notes([prompt, Prompt(id="b", question="Who?")], Study())
     assert [named in note for note in notes] == ([True] if named else [])
@@ -229,9 +227,7 @@ def test_every_format_character_but_the_visible_is_invisible() -> None:
         (None, (r"\begin", "\\"), []),
     ],
 )
-def test_a_literal_escape_is_named(
-    template: str | None, stop: tuple[str, ...], named: list[str]
-) -> None:
+def test_escapes_are_named(template: str | None, stop: tuple[str, ...], named: list[str]) -> None:
     study = Study(
         settings=ModelSettings(template=template), decodings=(Decoding(stop=stop), Decoding())
     )
@@ -287,9 +283,7 @@ def test_a_limit_below_the_longest_answer_is_named_and_recorded(tmp_path: Path) 
         ("csv:mine.csv", "scholten", 3, True),
     ],
 )
-def test_a_limit_that_a_protocol_sets_is_stated(
-    name: str, profile: str | None, limit: int, sets: bool
-) -> None:
+def test_protocol_limits_are_named(name: str, profile: str | None, limit: int, sets: bool) -> None:
     task = benchmark_of(
         ("a",), question="who wrote red", answer="Ann Bob red", name=name, max_new_tokens=3,
         profile=profile,

@@ -209,5 +209,5 @@ def test_a_limit_that_cannot_be_proved_or_is_none(run: Run, tmp_path: Path) -> N
     with pytest.raises(InputError, match="limit"):
         clean_questions(run.arms["target"], scorer(run), 1.5, 0.99)
     stopped = leaking(tmp_path / "r", sampling=Until("p<=0.2", 64))
-    with pytest.raises(InputError, match="fixed beforehand"):
+    with pytest.raises(InputError, match="fixed in advance"):
         clean_questions(stopped.arms["target"], scorer(stopped), 0.05, 0.99)

@@ -122,7 +122,7 @@ def test_redaction_covers_rewritings_what_was_found_and_explored_texts(
 
 def test_a_query_that_failed_takes_its_question_out_and_is_told(tmp_path: Path) -> None:
     engine, task = asked_engine("half", 0.1), asked_benchmark()
-    engine.laws = {query: law for query, law in engine.laws.items() if query != "author-00~01"}
+    engine.texts = {query: law for query, law in engine.texts.items() if query != "author-00~01"}
     with pytest.raises(IncompleteError):
         evaluate(engine, task, out=tmp_path / "run", n=64, rewritings=Rewritings("benchmark"))
     view = read_view({"half": Run.open(tmp_path / "run")})

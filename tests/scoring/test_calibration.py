@@ -40,7 +40,7 @@ def benchmark() -> Benchmark:
 
 
 def judged(out: Path, n: int = 64, **how: Any) -> tuple[Run, str, Served]:
-    """A run judged behind a server, the judge's spec, and what that was asked."""
+    """Return a run with a served judge, the judge's spec, and the server."""
     with judge_server(verdict) as served:
         spec = SPEC.format(url=served.url)
         run = evaluate(engine(), benchmark(), out=out, n=n, scorers=[spec], **how)
@@ -155,9 +155,7 @@ def test_a_csv_file_will_do(tmp_path: Path) -> None:
         ("a.txt", "", r"\.csv, \.jsonl"),
     ],
 )
-def test_a_file_that_will_not_do_is_refused_before_a_model_is_asked(
-    tmp_path: Path, name: str, text: str | None, message: str
-) -> None:
+def test_bad_files_are_refused(tmp_path: Path, name: str, text: str | None, message: str) -> None:
     file = tmp_path / name
     if text is not None:
         file.write_text(text)
@@ -191,19 +189,17 @@ JUDGE, GRADED, CUT, KEYWORD, SOFT, SOFT_CUT = map(
         ([SOFT], "scorer"),
     ],
 )
-def test_a_calibration_is_about_the_one_binary_judge_or_without_judges_scorer(
-    scorers: list[Any], found: Any
-) -> None:
+def test_a_calibration_is_about_one_binary_judge_or_scorer(scorers: list[Any], found: Any) -> None:
     if not isinstance(found, str):
         assert judge_of(scorers) == found
         return
-    with pytest.raises(InputError, match=f"one {found} that says leak or not"):
+    with pytest.raises(InputError, match=f"one binary {found}, got"):
         judge_of(scorers)
 
 
 @pytest.mark.slow
 def test_a_scorer_reads_the_labelled_outputs_itself(tmp_path: Path) -> None:
-    """What a file says that a judge said of them is not its word."""
+    """A judge's verdicts in the file are not those of another scorer."""
     scorer = "keyword:require=all"
     made = [
         (1, "It was Ann Quill.", 20),  # found

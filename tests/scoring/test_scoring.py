@@ -67,9 +67,7 @@ def asking(classifier: WordClassifier) -> tuple[Scorer]:
     return (connect(make_scorer(SPEC), FakeModels(classifier=classifier)),)
 
 
-def test_distinct_completions_of_all_questions_share_batches(
-    tmp_path: Path, models: FakeModels
-) -> None:
+def test_completions_of_all_questions_share_batches(tmp_path: Path, models: FakeModels) -> None:
     run = scored(tmp_path / "r")
     batches = models.classifier.batches
     assert len(batches) == sum(len(arm.parts) for arm in run.arms.values())
@@ -81,7 +79,7 @@ def test_distinct_completions_of_all_questions_share_batches(
     assert all(500 < hit < 730 for hit in hits[15:])
 
 
-def test_scores_are_found_without_the_model(
+def test_stored_scores_need_no_model(
     tmp_path: Path, models: FakeModels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = evaluated(tmp_path / "r")
@@ -116,7 +114,7 @@ def test_other_weights_under_the_same_name_are_refused(tmp_path: Path, models: F
     assert target.model(SLUG)["weights"] == "w2"
 
 
-def test_another_model_of_the_name_is_refused_before_anything_is_drawn(
+def test_another_model_is_refused_before_draws(
     tmp_path: Path, models: FakeModels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = evaluated(tmp_path / "r")
@@ -127,7 +125,7 @@ def test_another_model_of_the_name_is_refused_before_anything_is_drawn(
         evaluated(tmp_path / "r")
 
 
-def test_scoring_goes_on_where_it_was_stopped(
+def test_scoring_resumes(
     tmp_path: Path, models: FakeModels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("leakbound.store.plan.PART", 1024)
@@ -206,7 +204,7 @@ def test_nothing_is_bounded_before(tmp_path: Path) -> None:
     assert not (tmp_path / "r" / "estimates.parquet").exists()
 
 
-def test_independent_draws_pass_in_whatever_chunks(tmp_path: Path) -> None:
+def test_independent_draws_pass_in_any_chunks(tmp_path: Path) -> None:
     chunks = [honest(seed) for seed in range(6)]
     require_independent_draws(arm_of(tmp_path / "r", chunks))
     forced = {**chunks[0], "word 1": 0}
@@ -214,9 +212,7 @@ def test_independent_draws_pass_in_whatever_chunks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shift", [0, 1e-7])  # as between batch shapes
-def test_a_text_that_came_twice_within_a_chunk_is_counted_together(
-    shift: float, tmp_path: Path
-) -> None:
+def test_equal_texts_of_a_chunk_are_counted_together(shift: float, tmp_path: Path) -> None:
     """Two rows of 14 draws of one text are 28 draws of it."""
     arm = arm_of(tmp_path / "r", [{**ONCE, "word 3": 14}])
     part = arm.parts[0]
@@ -244,7 +240,7 @@ def test_where_nothing_can_be_checked_it_passes(how: dict[str, Any], tmp_path: P
     require_independent_draws(arm_of(tmp_path / "r", [{"word 3": 60}], **how))
 
 
-def test_draws_of_a_remainder_are_held_against_the_law_given_it(tmp_path: Path) -> None:
+def test_draws_of_a_remainder_follow_the_distribution_given_it(tmp_path: Path) -> None:
     """Two words are left: each is every second draw, though its probability is 0.02."""
     left = {"word 3": 0.5, "word 4": 0.5}
     half = [honest(1, law=left)]
@@ -299,7 +295,7 @@ N = 64
 
 
 def tallied(folder: Path, name: str, counts: tuple[int, int, int], **stated: Any) -> Path:
-    """Draws of one question of which the scores, and how often each came, are all that is known."""
+    """Return a file of one question's draws, with only scores and counts."""
     file = folder / f"{name}.jsonl"
     rows = [
         {"id": "q", "scores": {"rouge-l-recall": score}, "count": count, **stated}
@@ -354,9 +350,7 @@ class Says:
         return [float(self.word in text) for text in texts]
 
 
-def test_scorers_may_be_objects_and_a_later_process_says_how_to_pass_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scorers_may_be_python_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spec, "_PASSED", {})
     task = benchmark_of(FEW, answer=WORDS, name="goals", scorers=("contains",))
     run = evaluate(engine(), task, out=tmp_path / "r", n=16, scorers=Says())
@@ -391,6 +385,6 @@ def test_scorers_may_be_objects_and_a_later_process_says_how_to_pass_them(
         (Says(word={1}), "the settings of scorer 'says' must be texts, numbers"),
     ],
 )
-def test_what_is_no_scorer_object_is_refused(scorer: Any, named: str) -> None:
+def test_invalid_scorer_objects_are_refused(scorer: Any, named: str) -> None:
     with pytest.raises(InputError, match=named):
         specs_of(("contains", scorer))

@@ -38,7 +38,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return evaluate(engine(), task, out=out, n=N, control=engine("c", 0.05))
 
 
-def test_what_is_not_there_or_there_twice_is_refused_with_what_is_there(run: Run) -> None:
+def test_absent_or_ambiguous_statements_are_refused_with_choices(run: Run) -> None:
     found = run.estimates
     for find, says in (
         (partial(found.where, arm="targe"), r"arm='targe'. Did you mean 'target'\? There is: con"),
@@ -59,7 +59,7 @@ def test_what_is_not_there_or_there_twice_is_refused_with_what_is_there(run: Run
     assert found.where(scorer=("keyword", "contain"))
 
 
-def test_a_statement_is_found_by_what_it_is_about(run: Run) -> None:
+def test_statements_by_their_subject(run: Run) -> None:
     estimates = run.estimates
     worst, each = estimates.worst("leak probability"), estimates.each("leak probability")
     assert (worst.arm, worst.scorer, worst.query_id) == ("target", "keyword", None)
@@ -117,7 +117,7 @@ def test_completions_and_scores_are_tables_too(run: Run) -> None:
     assert run.scores.to_arrow().column_names == ["arm", "scorer", "query_id", "count", "score"]
     with pytest.raises(InputError, match=r"no arm 'x'.*target"):
         run.completions.where(arm="x")
-    with pytest.raises(InputError, match=r"no arm asks a query 'x'.*such as 'a'"):
+    with pytest.raises(InputError, match=r"no arm has a query 'x'.*such as 'a'"):
         run.scores.where(query="x")
 
 

@@ -1,4 +1,4 @@
-"""The lock on a run: one command at a time, told who has it, and gone with its process."""
+"""The lock on a run: one command at a time, refusals that name the holder, and its end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ with locked(Path(sys.argv[1]), "evaluate"):
 """
 
 
-def test_another_process_is_refused_and_told_who_has_it_until_it_ends(tmp_path: Path) -> None:
+def test_another_process_is_refused_with_the_holder_until_it_ends(tmp_path: Path) -> None:
     """However that ends: here it is killed."""
     run = tmp_path / "run"
     command = [sys.executable, "-c", HOLDS, str(run)]
@@ -63,7 +63,7 @@ def test_a_forked_child_neither_holds_nor_ends_its_parents_lock(tmp_path: Path) 
 
 
 def refusals(folder: Path, *, thread: bool = False) -> list[str]:
-    """What another command is told, which asks for the lock: nothing where it gets it."""
+    """Return the message to another command that takes the lock; none if it gets the lock."""
     told: list[str] = []
 
     def ask() -> None:
@@ -82,7 +82,7 @@ def refusals(folder: Path, *, thread: bool = False) -> list[str]:
     return told
 
 
-def test_whoever_holds_it_may_take_it_again_and_gives_it_back_once(tmp_path: Path) -> None:
+def test_the_holder_may_take_it_again(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     kept.mkdir()
     for run in (tmp_path / "run", kept):
@@ -93,7 +93,7 @@ def test_whoever_holds_it_may_take_it_again_and_gives_it_back_once(tmp_path: Pat
     assert list(tmp_path.rglob("*")) == [kept]  # it was there before
 
 
-def test_what_killed_commands_had_begun_to_write_is_removed_by_the_next(tmp_path: Path) -> None:
+def test_temporary_files_of_killed_commands_are_removed(tmp_path: Path) -> None:
     (tmp_path / "arms").mkdir()
     kept = {".mine.partial", "arms/part-00000.parquet"}
     for name in {".run.json.17.partial", "arms/.part-00000.parquet.0a1b2c3d.partial"} | kept:
@@ -124,7 +124,7 @@ def make_socket(place: Path) -> None:
 @pytest.mark.parametrize(
     "make", [os.mkfifo, Path.mkdir, make_socket], ids=["pipe", "folder", "socket"]
 )
-def test_what_is_no_file_is_no_lock(
+def test_a_lock_must_be_a_file(
     make: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # the name of a socket may not be long
@@ -135,7 +135,7 @@ def test_what_is_no_file_is_no_lock(
 
 
 @pytest.mark.parametrize("text", ["[" * 9_000, "{", "7", '{"pid": "x"}', '{"pid": 1'])
-def test_a_lock_that_says_nothing_is_nobodys(text: str, tmp_path: Path) -> None:
+def test_an_unreadable_lock_has_no_holder(text: str, tmp_path: Path) -> None:
     (tmp_path / LOCK).write_text(text)
     assert holder_of(tmp_path) is None
     assert refusals(tmp_path) == []
@@ -154,9 +154,7 @@ WITHOUT = "has no locks.*remove that file"
 
 
 @pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK])
-def test_where_there_are_no_locks_a_file_keeps_others_out(
-    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_replace_locks(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_locks(monkeypatch, number)
     run = tmp_path / "run"
     kept_out = locked(run, "evaluate")
@@ -164,16 +162,14 @@ def test_where_there_are_no_locks_a_file_keeps_others_out(
         kept_out.__enter__()
     (told,) = refusals(run, thread=True)
     assert f"`leakbound evaluate` (pid {os.getpid()} on " in told
-    assert f"if that has ended already, remove `{run / SOFT_LOCK}`" in told
+    assert f"if it has ended already, remove `{run / SOFT_LOCK}`" in told
     write_text(run / "file", "kept")
     (run / "file").unlink()
     kept_out.__exit__(None, None, None)
     assert not run.exists()
 
 
-def test_a_file_in_place_of_a_lock_is_broken_on_its_own_host_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_file_breaks_on_its_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_locks(monkeypatch)
     with subprocess.Popen([sys.executable, "-c", ""]) as killed:
         killed.wait()

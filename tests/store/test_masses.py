@@ -1,4 +1,4 @@
-"""What lies beside the draws of an arm: exact masses, and what a model makes of given texts."""
+"""Exact masses of an arm, and a model's readings of given texts."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def scored(masses: StoredMasses) -> None:
     masses.score("s", "slug", ranges)
 
 
-def test_what_was_explored_comes_back(tmp_path: Path) -> None:
+def test_explored_events_are_read_back(tmp_path: Path) -> None:
     masses = stored(tmp_path)
     assert [table["query_id"].to_pylist() for table in masses.tables()] == [
         ["q0", "q0", "q1"], ["q4", "q4", "q4"],
@@ -174,7 +174,7 @@ def run(drawn: Path, tmp_path: Path) -> Run:
 
 
 def saved(run: Run, arm: Arm | None = None) -> Run:
-    """The run with two readings and an answer stored; opened anew."""
+    """Store two readings and an answer, and open the run again."""
     known = Readings(arm or run.arms["greedy"])
     known.texts[ANSWER] = Read(READING, gradient_norm=1.5)
     known.texts[WRONG] = Read(READING)
@@ -183,7 +183,7 @@ def saved(run: Run, arm: Arm | None = None) -> Run:
     return Run.open(run.path)
 
 
-def test_what_is_saved_is_known_again_to_the_last_bit(run: Run) -> None:
+def test_readings_are_read_back_to_the_last_bit(run: Run) -> None:
     known = Readings(saved(run).arms["greedy"])
     assert set(known.texts) == {ANSWER, WRONG}
     assert known.texts[ANSWER].gradient_norm == 1.5

@@ -31,7 +31,7 @@ Key = tuple[str, int]
 
 
 def draws_of(parts: Sequence[Part]) -> dict[Key, int]:
-    """How many draws of each query each chunk has."""
+    """Return the number of draws of each query and chunk."""
     assert [part.number for part in parts] == list(range(len(parts)))
     found: dict[Key, int] = {}
     for part in parts:
@@ -130,7 +130,7 @@ def test_parts_that_are_there_need_not_be_drawn_for_a_look_made_again(tmp_path: 
              [{"p0": {"n": 3}}], None],
 )  # fmt: skip
 def test_a_record_of_looks_that_is_not_this_arms_is_refused(tmp_path: Path, text: object) -> None:
-    """Whoever wrote it: another arm, or another version or a hand, its own digest right."""
+    """The file is from another arm, another version or a person, with a valid digest."""
     arm = stopping(tmp_path / "r")
     arm.add_look(FIRST)
     file = arm.folder / "looks.json"

@@ -1,4 +1,4 @@
-"""What run.json and files beside it say comes back; what they must not say is named."""
+"""run.json and other records are read back; invalid members are named."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_record_comes_back_as_it_went(draws: ArmDraws, tmp_path: Path) -> None
         (lambda v, arm: arm["decoding"].update(temperature=-1), "`temperature` must be"),
     ],
 )
-def test_what_a_record_must_not_say_is_named(change: Any, named: str, tmp_path: Path) -> None:
+def test_an_invalid_record_is_named(change: Any, named: str, tmp_path: Path) -> None:
     write_record(tmp_path, RECORD)
     values = json.loads((tmp_path / "run.json").read_text())
     change(values, values["arms"]["target"])
@@ -99,9 +99,7 @@ def test_what_a_record_must_not_say_is_named(change: Any, named: str, tmp_path: 
     assert all(word in str(error.value) for word in (named, "run.json", "Restore it"))
 
 
-def test_a_run_of_an_older_format_is_refused_in_one_line_that_names_what_reads_it(
-    tmp_path: Path,
-) -> None:
+def test_an_older_format_is_refused_in_one_line_with_its_version(tmp_path: Path) -> None:
     write_record(tmp_path, RECORD)
     values = json.loads((tmp_path / "run.json").read_text())
     (tmp_path / "run.json").write_text(json.dumps({**values, "format": 10, "version": "0.1.7"}))
@@ -112,7 +110,7 @@ def test_a_run_of_an_older_format_is_refused_in_one_line_that_names_what_reads_i
 
 
 @pytest.mark.parametrize("n", [10**12, -1])
-def test_a_plan_that_no_machine_could_list_is_refused_at_once(n: int) -> None:
+def test_too_large_a_plan_is_refused_immediately(n: int) -> None:
     with pytest.raises(InputError, match="draws"):
         Plan(n)
     with pytest.raises(InputError, match="at least 1"):
@@ -133,20 +131,20 @@ ACCEPTED = (
 )
 
 
-def test_what_was_accepted_comes_back_and_another_command_is_refused(tmp_path: Path) -> None:
+def test_rewritings_are_read_back_and_another_command_is_refused(tmp_path: Path) -> None:
     assert read_accepted(tmp_path, REWORDED) is None
     write_accepted(tmp_path, REWORDED, ACCEPTED)
     moved = replace(REWORDED, benchmark=replace(TWO, origin="elsewhere"))
     assert read_accepted(tmp_path, REWORDED) == read_accepted(tmp_path, moved) == ACCEPTED
     assert (tmp_path / "selection").stat().st_mode & 0o777 == 0o700
-    with pytest.raises(MixError, match="queries: it has 20, this one says 3"):
+    with pytest.raises(MixError, match="queries: it has 20, this one has 3"):
         read_accepted(tmp_path, replace(REWORDED, inputs=replace(REWRITINGS, queries=3)))
     with pytest.raises(MixError, match="sha256"):
         read_accepted(tmp_path, replace(REWORDED, benchmark=replace(TWO, sha256="d")))
 
 
 @pytest.mark.parametrize("damage", ["{", '{"prompts": [{"id": "p0"}]}', "[]", '{"inputs": {}}'])
-def test_a_damaged_record_is_told(damage: str, tmp_path: Path) -> None:
+def test_a_damaged_record_is_named(damage: str, tmp_path: Path) -> None:
     write_accepted(tmp_path, REWORDED, ACCEPTED)
     file = tmp_path / "selection" / "inputs.json"
     file.write_text(damage)

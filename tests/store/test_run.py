@@ -171,7 +171,7 @@ def test_a_model_is_no_control_of_itself(
     ],
 )
 def test_a_model_keys_its_draws(fingerprint: dict[str, Any], purpose: str, tmp_path: Path) -> None:
-    """Also where they stand in another run as its control; these words may never change."""
+    """Also as the control of another run; these words must not change."""
     run = begin(tmp_path / "r")
     own = run.add_arm(CONTROL, spec(fingerprint=fingerprint))
     assert own.purpose == purpose
@@ -188,7 +188,7 @@ def test_another_command_is_refused_with_the_difference(tmp_path: Path) -> None:
         begin(tmp_path / "r").add_arm(TARGET, spec(fingerprint={"weights": "v"}))
     beside = {"fingerprint": {"weights": "c"}}
     run.add_arm(CONTROL, spec(copied=CopiedFrom("x", TARGET), **beside))
-    with pytest.raises(MixError, match=r"copied: it has .*'x'.*, this one says None"):
+    with pytest.raises(MixError, match=r"copied: it has .*'x'.*, this one has None"):
         run.add_arm(CONTROL, spec(**beside))
     other = replace(RECORD, benchmark=replace(RECORD.benchmark, sha256="def"))
     with pytest.raises(MixError, match="sha256"):
@@ -218,9 +218,7 @@ def test_a_folder_with_other_files_is_refused_and_a_killed_beginning_is_not(tmp_
 
 
 @pytest.mark.parametrize("damage", ["cut", "foreign", "other-run", "other-part", "edited", "empty"])
-def test_a_damaged_part_is_named_and_redone_once_it_is_removed(
-    drawn: Path, tmp_path: Path, damage: str
-) -> None:
+def test_a_damaged_part_is_named_and_redone(drawn: Path, tmp_path: Path, damage: str) -> None:
     run = Run.open(shutil.copytree(drawn, tmp_path / "r"))
     arm = run.arms["target"]
     file = sorted((arm.folder / "completions").iterdir())[2]
@@ -239,8 +237,8 @@ def test_a_damaged_part_is_named_and_redone_once_it_is_removed(
         contents = {"cut": file.read_bytes()[:-50], "empty": b"", "other-part": another}
         file.write_bytes(contents[damage])
     damaged = file.read_bytes()
-    says = rf"`{file}` .+\. Restore the file from a copy, or remove it and run the command that"
-    for read in (arm.missing_parts, arm.require_whole, lambda: [*arm.parts_to_draw()]):
+    says = rf"`{file}` .+\. Restore it from a copy, or remove it and run the command that"
+    for read in (arm.missing_parts, lambda: [*arm.parts_to_draw()]):
         with pytest.raises(DamagedError, match=says) as error:
             read()
         assert "\n" not in str(error.value)
@@ -253,7 +251,7 @@ def test_a_damaged_part_is_named_and_redone_once_it_is_removed(
 
 
 def test_failures_are_recorded_and_tried_again_and_have_no_scores(tmp_path: Path) -> None:
-    """Nor has a query that failed in a later part alone."""
+    """A query that failed only in a later part has no scores either."""
     arm = begin(tmp_path / "r").add_arm(TARGET, spec())
     fill(arm, broken="p3")
     assert arm.failures == {"p3": "NaN"}
@@ -277,7 +275,7 @@ def test_draws_that_never_came_are_missing(arm: Arm) -> None:
     assert (scores.n == N).all()
 
 
-def test_draws_of_several_arms_add_up_by_query_in_the_order_asked_for() -> None:
+def test_draws_of_several_arms_add_up_by_query_in_the_requested_order() -> None:
     first = ArmScores.tallied({"a": {0.0: 3, 0.5: 1}, "b": {1.0: 2, None: 1}}, {"a": 2})
     second = ArmScores.tallied({"c": {1.0: 4}, "a": {0.5: 2, 1.0: 1}}, {})
     both = ArmScores.joined([first, second], ["c", "a", "gone"])
@@ -305,7 +303,7 @@ def test_scores_are_counted_over_parts_with_missing_ones_apart(arm: Arm) -> None
     assert scores.hits.tolist() == [2, 0, 2, 2, 2]
 
 
-def test_what_lies_beside_a_table_is_under_a_digest_too(arm: Arm) -> None:
+def test_metadata_have_a_digest_too(arm: Arm) -> None:
     file = min((arm.folder / "completions").iterdir())
     table, meta = read_table(file), read_meta(file)
     for change in ({"missing": {"p0": 3}}, {"usage": {"draws": 9}}, {"digest": "0" * 64}):
@@ -346,7 +344,7 @@ def test_an_arm_cannot_leave_its_folder(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="rights are others there")
-def test_a_run_is_its_owners_alone_even_in_a_folder_that_was_there(tmp_path: Path) -> None:
+def test_a_run_is_private_even_in_an_existing_folder(tmp_path: Path) -> None:
     folder = tmp_path / "r"
     folder.mkdir()
     folder.chmod(0o755)

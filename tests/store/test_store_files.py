@@ -49,9 +49,7 @@ def mode(path: Path) -> int:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="rights and locks are others there")
-def test_what_is_written_is_its_owners_alone_and_locked_even_where_the_folder_was_there(
-    tmp_path: Path,
-) -> None:
+def test_files_are_private_and_locked_in_an_existing_folder(tmp_path: Path) -> None:
     import fcntl
 
     folder = tmp_path / "shared"
@@ -74,7 +72,7 @@ def test_what_is_written_is_its_owners_alone_and_locked_even_where_the_folder_wa
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is full")
-def test_a_full_disk_is_told_with_the_file_and_leaves_the_old_one(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_keeps_the_old_file(tmp_path: Path) -> None:
     file = tmp_path / "run.json"
     write_json(file, {"a": 1})
     (tmp_path / f".{file.name}.0.partial").symlink_to("/dev/full")
@@ -94,9 +92,7 @@ def failing(number: int) -> Callable[..., object]:
 
 
 @pytest.mark.parametrize("number", [errno.EPERM, errno.EACCES])
-def test_a_place_that_cannot_be_written_is_bad_input(
-    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unwritable_places(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "replace", failing(number))
     with pytest.raises(InputError, match=rf"cannot write `{tmp_path / 'a'}`: "):
         write_text(tmp_path / "a", "x")
@@ -109,9 +105,7 @@ def test_a_place_that_cannot_be_written_is_bad_input(
             make_private(tmp_path / "c")
 
 
-def test_windows_which_opens_no_folder_writes_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_writing_works_on_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = os.open
 
     def as_windows(path: os.PathLike[str] | str, flags: int, *rest: int) -> int:
@@ -126,9 +120,7 @@ def test_windows_which_opens_no_folder_writes_all_the_same(
     assert (tmp_path / "a").read_text() == "two"
 
 
-def test_a_file_system_that_cannot_flush_names_does_not_stop_a_write(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_that_cannot_be_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flush = os.fsync
 
     def of_files_alone(descriptor: int) -> None:
@@ -146,7 +138,7 @@ def test_a_file_system_that_cannot_flush_names_does_not_stop_a_write(
 
 
 @pytest.mark.skipif(os.name != "posix", reason="locks are others there")
-def test_what_killed_processes_began_to_write_is_removed_and_nothing_else(tmp_path: Path) -> None:
+def test_only_temporary_files_of_killed_processes_are_removed(tmp_path: Path) -> None:
     import fcntl
 
     file = tmp_path / "x[1].jsonl"
@@ -167,9 +159,7 @@ def test_what_killed_processes_began_to_write_is_removed_and_nothing_else(tmp_pa
     assert not live.exists()
 
 
-def test_folders_that_are_made_outlive_a_power_cut(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_new_folders_outlive_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[Path] = []
     monkeypatch.setattr("leakbound.store.files.sync_names", synced.append)
     for _ in range(2):  # then they are there
@@ -182,7 +172,7 @@ def test_folders_that_are_made_outlive_a_power_cut(
     [tables.read_table, lambda path: read_json(path, "No."), read_rows, read_values],
     ids=["table", "record", "rows", "certificate"],
 )
-def test_a_disk_that_fails_says_nothing_of_the_file(
+def test_a_failing_disk_is_no_damaged_file(
     read: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may be whole: it is neither called damaged nor set aside."""
@@ -238,7 +228,7 @@ def test_a_digest_tells_these_apart(one: pa.Array, other: pa.Array) -> None:
 
 
 def test_a_column_of_objects_has_no_digest() -> None:
-    with pytest.raises(TypeError, match="no column of ours has cells of type decimal"):
+    with pytest.raises(TypeError, match="leakbound writes no column of type decimal"):
         tables.digest(pa.table({"x": pa.array([Decimal("1.5")])}))
 
 
@@ -249,11 +239,9 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return at
 
 
-def test_a_phase_within_another_is_taken_off_it_and_all_add_up(
-    now: list[float], tmp_path: Path
-) -> None:
+def test_phases_add_up_without_nested_time(now: list[float], tmp_path: Path) -> None:
     clock = Clock(tmp_path / "times.json")
-    heard = clock.hearing(silent)
+    heard = clock.timed(silent)
     now[0] = 5.0  # before any phase
     with clock.phase("draw"):
         now[0] = 7.0
@@ -272,7 +260,7 @@ def test_times_add_up_over_commands_that_were_stopped(now: list[float], tmp_path
     file = tmp_path / "times.json"
     for _ in range(2):
         clock = Clock(file)
-        heard = clock.hearing(silent)
+        heard = clock.timed(silent)
         with suppress(KeyboardInterrupt), clock.phase("draw"):
             now[0] += 1.0
             heard(Headway("loading m", 0, 1))

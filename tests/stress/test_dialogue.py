@@ -178,10 +178,9 @@ def test_what_breaks_a_conversation_fails_its_question_alone() -> None:
 
 
 def test_a_conversation_scores_as_its_worst_turn() -> None:
-    prompts = {QUERY.id: TASK.prompts[0]}
     texts = (f"no{TURN}It is hush.", f"no{TURN}no", "hush", f"a{TURN}b")
     outputs = rows_of(texts, [None] * 4, [False] * 4, [False] * 4, TURN)
-    job = ScoreJob(0, (QUERY.id,) * 4, tuple(outputs), prompts)
+    job = ScoreJob(0, tuple(outputs), TASK.prompts[:1] * 4)
     assert score_job(make_scorer("keyword"), job) == [1.0, 0.0, 1.0, 0.0]
     unsure = FakeScorer({"no": None, "It is hush.": 1.0, "a": 0.2, "b": 0.5, "hush": None})
     assert score_job(unsure, job) == [1.0, None, None, 0.5]
@@ -219,7 +218,7 @@ def test_a_certificate_says_what_a_conversation_is(made: Run, tmp_path: Path) ->
 def test_what_conversations_cannot_do_is_refused(made: Run, tmp_path: Path) -> None:
     """Before anything is drawn, also where their turns may outgrow the context."""
     long: dict[str, Any] = {"stress": "dialogue", "scorers": "keyword", "out": tmp_path / "run"}
-    with pytest.raises(InputError, match="'dialogue' can only be drawn, and `explore` asks"):
+    with pytest.raises(InputError, match="'dialogue' can only be drawn, and `explore` needs"):
         evaluate("m", TASK, sampling=Explore("exact", 9), **long)
     with pytest.raises(InputError, match="has conversations, and a row has one answer"):
         export([made], tmp_path / "x.jsonl", form="jsonl", arm="target under dialogue")

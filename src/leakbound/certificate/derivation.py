@@ -316,7 +316,7 @@ def _accepted(run: Run, arm: Arm, claim: LeakClaim) -> str:
 
 def _reading(arm: Arm, scorer: Scorer) -> str:
     """Return the part of the outputs that the claim is about; empty if the arm has no thoughts."""
-    hidden, of = arm.hidden, reading_of(scorer) or "either"
+    hidden, of = arm.ledger.hidden, reading_of(scorer) or "either"
     if not (hidden or arm.thinks):
         return ""
     part = f"{PART[of]} of each output"

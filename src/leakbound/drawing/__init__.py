@@ -1,1 +1,1 @@
-"""Drawing: the queries of a model, how its outputs are drawn, and the run that stores them."""
+"""Drawing: the queries of a model, the draws of its outputs, and the run that stores them."""

@@ -1,8 +1,8 @@
-"""Exploring: exact masses of a query's outputs, of which a scorer settles what leaks.
+"""Exploring: exact masses of a query's outputs; a scorer decides which of them leak.
 
-Which prefixes are settled depends on a scorer, so one is named when the arm is planned, and
-recorded. Another scorer may look at the same masses and draws: where it cannot settle a prefix,
-its statements are wider, never wrong.
+A scorer settles prefixes: all continuations have one score. The plan of the arm records this
+scorer. Another scorer can use the same masses and draws: if it cannot settle a prefix, its
+intervals are wider, never wrong.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from leakbound.types import (
 )
 
 Result = Sample | Exploration | Failure
-TRIED = 16  # completions of a question on which the scorer's bounds are tried
+TRIED = 16  # completions of a question that test the scorer's bounds
 
 
 @dataclass(frozen=True, slots=True)
 class Purpose:
-    """The use of masses, in words: what an arm cannot be without them, and how to do without."""
+    """The use of masses, for messages: what needs them, and the alternative."""
 
     verb: str
     without: str
@@ -44,11 +44,11 @@ class Purpose:
 
 EXPLORING = Purpose("explored", "leave --explore out")
 PROVING = Purpose("searched for rare leaks", "leave `prove` out")
-SEARCHING = Purpose("searched by proofs", "do with a search by draws")
+SEARCHING = Purpose("searched by proofs", "use a search by draws")
 
 
 def require_explorable(model: object, purpose: Purpose = EXPLORING) -> None:
-    """Refuse, before it is opened, a model whose outputs can have no known masses: a served one."""
+    """Refuse a served model before it is opened: the masses of its outputs are not known."""
     if isinstance(model, str) and server_of(model) is not None:
         raise InputError(
             f"`{model}` cannot be {purpose.verb}: a server gives no probabilities. Use a "
@@ -59,14 +59,14 @@ def require_explorable(model: object, purpose: Purpose = EXPLORING) -> None:
 def require_explores(
     engine: Generate, arm: str, decoding: Decoding, purpose: Purpose = EXPLORING
 ) -> Explores:
-    """The engine as one that knows the masses of this decoding's outputs, or InputError."""
+    """Return the engine if it knows the masses of this decoding's outputs, else InputError."""
     if why := why_unknown(engine, decoding, purpose):
         raise InputError(f"arm {arm!r} cannot be {purpose.verb}: {why}")
     return cast(Explores, engine)
 
 
 def why_unknown(engine: Generate, decoding: Decoding, purpose: Purpose = EXPLORING) -> str | None:
-    """Why the masses of this decoding's outputs are not known; None where they are."""
+    """Return why the masses of this decoding's outputs are not known; None if they are."""
     if not isinstance(engine, Explores):
         return (
             f"the engine {type(engine).__name__} gives no probabilities. Use a transformers model, "
@@ -83,7 +83,10 @@ def why_unknown(engine: Generate, decoding: Decoding, purpose: Purpose = EXPLORI
 
 
 def ranges(scorer: Scorer, prompts: Mapping[str, Prompt], stop: Sequence[str] = ()) -> Ranges:
-    """How far the scorer settles outputs; `prompts` by query id, `stop` of the decoding."""
+    """Return the function that bounds the scores of events.
+
+    `prompts`: by query id. `stop`: the stop strings of the decoding.
+    """
 
     def settle(query: Query, events: Sequence[Event]) -> list[tuple[float, float]]:
         return score_ranges(scorer, events, prompts[query.id], stop)
@@ -94,10 +97,10 @@ def ranges(scorer: Scorer, prompts: Mapping[str, Prompt], stop: Sequence[str] = 
 def with_answers(
     results: Sequence[Result], engine: Generate, decoding: Decoding, prompts: Mapping[str, Prompt]
 ) -> list[Result]:
-    """The results, with the true answer's probability next to the draws where it is known.
+    """Return the results, with the true answer as a completion of count 0 where it is possible.
 
-    It is a completion of count 0, teacher-forced. Where the decoding cannot produce it, or it was
-    drawn, there is none. `prompts`: by query id.
+    The answer is teacher-forced, for its probability. It is left out if the decoding cannot produce
+    it, or if it was drawn. `prompts`: by query id.
     """
     drawn = [result.query for result in results if not isinstance(result, Failure)]
     answers = ((query, prompts[query.id].answer) for query in drawn)
@@ -110,7 +113,7 @@ def with_answers(
 
 
 def _with_answer(result: Result, answer: Completion | None) -> Result:
-    """The result with this answer among its completions, unless it was drawn."""
+    """Return the result with this answer among its completions, unless it was drawn."""
     if answer is None or isinstance(result, Failure):
         return result
     sample = result.sample if isinstance(result, Exploration) else result
@@ -123,6 +126,6 @@ def _with_answer(result: Result, answer: Completion | None) -> Result:
 def try_bounds(
     scorer: Scorer, prompt: Prompt, events: Sequence[Event], drawn: Sequence[Completion] = ()
 ) -> None:
-    """Refuse a scorer whose `bounds` some continuation was seen to violate."""
+    """Refuse a scorer whose `bounds` a known continuation violates."""
     texts = [output.answer for output in (*(e for e in events if e.ended), *drawn)]
     check_bounds(scorer, texts[:TRIED], prompt)

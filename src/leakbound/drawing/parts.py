@@ -1,7 +1,7 @@
 """The one loop that runs a model: jobs, each with all that its result depends on.
 
-Sampling, exploring, searching for rare leaks and reading texts are jobs. They are done one after
-the other here, or several at a time by workers.
+Sampling, exploring, searching for rare leaks and reading texts are jobs. This process does them
+one after the other, or workers do several in parallel.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ class Job:
     """Work for a model, with all that its result depends on: any process gets the same result.
 
     Attributes:
-        number: its place among the jobs of one call; of a part its number in the arm.
-        queries: what the model is given.
-        decoding: the distribution of its outputs.
-        how: the keys of the draws of each query, or the effort with which each is explored or
-            searched; None: the texts are read.
-        prompts: by query id; of draws those whose true answers are forced alongside.
-        scorer: opens the scorer that settles prefixes where outputs are explored or searched.
-        texts: one text for each query that is read; or the texts with which a search begins.
+        number: its position among the jobs of one call, or the number of its part.
+        queries: the queries.
+        decoding: the distribution of the outputs.
+        work: the keys of the draws, the effort of exploring, or the forwards of a search; None: the
+            texts are read.
+        prompts: by query id; for draws, the prompts whose true answers are teacher-forced.
+        scorer: opens the scorer that settles prefixes in exploring or a search.
+        texts: one text per query to be read; or the texts with which a search begins.
     """
 
     number: int
     queries: tuple[Query, ...]
     decoding: Decoding
-    how: Draws | Effort | int | None = None
+    work: Draws | Effort | int | None = None
     prompts: Mapping[str, Prompt] = field(default_factory=dict)
     scorer: Opener[Scorer] | None = None
     texts: tuple[str, ...] = ()
@@ -69,12 +69,12 @@ def run_jobs(
     """Do every job with the engine, here or at the workers that have it open.
 
     Args:
-        engine: draws; one that stands at workers does as many jobs at a time as there are.
+        engine: the engine; one with workers does a job per worker in parallel.
         do: does a job with an engine.
-        jobs: the jobs; the next one is taken when somebody is free for it.
+        jobs: the jobs; the next job is taken when a process is free.
 
     Returns:
-        (job, result) pairs, the first finished first.
+        (job, result) pairs in the order of completion.
     """
     if isinstance(engine, Spreads):
         yield from engine.spread(do, jobs)
@@ -94,17 +94,17 @@ def draw_part(engine: Generate, job: Job) -> DrawnPart:
 
 
 def _results(engine: Generate, job: Job) -> Iterator[Result]:
-    """Each query drawn as often as was planned, or explored by a scorer with valid bounds."""
-    if isinstance(job.how, Draws):
-        for result in engine.generate(job.queries, job.decoding, job.how):
-            _require_planned(result, job, job.how)
+    """Yield the result of each query: the planned draws, or an exploration by valid bounds."""
+    if isinstance(job.work, Draws):
+        for result in engine.generate(job.queries, job.decoding, job.work):
+            _require_planned(result, job, job.work)
             yield result
         return
     assert job.scorer is not None
-    assert isinstance(job.how, Effort)
+    assert isinstance(job.work, Effort)
     scorer, explorer = job.scorer.open(), cast(Explores, engine)
     settle = ranges(scorer, job.prompts, job.decoding.stop)
-    for outcome in explorer.explore(job.queries, job.decoding, job.how, settle):
+    for outcome in explorer.explore(job.queries, job.decoding, job.work, settle):
         if isinstance(outcome, Exploration):
             prompt = job.prompts[outcome.query.id]
             try_bounds(scorer, prompt, outcome.events, outcome.sample.completions)
@@ -112,14 +112,14 @@ def _results(engine: Generate, job: Job) -> Iterator[Result]:
 
 
 def _require_planned(result: Sample | Failure, job: Job, draws: Draws) -> None:
-    """Refuse a query that is not in the job, or other draws of it than were planned."""
+    """Refuse a query that is not in the job, or a number of draws that was not planned."""
     name = result.query.id
     if name not in [query.id for query in job.queries]:
-        raise ModelError(f"query {name!r} was not asked: an engine answers those given to it.")
+        raise ModelError(f"the engine answered query {name!r}, which was not in its job.")
     if isinstance(result, Sample) and result.n != (planned := sum(draws.of(name))):
         raise ModelError(
             f"the engine drew {result.n} outputs of query {name!r} where {planned} were planned. "
-            "It does not heed `Draws`, or loses some and does not call them missing."
+            "It ignores `Draws`, or loses draws and does not count them as missing."
         )
 
 
@@ -131,15 +131,15 @@ def machine(engine: Generate) -> JsonObject:
 
 @dataclass(slots=True)
 class Meter:
-    """Progress of an arm: what is done of the total, and the tokens forwarded so far.
+    """Progress of an arm: the amount that is done, and the tokens forwarded so far.
 
     Attributes:
-        progress: is called with every change.
+        progress: called with every change.
         phase: the step.
-        unit: a word for what is counted.
-        done: the amount in the parts that are done.
-        total: the amount in all parts.
-        tokens: those of the parts that are done.
+        unit: the unit of the amounts.
+        done: the amount of the finished parts.
+        total: the amount of all parts.
+        tokens: the tokens of the finished parts.
     """
 
     progress: Progress
@@ -148,7 +148,7 @@ class Meter:
     done: int
     total: int
     tokens: int = 0
-    _draws: int = 0  # finished in the part at work, and the tokens forwarded for it
+    _draws: int = 0  # finished in the current part, and the tokens forwarded for it
     _forwarded: int = 0
 
     @contextmanager
@@ -164,7 +164,7 @@ class Meter:
                 engine.tell = untold
 
     def add(self, amount: int, tokens: int) -> None:
-        """Count a part that is done."""
+        """Count a finished part."""
         self.done += amount
         self.tokens += max(tokens, self._forwarded)
         self._draws = self._forwarded = 0

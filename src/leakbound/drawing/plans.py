@@ -1,4 +1,4 @@
-"""A study put to a model and its control, and the plan of each arm that it draws."""
+"""A study of a model and its control, and the plan of each arm that it draws."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from leakbound.types import Decoding, Generate, JsonObject, Probes, Progress, Qu
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A study put to a model: all that drawing it depends on. Models open when first needed.
+    """A study of a model: all that its draws depend on. Models open on first use.
 
     Attributes:
         ready: the study.
         model: the model under evaluation.
-        control: a model that never saw the data, or a finished run of one; None: there is none.
+        control: a model that never saw the data, or its finished run; None: no control.
         out: the folder of the run.
-        progress: is called with how far each step is.
-        slice: the slice that is drawn, i/N; None: all of it.
+        progress: called with the progress of each step.
+        slice: the slice that is drawn, i/N; None: the complete study.
     """
 
     ready: Prepared
@@ -48,18 +48,18 @@ class Evaluation:
 
     @cached_property
     def arms(self) -> dict[ArmKey, Decoding]:
-        """The decoding of each of the target's arms, the greedy one first."""
+        """The decoding of each arm of the target, the greedy arm first."""
         decodings = self.ready.study.decodings
         return {GREEDY: decodings[0].greediest, **arm_keys(decodings)}
 
     @property
     def sampled(self) -> dict[ArmKey, Decoding]:
-        """The target's arms without the greedy ones."""
+        """The target's arms without greedy ones."""
         return {key: decoding for key, decoding in self.arms.items() if not decoding.greedy}
 
     @property
     def headline(self) -> Headline | None:
-        """The statements that form the verdict; None where nothing is scored or sampled."""
+        """The statements that form the verdict; None if nothing is scored or sampled."""
         scorers = self.ready.scorers
         if not (self.sampled and scorers):
             return None
@@ -67,7 +67,7 @@ class Evaluation:
 
     @property
     def claims(self) -> tuple[RecordedClaim, ...]:
-        """The claims of the study, and that of every question whose decision ends its draws.
+        """The claims of the study, and the claim whose decision ends a question's draws.
 
         Raises InputError for claims that the first scorer or decoding cannot decide.
         """
@@ -96,7 +96,7 @@ class Evaluation:
 
     @property
     def _first(self) -> str:
-        """The name of the first arm that is sampled."""
+        """The name of the first sampled arm."""
         return str(next(iter(self.sampled)))
 
     @cached_property
@@ -106,7 +106,7 @@ class Evaluation:
 
     @cached_property
     def models(self) -> dict[Model, Named]:
-        """The model, and the control if there is one: of a finished run the model it names."""
+        """The model, and the control if there is one: for a finished run, the model of the run."""
         control = self.control
         if self.finished is not None:
             control = Run.open(self.finished).model(GREEDY)
@@ -114,12 +114,12 @@ class Evaluation:
 
     @property
     def drawn(self) -> tuple[Model, ...]:
-        """The models that are drawn here: not one whose run is finished."""
+        """The models that are drawn here: not the model of a finished run."""
         return tuple(role for role in self.models if role == "target" or self.finished is None)
 
     @cached_property
     def wanted(self) -> Wanted:
-        """The metrics of the study, and what they need; InputError for one that cannot be."""
+        """The metrics of the study, and their needs; InputError for an impossible metric."""
         ready = self.ready
         sampled = bool(self.sampled) and not ready.explores
         return choose(
@@ -131,7 +131,7 @@ class Evaluation:
 
     @property
     def record(self) -> JsonObject:
-        """The study as run.json holds it: models by name, found from any folder."""
+        """The study for run.json: models have names that any folder can resolve."""
         control: object = self.control
         if isinstance(self.control, str | Path):
             control = absolute(str(self.control))
@@ -140,7 +140,7 @@ class Evaluation:
         return {**self.ready.study.to_dict(), "control": control}
 
     def engine(self, role: Model) -> Generate:
-        """Return the engine of a model, which is opened once."""
+        """Return the engine of a model, which opens once."""
         if role not in self._engines:
             self._engines[role] = open_model(self.models[role], self.ready, self.progress)
         return self._engines[role]
@@ -151,9 +151,9 @@ class ArmPlan:
     """An arm to be drawn.
 
     Attributes:
-        key: which arm of the run it is.
-        spec: all that is fixed of it: decoding, draws or effort, queries and their shares.
-        by: the engine that draws it, or the arm of a finished run whose draws it gets.
+        key: the key of the arm.
+        spec: all that is fixed: decoding, draws or effort, queries and their shares.
+        by: the engine that draws it, or the arm of a finished run whose draws are copied.
     """
 
     key: ArmKey
@@ -178,11 +178,11 @@ def arm_plans(
     """Plan arms that are drawn; InputError for an engine that cannot explore an explored arm.
 
     Args:
-        evaluation: the study put to a model.
+        evaluation: the study of a model.
         arms: the decoding of each arm; the key of an arm names its model.
-        queries: the queries of the arms (none: the questions).
-        stressed: the stress of the model, its engine, and one with the model's tokenizer (None: the
-            model as it is).
+        queries: the queries of the arms (empty: the questions).
+        stressed: the stress of the model, its engine, and an engine with the model's tokenizer
+            (None: the unchanged model).
     """
     ready, plans = evaluation.ready, []
     for key, decoding in arms.items():
@@ -213,7 +213,7 @@ def arm_plans(
 
 
 def finished_run(control: object) -> Path | None:
-    """Return the folder of a finished run that a control or a proposal is; None for a model."""
+    """Return the folder of a control or a proposal that is a finished run; None for a model."""
     if isinstance(control, str | Path) and (Path(control) / "run.json").is_file():
         return Path(control)
     return None

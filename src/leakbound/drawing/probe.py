@@ -1,4 +1,4 @@
-"""The cost of a study: its first part is drawn, thrown away, and multiplied."""
+"""The expected cost of a study, from draws of its first part that are discarded."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from leakbound.store import TARGET, ExploredDraws, Part, Plan
 from leakbound.text.shown import many
 from leakbound.types import Decoding, Draws, Effort, Generate, Query, Requests
 
-_PILOT = "pilot"  # the purpose of draws that are thrown away
-_SERVED_QUESTIONS, _SERVED_DRAWS = 2, 16  # at most, of a server: each request may cost money
+_PILOT = "pilot"  # the purpose of discarded draws
+_SERVED_QUESTIONS, _SERVED_DRAWS = 2, 16  # at most, from a server: each request may cost money
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,13 +26,13 @@ class Cost:
         questions: the number of questions.
         decodings: the number of decodings.
         parts: the number of parts like the first one.
-        draws: of all queries, the greedy answers included.
-        forwards: prefixes that are forwarded where outputs are explored; else 0.
+        draws: the draws of all queries, including greedy answers.
+        forwards: the prefixes that exploring forwards; else 0.
         tokens: new tokens, if outputs are as long as in the first part.
-        seconds: as many times those of the first part.
-        requests: to the server of the model; 0 without one.
-        prompt_tokens: of all requests; 0 if the server does not count them.
-        most_tokens: new tokens at most, from a server.
+        seconds: the seconds, in proportion to the first part.
+        requests: the requests to the server of the model; 0 without a server.
+        prompt_tokens: the prompt tokens of all requests; 0 if the server does not count them.
+        most_tokens: the maximum of new tokens from a server.
     """
 
     questions: int
@@ -68,8 +68,8 @@ class Cost:
 def probe(ready: Prepared, engine: Generate) -> Cost:
     """Draw or explore the first part of a study, and multiply its cost by the number of parts.
 
-    Of a model behind a server only a few draws are made: requests cost money. The cost
-    includes every rewriting; they are not made here.
+    From a server only a few draws are requested, as requests cost money. The cost includes every
+    rewriting, but no rewriting is made.
     """
     questions, decodings = len(ready.benchmark.prompts), ready.study.decodings
     queries = [Query.original(prompt) for prompt in ready.benchmark.prompts]
@@ -79,7 +79,7 @@ def probe(ready: Prepared, engine: Generate) -> Cost:
     job, part = _first_part(ready, engine, queries, [*sampled, *decodings][0])
     served = engine if isinstance(engine, Requests) else None
     sent = served.requests(part.sizes) * len(part.query_ids) if served else 1  # tries the server
-    spent = draw_part(engine, job).usage
+    spent = draw_part(engine, job).record.usage
     work = _work(ready, len(sampled))
     draws = round(questions * sum(number * n for number, n in work))
     requests = 0
@@ -107,7 +107,7 @@ def probe(ready: Prepared, engine: Generate) -> Cost:
 def _first_part(
     ready: Prepared, engine: Generate, queries: Sequence[Query], decoding: Decoding
 ) -> tuple[Job, Part]:
-    """The job of the first part of an arm, and the part."""
+    """Return the job of the first part of an arm, and the part."""
     plan, draws = ready.arm_draws(TARGET, decoding)
     part = plan.parts([query.id for query in queries])[0]
     if isinstance(engine, Requests):
@@ -121,14 +121,14 @@ def _first_part(
         how = Effort(mode=draws.mode, forwards=draws.forwards, purpose=_PILOT)
         scorer = opener_at(None, ready.steering)
     prompts = {prompt.id: prompt for prompt in ready.benchmark.prompts} if scorer else {}
-    job = Job(number=0, queries=own, decoding=decoding, how=how, prompts=prompts, scorer=scorer)
+    job = Job(number=0, queries=own, decoding=decoding, work=how, prompts=prompts, scorer=scorer)
     return job, part
 
 
 def _work(ready: Prepared, sampled: int) -> list[tuple[int, float]]:
-    """So many queries of each question, with so many draws of each; none is explored."""
+    """Return (queries per question, draws per query) of all that is drawn, not explored."""
     study, n = ready.study, ready.n
-    greedy = len(study.decodings) - sampled + 1  # one of them next to the sampled ones
+    greedy = len(study.decodings) - sampled + 1  # one is the greedy arm of every study
     work: list[tuple[int, float]] = [(greedy, 1)]
     if not ready.explores:
         work.append((sampled, n))

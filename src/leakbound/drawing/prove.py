@@ -1,6 +1,6 @@
-"""Rare leaks of a finished run: a search proves them beyond its draws, by probabilities.
+"""Rare leaks of a finished run: a search proves them by probabilities, beyond the run's draws.
 
-The search begins with texts that leak, among all answers of models to a question in any run.
+The search begins with texts that leak, among all answers to a question in any run.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from leakbound.scoring.checks import require_sampled
 from leakbound.scoring.score import prompts_by_query, slug, texts_of
 from leakbound.store import Arm, ArmKey, ImportedDraws, Run, Searched
 from leakbound.study import Prove
+from leakbound.text.shown import some
 from leakbound.types import (
     Decoding,
     Failure,
@@ -45,34 +46,33 @@ from leakbound.types import (
     silent,
 )
 
-_NAMED = 3  # questions in a note
-_LEADS = 64  # texts of a question where the search begins, in addition to its answers
+_LEADS = 64  # texts of a question where the search begins, besides its answers
 
 
 def is_proved(key: ArmKey, decoding: Decoding) -> bool:
-    """True for arms of the run's own model that are sampled in the questions' own words."""
+    """Return whether an arm is sampled from the run's model in the questions' own words."""
     return key.own_words and not decoding.greedy and not key.is_control
 
 
 def arms_to_prove(run: Run) -> list[Arm]:
-    """The arms of the run's own model that are sampled in the questions' own words."""
+    """Return the arms that are sampled from the run's model in the questions' own words."""
     arms = [arm for arm in run.arms.values() if is_proved(arm.key, arm.decoding)]
     for arm in arms:
         if isinstance(arm.spec.draws, ImportedDraws):
             raise InputError(
-                f"{arm.place} was imported, and no model of it is known here. Evaluate the model "
+                f"{arm.place} was imported, and its model is not known here. Evaluate the model "
                 "with leakbound first."
             )
     if not arms:
         raise InputError(
-            f"`{run.path}` has no arm that is sampled: its greedy answers alone leave nothing "
-            "to prove. Evaluate the model at a temperature above 0."
+            f"`{run.path}` has no sampled arm: there is nothing to prove about greedy answers. "
+            "Evaluate the model at a temperature above 0."
         )
     return arms
 
 
 def require_proves(engine: Generate, arm: Arm, run: Run) -> None:
-    """Refuse an engine that finds no rare leaks of this arm; MixError for another model."""
+    """Refuse an engine that cannot find rare leaks of an arm; MixError for another model."""
     if isinstance(engine, Measures):
         failed = arm.failures
         engine.measure([query for query in arm.queries if query.id not in failed])
@@ -82,7 +82,7 @@ def require_proves(engine: Generate, arm: Arm, run: Run) -> None:
 
 
 def require_prover(engine: Generate, arm: str, decoding: Decoding) -> None:
-    """Refuse an engine that finds no rare leaks under this decoding."""
+    """Refuse an engine that cannot find rare leaks under a decoding."""
     require_explores(engine, arm, decoding, PROVING)
     if not isinstance(engine, Proves):
         raise InputError(
@@ -91,12 +91,12 @@ def require_prover(engine: Generate, arm: str, decoding: Decoding) -> None:
 
 
 def why_unproved(engine: Generate, decodings: Iterable[Decoding], scorer: Scorer) -> str:
-    """Why a search for inputs proves nothing under these decodings; empty where it does.
+    """Return why a search for inputs cannot prove under these decodings; empty if it can.
 
-    A scorer must recognise leaks by prefixes. Another one, such as a judge, would have to score
-    every output that the search visits.
+    The scorer must recognise leaks by prefixes. Another scorer, such as a judge, would have to
+    score every output that the search visits.
     """
-    if not tells_prefixes(scorer):
+    if not bounds_prefixes(scorer):
         return f"{scorer.name!r} has no `bounds` of prefixes"
     if not isinstance(engine, Proves):
         return f"the engine {type(engine).__name__} finds no rare leaks"
@@ -107,11 +107,11 @@ def why_unproved(engine: Generate, decodings: Iterable[Decoding], scorer: Scorer
 def prove_question(engine: Generate, job: Job) -> Proving | Failure:
     """Search the one question of a job for leaks with the engine."""
     assert job.scorer is not None
-    assert isinstance(job.how, int)
+    assert isinstance(job.work, int)
     (query,), scorer = job.queries, job.scorer.open()
     settle = ranges(scorer, job.prompts, job.decoding.stop)
     pairs = [(query, job.texts)]
-    (result,) = cast(Proves, engine).prove(pairs, job.decoding, job.how, settle)
+    (result,) = cast(Proves, engine).prove(pairs, job.decoding, job.work, settle)
     if isinstance(result, Proving):
         try_bounds(scorer, job.prompts[query.id], result.events)
     return result
@@ -127,8 +127,8 @@ def questions_to_prove(
 
     Args:
         arm: the arm.
-        scorer: says what leaks.
-        known: by prompt id, the texts that models gave and how often.
+        scorer: decides what leaks.
+        known: by prompt id, the answers of models with their counts.
         query_ids: the queries that are searched (None: all).
     """
     failed, prompts = arm.failures, prompts_by_query(arm)
@@ -148,21 +148,21 @@ def prove_arm(
     at: ScoringCrew | None = None,
     progress: Progress = silent,
 ) -> list[Failure]:
-    """Search questions of an arm for leaks and store what is proved; resumes.
+    """Search questions of an arm for leaks and store the proofs; resumes if it was killed.
 
-    A search that is stored already is left as it is.
+    A stored search is not repeated.
 
     Args:
         arm: the arm.
         engine: its model.
-        scorer: says what leaks.
+        scorer: decides what leaks.
         questions: the questions that are searched.
         forwards: the most forwards of each query, by its id.
         at: the workers that search (None: this process does).
-        progress: is called with the number of questions that are done.
+        progress: called with the number of finished questions.
 
     Returns:
-        The questions that failed, and why.
+        The failures.
     """
     require_prover(engine, arm.name, arm.decoding)
     name, most = slug(scorer), max(forwards.values())
@@ -182,7 +182,7 @@ def prove_arm(
             number=i,
             queries=(question.query,),
             decoding=arm.decoding,
-            how=forwards[question.query.id],
+            work=forwards[question.query.id],
             prompts={question.query.id: prompts[question.query.id]},
             scorer=opener_at(at, scorer),
             texts=question.leads,
@@ -214,20 +214,24 @@ def prove_arms(
     at: ScoringCrew | None = None,
     progress: Progress = silent,
 ) -> None:
-    """Search every arm of the run that is proved, from the answers in it and in named runs.
+    """Search every arm of `arms_to_prove`, from the answers in the run and in named runs.
 
-    `at`: the workers that search, if any. The run has a note of what failed, of what the scorer
-    cannot settle, and of leads that led to nothing. InputError and MixError before anything is
-    searched.
+    The run gets notes on failures, on a scorer without `bounds`, and on leads without a proof. All
+    errors come before anything is searched. `at`: the workers that search, if any.
     """
     arms = arms_to_prove(run)
     for arm in arms:
         require_proves(engine, arm, run)
-    known = answers_in(run, named_runs(run, prove.proposals))
-    if not tells_prefixes(scorer):
+    known: dict[str, Counter[str]] = {}
+    for source in (run, *named_runs(run, prove.proposals)):
+        require_sampled(source)
+        answers, shared = answers_of(source.arms.values()), shared_prompts(run, source)
+        for prompt_id in answers.keys() & shared:
+            known.setdefault(prompt_id, Counter()).update(answers[prompt_id])
+    if not bounds_prefixes(scorer):
         run.notes.append(
-            f"{scorer.name!r} has no `bounds` of prefixes, so nothing is known to leak before it "
-            "has ended: whole outputs alone are counted"
+            f"{scorer.name!r} has no `bounds` of prefixes, so no prefix is known to leak: only "
+            "complete outputs are counted"
         )
     for arm in arms:
         require_proves(engine, arm, run)
@@ -240,30 +244,26 @@ def prove_arms(
         failed = {failure.query.id for failure in failures}
         if lost := [name for name in led if name not in proved | failed]:
             run.notes.append(
-                f"nothing was found of {_few(lost)} ({len(lost)} in all): an answer known to leak "
-                f"takes more than {prove.forwards} forwards, which a larger budget allows, or is "
-                "no output, or next to impossible"
+                f"the search found no leak of {some(lost)}: an answer that "
+                f"is known to leak takes more than {prove.forwards} forwards, which a larger "
+                "budget allows, or it is no possible output, or too unlikely"
             )
 
 
 def note_failures(run: Run, failures: Iterable[Failure]) -> None:
-    """Note in the run the questions of which nothing is proved, and why."""
+    """Add a note to the run for each failed question."""
     run.notes += [f"nothing is proved of {fail.query.id!r}: {fail.reason}" for fail in failures]
 
 
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:_NAMED])) + (", …" if len(names) > _NAMED else "")
-
-
-def tells_prefixes(scorer: Scorer) -> bool:
-    """True if the scorer bounds the scores of a prefix, which can settle a leak."""
+def bounds_prefixes(scorer: Scorer) -> bool:
+    """Return whether the scorer bounds the scores of a prefix, which can settle a leak."""
     return callable(getattr(base_of(scorer), "bounds", None))
 
 
 def _leads(
     query: Query, prompt: Prompt, scorer: Scorer, known: Mapping[str, Counter[str]]
 ) -> Iterator[str]:
-    """The benchmark's answers, then what leaks of the known texts, the most frequent first."""
+    """Yield the benchmark's answers, then the known texts that leak, the most frequent first."""
     counts = known.get(query.prompt_id, Counter())
     texts = [text for text, _ in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))]
     stated = [text for text in (prompt.answer, prompt.paraphrased_answer) if text and text.strip()]
@@ -273,33 +273,18 @@ def _leads(
     yield from leaking[: _LEADS + len(stated)]
 
 
-def answers_in(run: Run, others: Sequence[Run]) -> dict[str, Counter[str]]:
-    """Return by prompt id the answers of any arm of these runs, and how often each came.
-
-    Of the others only prompts of the run count. InputError where one of them has none.
-    """
-    texts: dict[str, Counter[str]] = {}
-    for source in (run, *others):
-        shared = shared_prompts(run, source)
-        require_sampled(source)
-        for prompt_id, counts in answers_of(source.arms.values()).items():
-            if prompt_id in shared:
-                texts.setdefault(prompt_id, Counter()).update(counts)
-    return texts
-
-
 def named_runs(run: Run, names: Iterable[str]) -> list[Run]:
-    """The finished runs of these names, which share questions with this run.
+    """Return the finished runs with these names, which share questions with this run.
 
-    Raises InputError for a name that is no run, and for a run about none of the questions.
+    Raises InputError for a name that is no run, and for a run without a common question.
     """
     runs = []
     for name in names:
         if (source := finished_run(name)) is None:
             raise InputError(
-                f"`{name}` is no finished run, and models are not drawn from here any more: their "
-                "draws added next to nothing to what is proved. Evaluate it on the same "
-                f"questions, `leakbound evaluate {name} --out RUN …`, and name that run."
+                f"`{name}` is no finished run, and proposals are finished runs. Evaluate the "
+                f"model on the same questions, `leakbound evaluate {name} --out RUN …`, and name "
+                "that run."
             )
         runs.append(Run.open(source))
         shared_prompts(run, runs[-1])
@@ -307,7 +292,7 @@ def named_runs(run: Run, names: Iterable[str]) -> list[Run]:
 
 
 def answers_of(arms: Iterable[Arm]) -> dict[str, Counter[str]]:
-    """Return by prompt id the answers of these arms, and how often each came."""
+    """Return the answers of these arms with their counts, by prompt id."""
     texts: dict[str, Counter[str]] = {}
     for arm in arms:
         prompt_of = {query.id: query.prompt_id for query in arm.queries}
@@ -317,13 +302,13 @@ def answers_of(arms: Iterable[Arm]) -> dict[str, Counter[str]]:
 
 
 def shared_prompts(run: Run, other: Run) -> frozenset[str]:
-    """The ids of the prompts that both runs have; InputError if there are none."""
+    """Return the ids of the prompts that both runs have; raise InputError without a common one."""
     ours = {prompt.id: (prompt.question, prompt.answer) for prompt in run.prompts}
     theirs = {prompt.id: (prompt.question, prompt.answer) for prompt in other.prompts}
     shared = frozenset(name for name, pair in ours.items() if theirs.get(name) == pair)
     if not shared:
         raise InputError(
-            f"`{other.path}` asked none of the questions of `{run.path}`, so no answer of it is "
-            "one to these. Name a run on the same benchmark."
+            f"`{other.path}` shares no question with `{run.path}`, so its answers cannot be used. "
+            "Name a run on the same benchmark."
         )
     return shared

@@ -1,12 +1,12 @@
-"""The queries of a run: questions, and rewritings that a source gives, filtered and selected.
+"""The queries of a run: questions, and rewritings of a source after filters and selection.
 
-One of three designs shares the outputs of a question among its queries.
+One of three designs divides the outputs of a question among its queries.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -35,66 +35,50 @@ from leakbound.store import (
 )
 from leakbound.store.tables import completions_of
 from leakbound.study import Rewritings
-from leakbound.types import (
-    Completion,
-    Decoding,
-    Headway,
-    JsonObject,
-    Prompt,
-    Query,
-    Sample,
-)
+from leakbound.types import Completion, Decoding, Headway, JsonObject, Prompt, Query, Sample
 
 
 def share(queries: Sequence[Query], design: Design, n: int, seed: int) -> QueryShares:
-    """n outputs a question among its queries.
+    """Divide n outputs per question among its queries.
 
-    `allocated`: the query of each output drawn uniformly, the question itself among them; keyed
-    by seed and prompt, so all arms of a run have the same shares. `fixed`: as many for each as n
-    allows; a remainder of n is not drawn. `fresh`: one for each rewriting.
+    `allocated`: the query of each output is drawn uniformly, the question included; seed and prompt
+    key the choice, so all arms of a run have the same shares. `fixed`: equal numbers; a remainder
+    of n is not drawn. `fresh`: one output per rewriting.
 
-    Raises InputError where n does not reach for every query of a `fixed` design, and where no
-    question has a rewriting for a `fresh` one.
+    Raises InputError if n is too small for every query of a `fixed` design, or if no question has
+    a rewriting for a `fresh` design.
     """
     of_prompt: dict[str, list[Query]] = {}
     for query in queries:
         of_prompt.setdefault(query.prompt_id, []).append(query)
     draws: dict[str, int] = {}
     for prompt_id, own in of_prompt.items():
-        draws |= _RULES[design](prompt_id, own, n, seed)
+        ids = [query.id for query in own]
+        if design == "allocated":
+            key = blake2b(f"{seed}:allocation:{prompt_id}".encode(), digest_size=16).digest()
+            generator = np.random.default_rng(int.from_bytes(key, "little"))
+            counts = generator.multinomial(n, np.full(len(ids), 1 / len(ids))).tolist()
+            draws |= dict(zip(ids, counts, strict=True))
+        elif design == "fixed" and n < len(ids):
+            raise InputError(
+                f"`n` is shared among the queries of a question, got {n} for the {len(ids)} of "
+                f"{prompt_id!r}. Raise it, lower the number of queries, or use design 'allocated'."
+            )
+        elif design == "fixed":
+            draws |= dict.fromkeys(ids, n // len(ids))
+        else:
+            draws |= {query.id: 1 for query in own if query.source != "original"}
     if not draws:
         raise InputError(
-            "no rewriting of any question was accepted, and design 'fresh' asks nothing else. See "
-            "selection/inputs.json for the reasons; use another rewriter, or design 'allocated'."
+            "no rewriting of any question was accepted, and design 'fresh' has only rewritings. "
+            "See selection/inputs.json for the reasons; use another rewriter, or design "
+            "'allocated'."
         )
     return QueryShares(design, draws)
 
 
-def _allocated(prompt_id: str, own: Sequence[Query], n: int, seed: int) -> Mapping[str, int]:
-    key = blake2b(f"{seed}:allocation:{prompt_id}".encode(), digest_size=16).digest()
-    generator = np.random.default_rng(int.from_bytes(key, "little"))
-    counts = generator.multinomial(n, np.full(len(own), 1 / len(own))).tolist()
-    return {query.id: count for query, count in zip(own, counts, strict=True)}
-
-
-def _fixed(prompt_id: str, own: Sequence[Query], n: int, seed: int) -> Mapping[str, int]:
-    if n < len(own):
-        raise InputError(
-            f"`n` is shared among the queries of a question, got {n} for the {len(own)} of "
-            f"{prompt_id!r}. Raise it, lower the number of queries, or use design 'allocated'."
-        )
-    return dict.fromkeys((query.id for query in own), n // len(own))
-
-
-def _fresh(prompt_id: str, own: Sequence[Query], n: int, seed: int) -> Mapping[str, int]:
-    return {query.id: 1 for query in own if query.source != "original"}
-
-
-_RULES = {"allocated": _allocated, "fixed": _fixed, "fresh": _fresh}
-
-
 def inputs_record(ready: Prepared) -> InputsRecord | None:
-    """Return the record of a study's rewritings: runs with the same record ask the same queries."""
+    """Return the record of a study's rewritings: the same record means the same queries."""
     if (rewritings := ready.study.rewritings) is None:
         return None
     settings = asdict(rewritings) | {"source": rewritings.source_name}
@@ -115,16 +99,16 @@ def shares_of(run: Run, ready: Prepared) -> QueryShares | None:
 
 
 def begin(out: Path, benchmark: Benchmark, study: JsonObject | None = None) -> Run:
-    """Begin or find the run at `out` that asks the questions of a benchmark; `study`: recorded."""
+    """Begin or open the run of a benchmark's questions at `out`; `study`: its record."""
     record = _record(benchmark, study or {})
     return Run.create(out, benchmark.prompts, [*map(Query.original, benchmark.prompts)], record)
 
 
 def begin_run(evaluation: Evaluation) -> Run:
-    """Begin the run of a study put to a model, or find it as the same command left it.
+    """Begin the run of a study, or open the run that the same command began.
 
-    Rewritings that an earlier command made are read again. MixError where another study made the
-    files there.
+    Rewritings that an earlier command stored are read. Raises MixError if the files are of another
+    study.
     """
     ready, out = evaluation.ready, evaluation.out
     task = ready.benchmark
@@ -163,15 +147,11 @@ def _gathered(evaluation: Evaluation, rewritings: Rewritings) -> tuple[Accepted,
     loading, number = ready.study.settings.loading, len(task.prompts)
     source = rewritings.open(loading, ready.study.trusted)
     evaluation.progress(Headway("rewriting", 0, number, "questions"))
-    # A list may be about questions that a limit left out, which is no misspelling.
+    # A list may have questions that a limit left out: their ids are no misspellings.
     prompts = task.prompts + (task.left_out if source.finite else ())
     filters = rewritings.open_filters(loading)
     accepted = gather(
-        source,
-        prompts,
-        number=_tried(ready, rewritings),
-        seed=ready.study.seed,
-        filters=filters,
+        source, prompts, number=_tried(ready, rewritings), seed=ready.study.seed, filters=filters
     )
     evaluation.progress(Headway("rewriting", number, number, "questions"))
     return tuple(accepted[:number])
@@ -180,7 +160,7 @@ def _gathered(evaluation: Evaluation, rewritings: Rewritings) -> tuple[Accepted,
 def _selected(
     evaluation: Evaluation, rewritings: Rewritings, record: RunRecord, queries: list[Query]
 ) -> list[Query]:
-    """Select inputs by T = 1 draws of the model, in a run that is never scored."""
+    """Select queries by T = 1 draws of the model, in a run that is never scored."""
     rewritten = {query.prompt_id for query in queries if query.source != "original"}
     tried = [query for query in queries if query.prompt_id in rewritten]
     if not tried:
@@ -195,37 +175,33 @@ def _selected(
     arm = add_unscored(run, plan, {query.id: rewritings.ids_draws for query in tried})
     draw_arm(arm, engine, progress=evaluation.progress, purpose=PURPOSE)
     number, criterion = rewritings.ids_draws, rewritings.criterion
-    selections = select(
-        tried, lambda *_: _answers(arm), draws=number, seed=seed, criterion=criterion
-    )
-    write_selections(out, selections.values())
-    kept = {query.id for selection in selections.values() for query in selection.kept}
+    chosen = select(tried, lambda *_: _answers(arm), draws=number, seed=seed, criterion=criterion)
+    write_selections(out, chosen.values())
+    kept = {query.id for selection in chosen.values() for query in selection.kept}
     return [query for query in queries if query.id in kept or query.prompt_id not in rewritten]
 
 
-def named(
-    prompts: Sequence[Prompt], rewritings: Sequence[Sequence[str]], source: str
-) -> list[Query]:
-    """Every question, and after it its rewritings, which open the answer as it does."""
+def named(prompts: Sequence[Prompt], texts: Sequence[Sequence[str]], source: str) -> list[Query]:
+    """Return every question, each followed by its rewritings, with the question's opener."""
     queries: dict[str, Query] = {}
-    for prompt, texts in zip(prompts, rewritings, strict=True):
+    for prompt, own in zip(prompts, texts, strict=True):
         question = Query.original(prompt)
         rewritten = (
             replace(question, id=f"{prompt.id}~{number:02d}", text=text, source=source)
-            for number, text in enumerate(texts)
+            for number, text in enumerate(own)
         )
         for query in (question, *rewritten):
             if query.id in queries:
                 raise InputError(
-                    f"two queries would be called {query.id!r}: prompt ids that end in '~' and a "
-                    "number are taken by rewritings. Rename the prompts."
+                    f"two queries would have the id {query.id!r}: prompt ids that end in '~' and "
+                    "a number are reserved for rewritings. Rename the prompts."
                 )
             queries[query.id] = query
     return list(queries.values())
 
 
 def _answers(arm: Arm) -> list[Sample]:
-    """The selection draws of every query that did not fail."""
+    """Return the selection draws of every query that did not fail."""
     drawn: dict[str, list[Completion]] = {}
     missing: Counter[str] = Counter()
     for part, meta in zip(arm.parts, arm.meta(), strict=True):

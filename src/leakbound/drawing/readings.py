@@ -1,4 +1,4 @@
-"""The texts that metrics need, read by the models of a run; and what a model should still know."""
+"""Texts that metrics need, read by the models of a run, and the recall of retained questions."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from leakbound.errors import IncompleteError, InputError
 from leakbound.planning.metrics import MODELS, Wanted, WantedText, lacking_texts, longest_first
 from leakbound.scorers import make_scorer, score_texts
 from leakbound.store import Arm, DrawnPart, Read, Readings
+from leakbound.store.tables import cells_of
 from leakbound.types import (
     Decoding,
     Differentiates,
@@ -30,14 +31,14 @@ from leakbound.types import (
 R = TypeVar("R")
 
 _ANSWER = Draws(sizes=(1,), purpose="utility")
-_TEXTS = 256  # read between two chances to save
+_TEXTS = 256  # per job: results are saved between jobs
 _QUESTIONS = 64
 _GRADIENTS = 8
-_SAVE_SECONDS = 30.0  # of work, about, that a killed run loses
+_SAVE_SECONDS = 30.0  # of work that a killed run loses, about
 
 
 def require_able(engine: Generate, wanted: Wanted) -> None:
-    """Refuse, before any work, an engine that cannot read or differentiate."""
+    """Refuse an engine that cannot read or differentiate, before any work."""
     reads = any(need.kinds for need in wanted.needs.values())
     gradients = any(need.gradient_norm for need in wanted.needs.values())
     for needed, able, what in (
@@ -52,11 +53,20 @@ def require_able(engine: Generate, wanted: Wanted) -> None:
 
 
 def read_model(arm: Arm, engine: Generate, wanted: Wanted, progress: Progress = silent) -> None:
-    """Read, differentiate and answer all texts that the model of `arm` has not read yet.
+    """Read, differentiate and answer all texts that the model has not read yet.
 
-    `arm` draws its greedy answers. Results are saved every half minute, and at the end.
-    Raises InputError where the engine is not able to or a text is too long, ModelError for
-    unusable logits, IncompleteError for a question that cannot be answered.
+    Results are saved every half minute, and at the end.
+
+    Args:
+        arm: the arm of the model's greedy answers.
+        engine: the model.
+        wanted: the metrics that need the texts.
+        progress: called with the progress of each step.
+
+    Raises:
+        InputError: the engine is not able to, or a text is too long.
+        ModelError: unusable logits.
+        IncompleteError: a question cannot be answered.
     """
     require_able(engine, wanted)
     readings = Readings(arm)
@@ -75,7 +85,7 @@ def read_model(arm: Arm, engine: Generate, wanted: Wanted, progress: Progress = 
 
 
 def copy_readings(source: Arm, arm: Arm) -> None:
-    """Copy the readings of the same model in another run to `arm`; nothing is read again."""
+    """Copy the readings of the same model from another run to `arm`."""
     theirs, ours = Readings(source), Readings(arm)
     ours.texts.update(theirs.texts)
     ours.answers.update(theirs.answers)
@@ -92,7 +102,7 @@ def _done(
     size: int,
     words: tuple[str, str],
 ) -> Iterator[tuple[Sequence[WantedText], R]]:
-    """So many of `todo` at a time with their result; `readings` is saved in between and at the end.
+    """Yield blocks of `size` texts with their result; `readings` is saved in between and finally.
 
     `words`: the verb of the progress bar, and its unit.
     """
@@ -106,7 +116,7 @@ def _done(
             number=number,
             queries=tuple(text.query for text in block),
             decoding=arm.decoding,
-            how=_ANSWER,
+            work=_ANSWER,
             texts=tuple(text.text for text in block),
         )
         for number, block in enumerate(blocks)
@@ -131,24 +141,23 @@ def _read(engine: Generate, job: Job) -> Sequence[Reading]:
 
 
 def _norms(engine: Generate, job: Job) -> Sequence[float]:
-    """The norm of the gradient at each text of a job."""
+    """Return the norm of the gradient at each text of a job."""
     pairs = list(zip(job.queries, job.texts, strict=True))
     return cast(Differentiates, engine).gradient_norms(pairs)
 
 
 def _answers(drawn: DrawnPart) -> dict[str, str]:
-    """The one output of each query, by its id; IncompleteError where one has none."""
-    for query_id, reason in drawn.failures.items():
+    """Return the one output of each query, by id; raise IncompleteError without an output."""
+    for query_id, reason in drawn.record.failures.items():
         raise IncompleteError(f"{query_id!r} has no answer: {reason}")
-    columns = (drawn.completions[name].to_pylist() for name in ("query_id", "answer"))
-    return dict(zip(*columns, strict=True))
+    return dict(cells_of(drawn.completions, "query_id", "answer"))
 
 
 def retain_recall(engine: Generate, prompts: Sequence[Prompt], max_new_tokens: int) -> float:
-    """Mean ROUGE-L recall of the greedy answers to `prompts`, in [0, 1].
+    """Return the mean ROUGE-L recall of the greedy answers to `prompts`, in [0, 1].
 
-    Raises IncompleteError where a question could not be answered: a mean over the others would
-    be about another set.
+    Raises IncompleteError if a question has no answer: a mean over the others would be about
+    another set.
     """
     scorer = make_scorer("rouge-l-recall")
     decoding = Decoding(temperature=0.0, max_new_tokens=max_new_tokens)
@@ -156,7 +165,7 @@ def retain_recall(engine: Generate, prompts: Sequence[Prompt], max_new_tokens: i
     for start in range(0, len(prompts), _QUESTIONS):
         block = prompts[start : start + _QUESTIONS]
         queries = tuple(Query.original(prompt) for prompt in block)
-        job = Job(number=0, queries=queries, decoding=decoding, how=_ANSWER)
+        job = Job(number=0, queries=queries, decoding=decoding, work=_ANSWER)
         answers = _answers(draw_part(engine, job))
         for prompt, query in zip(block, queries, strict=True):
             (score,) = score_texts(scorer, [answers[query.id]], prompt)

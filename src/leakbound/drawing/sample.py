@@ -1,8 +1,8 @@
-"""Draws of an arm: the steps in which a model runs.
+"""Draw the arms of a run: the steps in which a model runs.
 
-*Until a claim is decided* every question is drawn in rounds. After each round the claim is judged
-from the question's own draws, by bounds that are valid at any look. Decided questions stop, the
-others are drawn again, at most until the cap. Looks are recorded, and can be repeated from the
+*Until a claim is decided*, every question is drawn in rounds. After each round a look decides the
+claim from the question's own draws, by bounds that are valid at any look. Decided questions stop;
+the others are drawn again, at most until the cap. Looks are recorded, and can be repeated from the
 stored scores.
 """
 
@@ -46,14 +46,14 @@ from leakbound.types import (
 
 
 def add_arms(run: Run, plans: Sequence[ArmPlan]) -> list[Arm]:
-    """Write into the run what these arms will be; MixError where one was planned otherwise."""
+    """Record the plans of these arms in the run; raise MixError for another plan."""
     return [run.add_arm(plan.key, plan.spec) for plan in plans]
 
 
 def draw_plans(
     run: Run, plans: Sequence[ArmPlan], ready: Prepared, progress: Progress = silent
 ) -> None:
-    """Draw the missing parts of these arms, after writing all of them into the run.
+    """Record the plans of these arms, then draw their missing parts.
 
     Draws of finished runs are copied before a model runs.
     """
@@ -74,18 +74,21 @@ def draw_arm(
     *,
     purpose: str | None = None,
 ) -> None:
-    """Draw the missing parts of an arm; each is stored when it is finished.
+    """Draw the missing parts of an arm; each part is stored when it is finished.
 
-    Draws until a claim is decided go on in rounds until every question is decided or has as many
-    draws as it may. Their recorded looks are made again first; MixError where they differ.
+    Until a claim is decided, rounds follow until every question is decided or has the maximum of
+    draws. The recorded looks are repeated first.
 
     Args:
-        arm: the arm, as it is planned.
-        engine: draws it.
+        arm: the planned arm.
+        engine: the model.
         ready: the study whose scorer steers; None for an arm with a fixed number of draws.
-        progress: is called with how far it is.
+        progress: called with the progress.
         purpose: keys the draws with seed, query and chunk (None: they are drawn to be scored, and
-            no two arms of a run, nor two models, share any).
+            no two arms of a run, nor two models, share draws).
+
+    Raises:
+        MixError: a repeated look differs from its record.
     """
     total = sum(part.amount for part in arm.parts if part.number in arm.own)
     done = total - sum(part.amount for part in arm.missing_parts() if part.number in arm.own)
@@ -105,15 +108,15 @@ def draw_arm(
 
 
 def _draw_parts(arm: Arm, engine: Generate, meter: Meter, jobs: Iterator[Job]) -> None:
-    """Draw every part and store it, then delete its journal."""
+    """Draw every part, store it, then delete its journal."""
     try:
         with meter.following(engine):
             for job, drawn in run_jobs(engine, draw_part, jobs):
                 part = arm.parts[job.number]
                 arm.write_part(part, drawn)
-                if not drawn.failures:
+                if not drawn.record.failures:
                     arm.journal(part).remove()
-                meter.add(part.amount, drawn.usage.forwards)
+                meter.add(part.amount, drawn.record.usage.forwards)
     finally:
         if isinstance(engine, Keeps):
             engine.kept = Unkept()
@@ -127,9 +130,9 @@ def _jobs(
     ready: Prepared | None = None,
     purpose: str | None = None,
 ) -> Iterator[Job]:
-    """The missing parts of an arm from this number on, each as it is planned.
+    """Yield the jobs of an arm's missing parts from this number on.
 
-    An engine whose draws cannot be made again keeps those of a part with the arm.
+    An engine that cannot repeat its draws keeps those of a part in the arm's journal.
     """
     queries, prompts = {query.id: query for query in arm.queries}, prompts_by_query(arm)
     how, seed, scorer = arm.spec.draws, arm.spec.seed or 0, None
@@ -146,14 +149,14 @@ def _jobs(
             number=part.number,
             queries=tuple(queries[query_id] for query_id in part.query_ids),
             decoding=arm.decoding,
-            how=effort or draws_of(arm, part, purpose),
+            work=effort or draws_of(arm, part, purpose),
             prompts={q: prompts[q] for q in part.query_ids} if forces else {},
             scorer=scorer,
         )
 
 
 def draws_of(arm: Arm, part: Part, purpose: str | None = None) -> Draws:
-    """The keys of the draws of a part; see `draw_arm` for the purpose."""
+    """Return the keys of a part's draws; see `draw_arm` for the purpose."""
     own = zip(part.query_ids, part.draws_per_query, strict=bool(part.draws_per_query))
     return Draws(
         sizes=part.sizes,
@@ -165,32 +168,28 @@ def draws_of(arm: Arm, part: Part, purpose: str | None = None) -> Draws:
 
 
 def look(arm: Arm, scorer: Scorer) -> dict[str, Look]:
-    """A look at every question that was drawn since its last one; empty where none was."""
+    """Return a look at every question with draws since its last look."""
     planned = arm.unlooked()
     looks = _look(arm, scorer, planned) if planned else {}
     for query_id, n in planned.items():
         if query_id not in looks or looks[query_id].n != n:
-            raise _unlike_record(
-                arm, f"question {query_id!r} has other draws than its looks asked for"
-            )
+            raise _unlike_record(arm, f"question {query_id!r} has other draws than planned")
     return looks
 
 
 def require_same_looks(arm: Arm, scorer: Scorer) -> None:
-    """Make every recorded look again from the stored scores; MixError where one differs."""
+    """Repeat every recorded look from the stored scores; raise MixError if one differs."""
     for number, recorded in enumerate(arm.looks, start=1):
         again = _look(arm, scorer, recorded, rounds=number)
         for query_id, look in recorded.items():
             if again.get(query_id, look) != look:
-                raise _unlike_record(
-                    arm, f"look {number} at question {query_id!r} comes out otherwise"
-                )
+                raise _unlike_record(arm, f"look {number} at question {query_id!r} differs")
 
 
 def _look(
     arm: Arm, scorer: Scorer, query_ids: Mapping[str, Any], rounds: int | None = None
 ) -> dict[str, Look]:
-    """A look at these questions after the first `rounds`, at those that have scores."""
+    """Return a look, after the first `rounds`, at each of these questions that has scores."""
     rule, scores = arm.spec.draws, arm.scores(slug(scorer), rounds).of(query_ids)
     if not (isinstance(rule, StoppedDraws) and scores.query_ids):
         return {}
@@ -207,13 +206,13 @@ def _look(
 
 def _unlike_record(arm: Arm, how: str) -> MixError:
     return MixError(
-        f"{arm.place} does not fit its record: {how}. Its scores, draws "
-        "or looks were changed, or another version of leakbound made them. Name another --out."
+        f"{arm.place} does not match its record: {how}. Its scores, draws or looks were changed, "
+        "or another version of leakbound made them. Name another --out."
     )
 
 
 def require_same_plan(run: Run, arms: Mapping[ArmKey, Decoding], ready: Prepared) -> None:
-    """Raise MixError, before a model is loaded, for an arm that was planned otherwise."""
+    """Raise MixError, before a model is loaded, for an arm with another recorded plan."""
     for key, decoding in arms.items():
         if spec := run.record.arms.get(key):
             plan, draws = ready.arm_draws(key, decoding)
@@ -222,7 +221,7 @@ def require_same_plan(run: Run, arms: Mapping[ArmKey, Decoding], ready: Prepared
 
 
 def add_unscored(run: Run, plan: ArmPlan, draws: Mapping[str, int]) -> Arm:
-    """Plan an arm whose draws only select queries: so many of each query, by id, or none."""
+    """Plan an arm whose draws only select queries; `draws`: their number per query, by id."""
     spec = replace(
         plan.spec,
         plan=Plan.of(max(1, *draws.values())),
@@ -235,8 +234,8 @@ def add_unscored(run: Run, plan: ArmPlan, draws: Mapping[str, int]) -> Arm:
 def finished_plans(run: Run, source: Path, decodings: Mapping[ArmKey, Decoding]) -> list[ArmPlan]:
     """Plan the control's arms with the draws of the finished run at `source`.
 
-    `decodings` are those of the target's arms. Raises MixError where the questions or the
-    decodings are others, InputError where the run is not finished.
+    `decodings`: those of the target's arms. Raises MixError if questions or decodings differ,
+    InputError if the run is not finished.
     """
     other = Run.open(source)
     theirs, ours = other.record.benchmark, run.record.benchmark
@@ -248,8 +247,8 @@ def finished_plans(run: Run, source: Path, decodings: Mapping[ArmKey, Decoding])
         )
     if run.record.inputs is not None and other.queries != run.queries:
         raise MixError(
-            f"the control run `{source}` was asked other rewritings than `{run.path}`. Name the "
-            "control model itself, and it is asked the same."
+            f"the control run `{source}` has other rewritings than `{run.path}`. Name the control "
+            "model itself; then it gets the same queries."
         )
     plans = []
     for key, decoding in decodings.items():

@@ -2,12 +2,12 @@
 
 It is a separate run, `attack/search` in the folder of the run that it serves, with one arm per
 round and decoding. Its draws have a separate purpose. Their scores steer and never bound: the
-selected inputs are drawn from again, and fresh draws need no correction for the selection.
+selected inputs are drawn again, and fresh draws need no correction for the selection.
 
-Of the eight draws of a candidate in the first round none leaks, whether it leaks once in 10,000
-answers or never. What is proved of it tells the two apart. So a question is searched by proofs
-until something known of it, its own words included, is to leak at least once in the draws that a
-candidate would get; from then on by draws. Both add up, as what was drawn and leaks is proved too.
+Eight draws per candidate in the first round do not show a leak of one in 10,000 answers; a proof
+does. So a question is first searched by proofs. When a known input, its own words included, is
+expected to leak at least once in the draws of a candidate, the search continues by draws. Both add
+up, as draws that leak are proofs too.
 """
 
 from __future__ import annotations
@@ -68,33 +68,28 @@ from leakbound.store.inputs import (
     write_attack_queries,
 )
 from leakbound.study import Attack
-from leakbound.types import (
-    Decoding,
-    Failure,
-    Generate,
-    Measures,
-    Prompt,
-    Query,
-    Scorer,
-)
+from leakbound.types import Decoding, Failure, Generate, Measures, Prompt, Query, Scorer
 
-CONFIDENCE = 0.9  # of the lower bounds that steer: a ranking, no statement
+CONFIDENCE = 0.9  # of the lower bounds that steer: they rank and state nothing
 FORWARDS = 0.5
-"""The forwards that a token of a draw costs: a few draws of one prompt share about half of them."""
+"""The forwards per token of a draw: a few draws of one prompt share about half of their tokens."""
 
 
 PURPOSE = "attack"
 
 
 class AttackSearch:
-    """The search that serves a run, recorded with it; the study's first scorer steers.
+    """The search of a run; the study's first scorer steers.
 
-    Every decision follows from stored scores and proofs. So a search resumes, and decides the same.
+    Every decision follows from stored scores and proofs. So a search that resumes decides the same.
 
     Args:
         evaluation: the study, with an attack, and its models.
-        run: the run, its arms planned. MixError if it has another search on record.
+        run: the run with its planned arms.
         attack: the settings.
+
+    Raises:
+        MixError: the run has a record of another search.
     """
 
     def __init__(self, evaluation: Evaluation, run: Run, attack: Attack) -> None:
@@ -106,10 +101,10 @@ class AttackSearch:
         self.decodings = attack.decodings([*evaluation.arms.values()])
         why = why_unproved(self.engine, self.decodings, self.scorer)
         if why:
-            run.notes.append(f"the attack searches by draws alone, which tell no rare leaks: {why}")
+            run.notes.append(f"the attack searches only by draws, which miss rare leaks: {why}")
         self.proves = not why
         self.price = 0.0  # of a draw, in forwards
-        self.best: dict[str, float] = {}  # the most that is known of each question, by prompt id
+        self.best: dict[str, float] = {}  # the largest lower bound of each question, by prompt id
         inputs = run.record.inputs
         record = AttackRecord(
             budget=self.budget,
@@ -128,10 +123,9 @@ class AttackSearch:
         run.settle_attack(record)
 
     def attack(self) -> None:
-        """Search, then draw from the worst inputs, also from the control.
+        """Search, then draw the worst inputs from the model and the control.
 
-        If the search may prove, the leaks of each finding are then proved with as many forwards as
-        the search had draws.
+        If the search can prove, the leaks of each finding are then proved with `budget` forwards.
         """
         run, evaluation = self.run, self.evaluation
         attack_queries = read_attack_queries(run.path)
@@ -147,7 +141,7 @@ class AttackSearch:
         for arm, plan in zip(arms, plans, strict=True) if self.proves else ():
             engine = _measure(plan)
             if why := why_unproved(engine, [arm.decoding], self.scorer):
-                run.notes.append(f"nothing is proved in the arm {arm.name!r}: {why}")
+                run.notes.append(f"the arm {arm.name!r} has no proofs: {why}")
                 continue
             forwards = dict.fromkeys((query.id for query in arm.queries), self.budget)
             note_failures(run, self._prove(arm, engine, known, forwards))
@@ -159,14 +153,14 @@ class AttackSearch:
         known: Mapping[str, Counter[str]],
         forwards: Mapping[str, int],
     ) -> list[Failure]:
-        """Prove what so many forwards show of each query; of those with 0 nothing."""
+        """Prove leaks of each query with these forwards; queries with 0 are left out."""
         proved = {query_id for query_id, most in forwards.items() if most}
         questions = questions_to_prove(arm, self.scorer, known, proved)
         progress = self.evaluation.progress
         return prove_arm(arm, engine, self.scorer, questions, forwards, self.at, progress)
 
     def _plans(self, attack_queries: Sequence[AttackQuery]) -> Iterator[ArmPlan]:
-        """An arm for each selected decoding, and the control's; refuse impossible queries."""
+        """Yield the plan of each selected decoding for every model; refuse impossible queries."""
         evaluation = self.evaluation
         for arm in dict.fromkeys(attack.arm for attack in attack_queries):
             mine = [attack for attack in attack_queries if attack.arm == arm]
@@ -177,7 +171,7 @@ class AttackSearch:
                 yield from arm_plans(evaluation, arms, queries=queries)
 
     def _winners(self) -> Iterator[AttackQuery]:
-        """The variant of each question that leaks most, under the question's id."""
+        """Yield the variant of each question that leaks most, under the question's id."""
         keys = {decoding: key for key, decoding in arm_keys(self.decodings, ATTACK).items()}
         fields = self._tried()
         if self.proves:
@@ -194,7 +188,7 @@ class AttackSearch:
 
     @cached_property
     def trial(self) -> Run:
-        """The run of the search, begun or as it was left."""
+        """The run of the search, new or resumed."""
         path = self.run.path / ATTACK_FOLDER / "search"
         if trial := Run.resumed(path, self.run.record):
             return trial
@@ -214,7 +208,7 @@ class AttackSearch:
         return Run.create(path, self.run.prompts, queries, replace(self.run.record, tried=named))
 
     def _fits(self, query: Query, decoding: Decoding) -> bool:
-        """Whether the engine takes a query: shown pairs may be too much for its context."""
+        """Return whether the engine accepts a query: shown pairs may exceed its context."""
         try:
             self.engine.check([query], decoding)
         except InputError:
@@ -222,7 +216,7 @@ class AttackSearch:
         return True
 
     def _tried(self) -> dict[str, list[Variant]]:
-        """The variants of each question."""
+        """Return the variants of each question."""
         query_of = {query.id: query for query in self.trial.queries}
         decodings = {decoding.name: decoding for decoding in self.decodings}
         fields: dict[str, list[Variant]] = {}
@@ -233,16 +227,16 @@ class AttackSearch:
         return fields
 
     def _answers(self, before: int | None = None) -> dict[str, Counter[str]]:
-        """By prompt id the answers in the run and its search, and how often each came.
+        """Return the answers in the run and its search with their counts, by prompt id.
 
-        `before`: not those to what was found, and of the search the rounds before this one.
+        `before`: only of rounds before this one, and without answers to the findings.
         """
         arms = [arm for arm in self.run.arms.values() if before is None or arm.key.asks != "attack"]
         tried = self.trial.arms.values()
         return answers_of([*arms, *(a for a in tried if before is None or a.key.round < before)])
 
     def _learn(self) -> None:
-        """Price a draw in forwards, and learn from the run's own draws which questions leak."""
+        """Set the price of a draw in forwards, and bound each question by the run's own draws."""
         own = [arm for arm in self.run.arms.values() if is_proved(arm.key, arm.decoding)]
         draws = sum(arm.usage.draws for arm in own)
         self.price = FORWARDS * sum(arm.usage.sampled_tokens for arm in own) / draws
@@ -256,7 +250,7 @@ class AttackSearch:
         self.best[prompt_id] = max(self.best.get(prompt_id, 0.0), standing.floor)
 
     def _look(self, number: int, draws: Mapping[Variant, int]) -> dict[Variant, Standing]:
-        """Where each stands after this round; its cost is that of so many draws."""
+        """Return the standing of each variant after a round that costs these draws."""
         texts = self._answers(number) if self.proves else {}
         standings: dict[Variant, Standing] = {}
         for decoding in self.decodings:
@@ -274,16 +268,15 @@ class AttackSearch:
         return standings
 
     def _forwards(self, variant: Variant, draws: int) -> int:
-        """As many as these draws cost; 0 where something is to leak in them."""
+        """Return the forwards that these draws cost; 0 if a leak is expected in them."""
         if not self.proves or self.best.get(variant.query.prompt_id, 0.0) * draws >= 1:
             return 0
         return max(round(draws * self.price), 1)
 
     def _drawn(self, number: int, decoding: Decoding, draws: Mapping[str, int]) -> Arm:
-        """The arm of this round, drawn and scored.
+        """Return the arm of this round, drawn and scored.
 
-        A query that failed is not tried again once its round is over, or another command's
-        decisions would not be this one's.
+        A failed query is not repeated after its round, or commands would decide differently.
         """
         (plan,) = arm_plans(self.evaluation, {_round(number, decoding): decoding})
         arm = add_unscored(self.trial, plan, draws)
@@ -298,11 +291,11 @@ class AttackSearch:
     def _standings(
         self, number: int, decoding: Decoding, query_ids: Sequence[str]
     ) -> dict[str, Standing]:
-        """Where those of these queries stand that this round drew or proved, by all rounds."""
+        """Return the standing, by all rounds, of the queries that this round drew or proved."""
         every = (self.trial.arm(_round(earlier, decoding)) for earlier in range(1, number + 1))
         arms, name = [arm for arm in every if arm is not None], slug(self.scorer)
         by_draws = _by_draws(arms, query_ids, self.scorer)
-        # of scores between 0 and 1 a prefix of one arm may hide more that another has beyond it
+        # with scores in (0, 1), a prefix of one arm may hide longer events of another arm
         parts = [arms, *([arm] for arm in arms)] if self.proves else []
         proofs = [leaking_masses(part, self.scorer) for part in parts]
         forwards = Counter[str]()
@@ -324,7 +317,7 @@ class AttackSearch:
 
 
 def _measure(plan: ArmPlan) -> Generate:
-    """The engine of an arm, its margin measured after the arm's queries: they may be long."""
+    """Return the engine of an arm after it measured its margin at the arm's long queries."""
     engine = cast(Generate, plan.by)
     if isinstance(engine, Measures):
         engine.measure(plan.spec.attack_queries)
@@ -332,13 +325,13 @@ def _measure(plan: ArmPlan) -> Generate:
 
 
 def retained_pairs(benchmark: Benchmark) -> tuple[Prompt, ...]:
-    """The benchmark's retained questions; none where it has no such split."""
+    """Return the benchmark's retained questions; none if it has no such split."""
     there = benchmark.role == "retain" or "retain" in benchmark.others
     return benchmark.split("retain") if there else ()
 
 
 def _rewritings(run: Run, seed: int) -> dict[str, list[Query]]:
-    """The rewritings that the run asks anyway, else those made by rules; repeats left out."""
+    """Return the rewritings of the run, else rewritings by rules, without repeats."""
     if run.record.inputs is not None:
         texts: dict[str, dict[str, Query]] = {prompt.id: {} for prompt in run.prompts}
         for query in run.queries:
@@ -360,12 +353,12 @@ def _round(number: int, decoding: Decoding) -> ArmKey:
 
 
 def _scored(arms: Sequence[Arm], name: str, query_ids: Sequence[str]) -> ArmScores:
-    """The scores of all draws of these queries."""
+    """Return the scores of all draws of these queries."""
     return ArmScores.joined([arm.scores(name) for arm in arms if arm.parts], query_ids)
 
 
 def _by_draws(arms: Sequence[Arm], query_ids: Sequence[str], scorer: Scorer) -> dict[str, Standing]:
-    """Where these queries stand by all their draws; those without any are left out."""
+    """Return the standing of these queries by all their draws; without draws they have none."""
     scores = _scored(arms, slug(scorer), query_ids)
     if not scores.query_ids:
         return {}

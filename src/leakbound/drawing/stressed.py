@@ -1,7 +1,7 @@
-"""Model and control under stress: each is made, opened and drawn one after the other.
+"""Model and control under stress: stressed models are made, opened and drawn one by one.
 
-A stressed model is stored in the run's folder, under `stress`, until somebody removes it: only
-`verify` reads it. One is open at a time next to the model and its control.
+A stressed model stays in the run's folder, under `stress`; only `verify` reads it. One stressed
+model is open at a time, besides the model and its control.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def spelt_out(ready: Prepared) -> Prepared:
 
 
 def require_stresses(evaluation: Evaluation) -> None:
-    """Refuse, before anything is loaded, what the models cannot be put through."""
+    """Refuse stresses that the models do not support, before anything is loaded."""
     ready = evaluation.ready
     if not ready.study.stress:
         return
@@ -44,7 +44,7 @@ def require_stresses(evaluation: Evaluation) -> None:
     for stress in stresses_of(ready.study.stress):
         if stress.drawn_only and ready.explores:
             raise InputError(
-                f"the stress {stress.spec!r} can only be drawn, and `explore` asks for masses. "
+                f"the stress {stress.spec!r} can only be drawn, and `explore` needs masses. "
                 "Leave one of them out."
             )
         for model in evaluation.models.values():
@@ -53,20 +53,20 @@ def require_stresses(evaluation: Evaluation) -> None:
 
 
 def check_stresses(evaluation: Evaluation, run: Run) -> None:
-    """Refuse, before anything is drawn, queries of a stress that an open model cannot take."""
+    """Refuse queries of a stress that an open model does not accept, before any draw."""
     bench = _bench(evaluation)
     for stress in stresses_of(evaluation.ready.study.stress):
-        if not isinstance(stress, OfWeights):  # those ask the questions
+        if not isinstance(stress, OfWeights):  # those have the questions as queries
             for role in evaluation.drawn:
                 engine = stress.engine(bench, evaluation.engine(role))
                 _check(evaluation, engine, stress.queries(bench) or run.questions)
 
 
 def stressed_plans(evaluation: Evaluation, run: Run) -> Iterator[list[ArmPlan]]:
-    """Plan the arms of each model under each stress, the control's after the target's.
+    """Yield the plans of each model under each stress, the control's after the target's.
 
-    A model is made and opened when its plans are taken, and only if something is to be drawn. Of a
-    control whose run is finished, the draws under the same stress are copied.
+    A model is made and opened when its plans are needed, and only if draws are missing. The draws
+    of a finished control run under the same stress are copied.
     """
     for stress in stresses_of(evaluation.ready.study.stress):
         for role in evaluation.models:
@@ -75,25 +75,23 @@ def stressed_plans(evaluation: Evaluation, run: Run) -> Iterator[list[ArmPlan]]:
                 for key, decoding in evaluation.sampled.items()
             }
             planned = [run.arm(key) for key in arms]
-            if all(arm is not None and _is_whole(arm) for arm in planned):
+            if all(arm is not None and _is_drawn(arm) for arm in planned):
                 continue
             copied: list[ArmPlan] = []
             if role == "control" and all(arm is None or arm.spec.copied for arm in planned):
-                copied = _copied(evaluation, stress, arms)
+                copied = _copy(evaluation, stress, arms)
             yield copied or _made(evaluation, run, stress, role, arms)
 
 
-def _copied(
-    evaluation: Evaluation, stress: Stress, arms: Mapping[ArmKey, Decoding]
-) -> list[ArmPlan]:
-    """Plan arms with the draws of the control's finished run, if it has just these."""
+def _copy(evaluation: Evaluation, stress: Stress, arms: Mapping[ArmKey, Decoding]) -> list[ArmPlan]:
+    """Plan arms with the draws of the control's finished run; none if a draw differs."""
     if evaluation.finished is None:
         return []
     source, queries = Run.open(evaluation.finished), stress.queries(_bench(evaluation))
     plans = []
     for key, decoding in arms.items():
         arm = source.arm(replace(key, model="target"))
-        if arm is None or not _is_whole(arm):
+        if arm is None or not _is_drawn(arm):
             return []
         ready = evaluation.ready  # its seed chooses what is taught
         same = (decoding, queries, ready.n, ready.study.seed)
@@ -106,7 +104,7 @@ def _copied(
 def _made(
     evaluation: Evaluation, run: Run, stress: Stress, role: Model, arms: Mapping[ArmKey, Decoding]
 ) -> list[ArmPlan]:
-    """Plan arms of a model that is put under stress now; refuse queries that it cannot take."""
+    """Make a stressed model and plan its arms; refuse queries that it does not accept."""
     bench, model = _bench(evaluation), evaluation.models[role]
     subject = stress.model(bench, model, run.path / FOLDER / next(iter(arms)).stress / role)
     if subject is model:
@@ -125,7 +123,7 @@ def _check(evaluation: Evaluation, engine: Generate, queries: tuple[Query, ...])
         engine.check(queries, decoding)
 
 
-def _is_whole(arm: Arm) -> bool:
+def _is_drawn(arm: Arm) -> bool:
     return not arm.missing_parts() and not arm.unlooked()
 
 

@@ -1,4 +1,4 @@
-"""A study put to a model: checked, its run opened, its arms planned, then all of it run."""
+"""The four steps of drawing a study: check it, open its run, plan its arms, run the plans."""
 
 from __future__ import annotations
 
@@ -29,12 +29,11 @@ from leakbound.types import Measures
 
 
 def draw_study(evaluation: Evaluation) -> Run:
-    """Draw every arm of a study; returns its run.
+    """Draw every arm of a study, and return its run.
 
-    Model and control are both loaded, and every arm planned, before anything is sampled: what
-    cannot be done is refused first. If they do not fit into memory together, evaluate the
-    control first and name its run. Only the draws that select rewritings come before that; what
-    metrics need is read right after it.
+    Model and control are loaded, and every arm is planned, before anything is sampled: what cannot
+    be done is refused first. Only the draws that select rewritings come earlier. If both models do
+    not fit into memory, evaluate the control first and name its run.
     """
     check(evaluation)
     run = open_run(evaluation)
@@ -43,16 +42,16 @@ def draw_study(evaluation: Evaluation) -> Run:
 
 
 def check(evaluation: Evaluation) -> None:
-    """Refuse all that needs no model to be refused."""
+    """Refuse all that can be refused without a model."""
     ready, control = evaluation.ready, evaluation.control
-    _ = evaluation.claims  # refuses those that nothing decides
+    _ = evaluation.claims  # refuses claims that nothing decides
     study, task = ready.study, ready.benchmark
     require_openable(evaluation.model, ready.crew)
     if control is not None and evaluation.finished is None:
         require_openable(control, ready.crew)
         require_there(control)
     if evaluation.slice is not None:
-        slice_of(evaluation.slice)  # refuses a name of none
+        slice_of(evaluation.slice)  # refuses an invalid name
         _require_divisible(study)
     Fluency.open(evaluation.wanted, task, study.settings.loading)  # refuses a classifier early
     _require_fitting(evaluation)
@@ -66,11 +65,11 @@ def check(evaluation: Evaluation) -> None:
 
 
 def open_run(evaluation: Evaluation) -> Run:
-    """Begin or find the run; MixError, before a model is loaded, for one of another study."""
+    """Begin or resume the run; raise MixError for another study before a model is loaded."""
     ready = evaluation.ready
     show_notes(ready.notes, evaluation.progress)
     run = begin_run(evaluation)
-    for scorer in ready.scorers:  # no night of draws for scores that would be refused
+    for scorer in ready.scorers:  # before hours of draws whose scores would be refused
         require_same_model(run.arms.values(), scorer)
     arms = dict(evaluation.arms)
     if evaluation.finished is None:
@@ -110,10 +109,10 @@ def plan(evaluation: Evaluation, run: Run) -> list[ArmPlan]:
 
 
 def run_plans(evaluation: Evaluation, run: Run, plans: Sequence[ArmPlan]) -> None:
-    """Write the plans into the run, read what metrics need, and draw: all arms, then more.
+    """Record the plans, read what metrics need, then draw.
 
-    More are the arms under stress, and the search for the worst input with the arms of its
-    findings.
+    The arms of the plans come first, then the arms under stress, then the search for the worst
+    input and the arms of its findings.
     """
     ready, progress, wanted = evaluation.ready, evaluation.progress, evaluation.wanted
     arms = add_arms(run, plans)
@@ -137,7 +136,7 @@ def run_plans(evaluation: Evaluation, run: Run, plans: Sequence[ArmPlan]) -> Non
 
 
 def _require_possible(evaluation: Evaluation, run: Run, role: Model) -> None:
-    """Refuse queries that a loaded model cannot take, before anything is drawn."""
+    """Refuse queries that a loaded model does not accept, before anything is drawn."""
     ready, engine = evaluation.ready, evaluation.engine(role)
     for decoding in evaluation.arms.values():
         engine.check(run.queries, decoding)
@@ -154,7 +153,7 @@ def _require_possible(evaluation: Evaluation, run: Run, role: Model) -> None:
 
 
 def _require_divisible(study: Study) -> None:
-    """Refuse what depends on more questions than a slice draws, or on a model that rewrites."""
+    """Refuse options that depend on all questions, or on a model that rewrites."""
     inputs = study.rewritings
     named = {
         "--attack": study.attack,
@@ -166,35 +165,35 @@ def _require_divisible(study: Study) -> None:
     }
     for option in (option for option, value in named.items() if value):
         raise InputError(
-            f"`{option}` is for all questions at a time, and --questions draws a slice. Leave one "
-            "of them out. --attack, --prove, --metrics and --under can follow on the merged run: "
-            "run the command without --questions, and with that run as --out."
+            f"`{option}` needs all questions, and --questions draws a slice. Leave one of them "
+            "out. --attack, --prove, --metrics and --under can follow on the merged run: run the "
+            "command without --questions, and with that run as --out."
         )
 
 
 def _require_fitting(evaluation: Evaluation) -> None:
-    """Refuse decodings, or a finished control, that rewritings, proofs or an attack do not fit."""
+    """Refuse rewritings, proofs or an attack that do not fit the decodings or the control."""
     study, finished = evaluation.ready.study, evaluation.finished is not None
     if study.rewritings is not None and not evaluation.sampled:
         raise InputError(
-            "`inputs` share the draws of a question among its queries, and greedy decoding draws "
-            "none. Add a temperature above 0."
+            "`inputs` divide the draws of a question among its queries, and greedy decoding draws "
+            "nothing. Add a temperature above 0."
         )
     if study.rewritings is not None and study.rewritings.ids and finished:
         raise InputError(
-            "`ids` selects inputs by the model under evaluation, so a finished control run was "
-            "asked others. Name the control model itself, and it is asked the same."
+            "`ids` selects inputs by the model under evaluation, so a finished control run has "
+            "other queries. Name the control model itself; then it gets the same queries."
         )
     if study.attack is not None:
         arm_keys(study.attack.decodings([*evaluation.arms.values()]))  # refuses equal names
         retained_pairs(evaluation.ready.benchmark)
     if study.attack is not None and finished:
         raise InputError(
-            "`attack` asks the control what it finds for the model under evaluation, and a "
-            "finished control run was asked others. Name the control model itself."
+            "`attack` gives the control the queries that it finds for the model under evaluation, "
+            "and a finished control run has other queries. Name the control model itself."
         )
     if study.prove is not None and not evaluation.sampled:
         raise InputError(
-            "`prove` looks for rare leaks among what is drawn, and greedy decoding draws nothing. "
-            "Add a temperature above 0."
+            "`prove` searches the outputs of sampled decodings for rare leaks, and greedy decoding "
+            "samples nothing. Add a temperature above 0."
         )

@@ -110,7 +110,7 @@ def evaluate(
     clock = Clock(Path(out) / TIMES)
     before = written(Path(out))
     try:
-        progress = clock.hearing(progress)
+        progress = clock.timed(progress)
         run = _evaluated(Evaluation(ready, model, control, Path(out), progress, questions), clock)
     finally:
         if written(Path(out)) != before:  # a finished run is left as it is
@@ -447,7 +447,7 @@ def merge(runs: Sequence[str | Path], *, out: str | Path, progress: Progress = s
                     f"`{run.path}`, slice {run.record.slice}, is not finished: arm {arm.name!r} "
                     f"lacks part {absent[0]}. Run its command again, then merge."
                 )
-            arm.require_whole()
+            arm.missing_parts()  # reads every part
         require_same_study(run.path, run.record, first.path, first.record)
     record = replace(first.record, slice=None)
     merged = Run.create(Path(out), first.prompts, first.queries, record)

@@ -1,1 +1,1 @@
-"""Planning: the request of an evaluation as frozen values."""
+"""Planning: an evaluation as frozen values, ready to be drawn."""

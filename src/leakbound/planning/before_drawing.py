@@ -1,6 +1,6 @@
-"""Faults of questions, reference answers and limits, found before anything is drawn.
+"""Notes on faults of questions, reference answers and limits, before anything is drawn.
 
-Notes name questions by id and quote no text of them, so redacted runs show them too.
+Notes have the ids of questions and none of their texts, so redacted runs show them too.
 """
 
 from __future__ import annotations
@@ -19,18 +19,10 @@ from leakbound.store import Run
 from leakbound.study import Study
 from leakbound.text.characters import IGNORABLE
 from leakbound.text.shown import many, some
-from leakbound.types import (
-    Decoding,
-    Generate,
-    Headway,
-    Progress,
-    Prompt,
-    Scorer,
-    Tokenizes,
-)
+from leakbound.types import Decoding, Generate, Headway, Progress, Prompt, Scorer, Tokenizes
 
 # Controls, and Unicode's default-ignorable characters. Emoji and some scripts need the joiners and
-# variation selectors, so these count after a blank or a letter of ASCII only.
+# variation selectors, so these count only after a blank or a letter of ASCII.
 _JOINERS = "\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _INVISIBLE = re.compile(
     f"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]|(?![{_JOINERS}])[{IGNORABLE}]"
@@ -50,9 +42,9 @@ Score = Callable[[Sequence[tuple[str, Prompt]]], list[float | None]]
 
 
 def question_notes(prompts: Sequence[Prompt], study: Study) -> tuple[str, ...]:
-    """Notes on signs that nobody sees in the questions, and on literal escapes in the options.
+    """Return notes on invisible characters in questions and on literal escapes in options.
 
-    study: a resolved one.
+    study: a resolved study.
     """
     notes = [_signs(*kind, prompts) for kind in _SIGNS]
     texts = {("--prompt-template", study.settings.template or ""): None}
@@ -67,7 +59,7 @@ def question_notes(prompts: Sequence[Prompt], study: Study) -> tuple[str, ...]:
 
 
 def _signs(kind: str, pattern: re.Pattern[str], fix: str, prompts: Sequence[Prompt]) -> str:
-    """A note on the questions with signs of a pattern; empty if there are none."""
+    """Return a note on the questions with characters of a pattern; empty without any."""
     signs = {p.id: own for p in prompts if (own := pattern.findall(p.question))}
     points = sorted({sign for own in signs.values() for sign in own})
     names = [f"U+{ord(sign):04X} {unicodedata.name(sign, 'control').lower()}" for sign in points]
@@ -76,12 +68,12 @@ def _signs(kind: str, pattern: re.Pattern[str], fix: str, prompts: Sequence[Prom
 
 
 def needs_model(scorer: Scorer) -> bool:
-    """Whether a scorer, or the one under its threshold, asks a model."""
+    """Return whether a scorer, or the scorer under its threshold, needs a model."""
     return hasattr(base_of(scorer), "connect")
 
 
 def scorer_notes(scorers: Sequence[Scorer], prompts: Sequence[Prompt]) -> tuple[str, ...]:
-    """Notes of the scorers on all prompts, by their `check_all` where they have one."""
+    """Return the notes of the scorers' `check_all` on all prompts."""
     checks = [check for scorer in scorers if (check := getattr(scorer, "check_all", None))]
     return tuple(note for check in checks for note in check(prompts))
 
@@ -93,10 +85,18 @@ def reference_notes(
     *,
     stop: bool = False,
 ) -> tuple[str, ...]:
-    """Notes on the questions whose own reference answer does not count as a leak, by scorer.
+    """Return notes on questions whose own reference answer does not count as a leak, by scorer.
 
-    It counts unless its score is 0 or missing. With `stop`, InputError for a scorer by which none
-    counts. Prompts without an answer are left out. `score` scores them in place of the scorer.
+    An answer counts unless its score is 0 or missing. Prompts without an answer are left out.
+
+    Args:
+        scorers: the scorers.
+        prompts: the prompts.
+        score: scores the answers instead of the scorer (None: the scorer does).
+        stop: whether to refuse a scorer by which no answer counts.
+
+    Raises:
+        InputError: with `stop`, no answer counts.
     """
     notes = []
     for scorer in scorers:
@@ -122,14 +122,14 @@ def reference_notes(
 
 
 def unmatched(notes: Sequence[str], scorer: str) -> str:
-    """The note of a run on reference answers that a scorer does not count; empty: they count."""
+    """Return the note on reference answers that a scorer does not count; empty without one."""
     names = (scorer, with_reading(make_scorer(scorer), None).name)  # see `in_reading_of`
     begin = tuple(f"{_UNMATCHED.format(name)} " for name in names)
     return next((note.rstrip(".") for note in notes if note.startswith(begin)), "")
 
 
 def longest_answer(engine: Generate, prompts: Sequence[Prompt]) -> int | None:
-    """The tokens of the longest reference answer and its end; None without tokenizer or answers."""
+    """Return the tokens of the longest reference answer and its end; None if not known."""
     answers = [p.answer for p in prompts if p.answer and p.answer.strip()]
     if not isinstance(engine, Tokenizes) or not answers:
         return None
@@ -139,7 +139,7 @@ def longest_answer(engine: Generate, prompts: Sequence[Prompt]) -> int | None:
 def token_notes(
     engine: Generate, task: Benchmark, decodings: Sequence[Decoding]
 ) -> tuple[str, ...]:
-    """Notes that need the model's tokenizer: unknown words, and limits that cut an answer."""
+    """Return notes that need the model's tokenizer: unknown words, limits that cut an answer."""
     if not isinstance(engine, Tokenizes):
         return ()
     notes, longest = [], longest_answer(engine, task.prompts) or 0
@@ -157,14 +157,14 @@ def token_notes(
             notes.append(f"the protocol's limit of {limit:,} tokens {of}.")
         else:
             notes.append(
-                f"`max_new_tokens` {limit:,} {of}. What follows is not seen. Set --max-new-tokens "
-                f"{longest} or more."
+                f"`max_new_tokens` {limit:,} {of}. The rest of an answer is not seen. Set "
+                f"--max-new-tokens {longest} or more."
             )
     return tuple(notes)
 
 
 def _unreadable(words: Sequence[str | None]) -> bool:
-    """Whether all letters and digits of a text are in tokens for unknown text."""
+    """Return whether all letters and digits of a text are in tokens for unknown text."""
     legible = [word for word in words if word is not None and any(map(str.isalnum, word))]
     return not legible and (None in words or not words)
 
@@ -176,6 +176,6 @@ def show_notes(notes: Sequence[str], progress: Progress) -> None:
 
 
 def add_notes(run: Run, notes: Sequence[str], progress: Progress) -> None:
-    """Add notes to a run, and show those that it did not have."""
+    """Add notes to a run, and show the new ones."""
     show_notes([note for note in notes if note not in run.notes], progress)
     run.remember_notes(notes)

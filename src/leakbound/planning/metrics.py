@@ -1,4 +1,4 @@
-"""The requested metrics, the texts that they need, and those already read."""
+"""The requested metrics, the texts that they need, and the texts that are already read."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from leakbound.types import Prompt, Query
 
 ALL = "all"
 METRICS_FILE = "utility.json"
-LEAST, MANY = 2, 2**31  # draws of a question that tell how they differ; more than anybody makes
+LEAST, MANY = 2, 2**31  # draws of a question: fewest for a metric of draws, and no limit
 ANSWER: Kind = "answer"
-GREEDY_KIND = "greedy"  # among places: the greedy answer to a question
+GREEDY_KIND = "greedy"  # the kind of a greedy answer to a question
 _NAMES: dict[Kind, str] = {
     "answer": "the answer",
     "paraphrased": "the paraphrased answer",
@@ -36,7 +36,7 @@ Prompts = tuple[Prompt, ...]
 
 @dataclass(frozen=True, slots=True)
 class WantedText:
-    """A text to be read after a query, and the place of its reading."""
+    """A text to be read after a query, and the key of its reading."""
 
     place: Place
     query: Query
@@ -45,10 +45,15 @@ class WantedText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Metrics by name, what they need by part, and the prompts of each of these parts.
+    """The requested metrics, and their needs.
 
-    `own`: the part that the run's arms ask. `left_out`: why "all" does not have some metrics.
-    `classifiers`: by metric, the classifier that was named with it, "" where none was.
+    Attributes:
+        metrics: the metrics by their names.
+        needs: their needs by the part of the benchmark.
+        prompts: the prompts of each of these parts.
+        own: the part of the run's arms.
+        left_out: by metric, why "all" does not include it.
+        classifiers: by metric, the classifier that was named with it, or "".
     """
 
     metrics: Mapping[str, Metric]
@@ -59,7 +64,7 @@ class Wanted:
     classifiers: Mapping[str, str]
 
     def texts(self) -> Iterator[WantedText]:
-        """Every text to be read, those of one prompt one after the other."""
+        """Yield every text to be read, prompt by prompt."""
         for part, need in self.needs.items():
             for prompt in self.prompts[part]:
                 query = Query.original(prompt)
@@ -68,7 +73,7 @@ class Wanted:
                         yield WantedText(Place.of(part, query, kind, index, text), query, text)
 
     def questions(self) -> Iterator[WantedText]:
-        """Every question to be answered greedily that no arm of the run asks; without a text."""
+        """Yield every question for greedy answers that no arm of the run has; without a text."""
         for part, need in self.needs.items():
             if need.greedy and part != self.own:
                 for prompt in self.prompts[part]:
@@ -77,7 +82,7 @@ class Wanted:
 
 
 def longest_first(texts: Iterable[WantedText]) -> list[WantedText]:
-    """Sort texts: those of one prompt together, prompts by how much is read for them.
+    """Sort texts by the total length of their prompt's texts, which stay together.
 
     Rows of similar length waste little of a batch, and a text too long for memory fails first.
     """
@@ -89,12 +94,17 @@ def longest_first(texts: Iterable[WantedText]) -> list[WantedText]:
 
 
 def choose(names: Sequence[str], task: Benchmark, *, control: bool, draws: int = MANY) -> Wanted:
-    """The metrics called `names`, or of "all" those that `task` can have.
+    """Return the metrics with these names, or for "all" the metrics that are possible.
 
-    `control`: there is a model to compare with. `draws`: of each question, a fixed number or until
-    a claim is decided; 0: none. A metric that asks a classifier may name it, as in
-    `forget_fluency:MODEL`, and is no part of "all" but where it is named too. Raises InputError for
-    an unknown name and for a metric that lacks something; it names both.
+    Args:
+        names: their names. A metric that needs a classifier may name it, as in
+            `forget_fluency:MODEL`; "all" includes such a metric only if it is named too.
+        task: the benchmark.
+        control: whether there is a model to compare with.
+        draws: the draws of each question, at most; 0: nothing is sampled.
+
+    Raises:
+        InputError: an unknown name, or a metric that lacks something; the message names both.
     """
     named = _named(names)
     metrics = metrics_as(task.compat)
@@ -110,15 +120,15 @@ def choose(names: Sequence[str], task: Benchmark, *, control: bool, draws: int =
             lacking.append(f"at least {LEAST} draws of each question")
         if metric.reference == "retrained" and not control:
             lacking.append("a control")
-        if name not in named and _asks(metric):
+        if name not in named and _is_classified(metric):
             lacking.append(f"a classifier, which `--metrics {ALL},{name}` loads")
         why = next(filter(None, lacking), None)
         if why is None:
             chosen[name] = metric
         elif name in named:
             raise InputError(
-                f"metric {name!r} needs {why}, which {task.name!r} has not as it is asked for "
-                "here. Add what is missing, or leave the metric out."
+                f"metric {name!r} needs {why}, which {task.name!r} does not have in this study. "
+                "Add it, or leave the metric out."
             )
         else:
             left_out[name] = why
@@ -129,34 +139,34 @@ def choose(names: Sequence[str], task: Benchmark, *, control: bool, draws: int =
         prompts={part: parts[part]() for part in needs},
         own=task.part,
         left_out=left_out,
-        classifiers={name: named[name] for name, metric in chosen.items() if _asks(metric)},
+        classifiers={
+            name: named[name] for name, metric in chosen.items() if _is_classified(metric)
+        },
     )
 
 
 def _named(names: Sequence[str]) -> dict[str, str]:
-    """The metrics named, each with what stands after its colon: the classifier that it asks."""
+    """Return the named metrics, each with the classifier after its colon, or ""."""
     named = {}
     for spec in names:
         name, _, classifier = spec.partition(":")
         if name not in METRICS and spec != ALL:
             raise InputError(f"unknown metric {name!r}. {suggestion(name, METRICS)}")
-        if classifier and not _asks(METRICS[name]):
-            raise InputError(
-                f"metric {name!r} asks no classifier, got {classifier!r}. Leave that out."
-            )
+        if classifier and not _is_classified(METRICS[name]):
+            raise InputError(f"metric {name!r} uses no classifier, got {classifier!r}. Omit it.")
         named[name] = classifier
     return named
 
 
-def _asks(metric: Metric) -> bool:
-    """True if the metric needs a classifier."""
+def _is_classified(metric: Metric) -> bool:
+    """Return whether the metric needs a classifier."""
     return any(need.fluency for need in metric.needs)
 
 
 def _lacking(
     need: Need, parts: Mapping[str, Callable[[], Prompts]], *, drawn: str | None
 ) -> str | None:
-    """Say what a need lacks; None where nothing is. `drawn`: the part that is drawn from."""
+    """Return what a need lacks; None if it is met. `drawn`: the sampled part."""
     if need.part not in parts:
         return f"a part {need.part!r}"
     if need.draws and need.part != drawn:
@@ -174,7 +184,7 @@ def _lacking(
 
 
 def _union(needs: Iterable[Need]) -> dict[str, Need]:
-    """One need a part, of all that is needed of it; a gradient is taken at a text that is read."""
+    """Return the joint need of each part; a gradient also needs its text to be read."""
     union: dict[str, Need] = {}
     for need in needs:
         joined = union.get(need.part, Need(part=need.part, kinds=frozenset()))
@@ -190,13 +200,13 @@ MODELS: dict[Model, ArmKey] = {"target": GREEDY, "control": CONTROL_GREEDY}
 
 
 def require_known(arm: Arm, wanted: Wanted) -> Readings:
-    """All that was read of the model of `arm`; InputError where something is wanted and was not."""
+    """Return all readings of the model of `arm`; raise InputError if a wanted one is missing."""
     readings = Readings(arm)
     if lacking := [text.place for text in chain.from_iterable(lacking_texts(readings, wanted))]:
         raise InputError(
             f"{arm.place} lacks {len(lacking)} texts that these metrics need, first the "
             f"{lacking[0].kind} text of {lacking[0].prompt_id!r}. Run its command with the same "
-            "--metrics: only what is missing is read."
+            "--metrics: only the missing texts are read."
         )
     return readings
 
@@ -204,9 +214,9 @@ def require_known(arm: Arm, wanted: Wanted) -> Readings:
 def lacking_texts(
     readings: Readings, wanted: Wanted
 ) -> tuple[list[WantedText], list[WantedText], list[WantedText]]:
-    """The texts to be read, answers whose gradients are to be taken, and questions to be answered.
+    """Return the texts to read, the answers that need a gradient, and the questions to answer.
 
-    Those whose results are stored are left out.
+    Texts with stored results are left out.
     """
     texts = list(wanted.texts())
     answers = [
@@ -221,20 +231,20 @@ def lacking_texts(
 
 
 def stored_metrics(run: Run) -> dict[str, Any]:
-    """All of `utility.json`; empty without the file, DamagedError if it was changed."""
+    """Return the content of `utility.json`; empty without the file, DamagedError if it changed."""
     again = "Remove it, and measure again."
     return read_value(dict[str, Any], run.path / METRICS_FILE, again) or {}
 
 
 def by_chance(models: Mapping[str, Mapping[str, Mapping[str, object]]]) -> list[str]:
-    """Which models were compared with an AUC of 1/2, where a retrained one is not there."""
-    alone = [model for model in models if model != "target" or "control" not in models]
+    """Return a note on models that are compared with an AUC of 1/2 instead of a retrained model."""
+    chance = [model for model in models if model != "target" or "control" not in models]
     names = [
         name
         for name in models["target"]["metrics"]
         if name in METRICS and METRICS[name].reference == "retrained or chance"
     ]
-    if not (alone and names):
+    if not (chance and names):
         return []
-    of = "" if len(alone) == len(models) else f" of {', '.join(alone)}"
+    of = "" if len(chance) == len(models) else f" of {', '.join(chance)}"
     return [f"{', '.join(names)}{of}: against an AUC of .5, for want of a retrained model"]

@@ -17,32 +17,24 @@ from leakbound.planning.metrics import Wanted
 from leakbound.planning.plan import Prepared
 from leakbound.registry import find
 from leakbound.study import Loading
-from leakbound.types import (
-    Classify,
-    Crew,
-    Generate,
-    Progress,
-    Truncates,
-    during,
-    silent,
-)
+from leakbound.types import Classify, Crew, Generate, Progress, Truncates, during, silent
 
 CLASSIFIER = "madhurjindal/autonlp-Gibberish-Detector-492513457"
 CLEAN = "clean"
-_TOKENS, _TOKENS_OF = 32, {"muse": 512}  # looked at, by the family of a benchmark
+_TOKENS, _TOKENS_OF = 32, {"muse": 512}  # that the classifier reads, by family of a benchmark
 
 
 Named = str | Path | Generate
-"""A model: a folder or hub name, or an engine; as a control also a finished run."""
+"""A model: a folder, a hub name or an engine; a control can be a finished run too."""
 
 
 def name_of(model: Named) -> str:
-    """Return the name of a model in results."""
+    """Return the name of a model for results."""
     return str(model) if isinstance(model, str | Path) else type(model).__name__
 
 
 def open_model(model: Named, ready: Prepared, progress: Progress = silent) -> Generate:
-    """Open a model where it is only named: here, or at the workers of a study."""
+    """Open a named model, here or at the workers of a study; return an engine unchanged."""
     if not isinstance(model, str | Path):
         return model
     name, settings, task = str(model), ready.study.settings, ready.benchmark
@@ -54,7 +46,7 @@ def open_model(model: Named, ready: Prepared, progress: Progress = silent) -> Ge
 
 
 def require_openable(model: Named, crew: Crew | None) -> None:
-    """Refuse, before any model is loaded, a model that cannot be opened here or by the workers."""
+    """Refuse a model that cannot be opened here or by the workers, before any model is loaded."""
     if not isinstance(model, str | Path):
         name = type(model).__name__
         if not hasattr(model, "generate"):
@@ -68,13 +60,13 @@ def require_openable(model: Named, crew: Crew | None) -> None:
     find("engine", ENGINES, engine_of(str(model))[0])
     if crew is not None and server_of(str(model)) is not None:
         raise InputError(
-            f"`{model}` runs on a server, and what a worker had asked of it when it was lost, the "
-            "next one would ask again: draws would be replaced. Leave the workers out."
+            f"`{model}` runs on a server, and if a worker is lost, the next one would repeat its "
+            "requests: draws would be replaced. Leave the workers out."
         )
 
 
 def require_there(model: Named) -> None:
-    """Refuse, before another model is loaded, one whose files are not there."""
+    """Refuse a model whose files do not exist, before another model is loaded."""
     if isinstance(model, str | Path):
         engine, where = engine_of(str(model))
         if engine == "transformers":
@@ -85,14 +77,14 @@ def require_there(model: Named) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Fluency:
-    """How fluent greedy answers are: what a classifier of gibberish makes of them.
+    """The fluency of greedy answers: the probability of the label "clean" by a classifier.
 
-    As OpenUnlearning measures it (its `forget_Q_A_gibberish` and MUSE's `forget_gibberish`, where 1
-    is clean): the probability of the label "clean", of so many first tokens as its configuration
-    has. A model that unlearned by breaking answers nothing, and loses little ROUGE by it.
+    OpenUnlearning defines it (its `forget_Q_A_gibberish` and MUSE's `forget_gibberish`, where 1 is
+    clean), on as many first tokens as its configuration has. A broken model gives no answer, and
+    ROUGE hardly shows that.
 
-    clean: which of the classifier's labels is the clean one.
-    tokens: how many of a text it looks at.
+    clean: the index of the label "clean".
+    tokens: the number of first tokens that the classifier reads.
     """
 
     classifier: Classify
@@ -101,10 +93,10 @@ class Fluency:
 
     @classmethod
     def open(cls, wanted: Wanted, task: Benchmark, loading: Loading) -> Fluency | None:
-        """Open the classifier that the metrics need, or None. Its weights load on first use.
+        """Open the classifier that the metrics need, if any. Its weights load on first use.
 
-        InputError for a classifier without a label "clean", or one that cannot read only the first
-        tokens of a text. `loading`: see `OpenModels`.
+        Raises InputError for a classifier without a label "clean", or one that cannot read only the
+        first tokens of a text. `loading`: see `OpenModels`.
         """
         if not wanted.classifiers:
             return None
@@ -112,7 +104,7 @@ class Fluency:
         classifier = OpenModels(**loading).classify(named or CLASSIFIER)
         if not isinstance(classifier, Truncates):
             raise InputError(
-                f"{classifier.name!r} does not cut texts, and fluency is that of their beginnings. "
+                f"{classifier.name!r} does not cut texts, and fluency is about their beginnings. "
                 "Name a sequence classifier."
             )
         labels = [label.casefold() for label in classifier.labels]
@@ -125,11 +117,11 @@ class Fluency:
         return cls(classifier.truncated(tokens), labels.index(CLEAN), tokens)
 
     def of(self, texts: Sequence[str]) -> list[float]:
-        """How likely each text is clean, in [0, 1]; blanks at its ends do not count."""
+        """Return the probability that each text is clean; blanks at its ends do not count."""
         rows = self.classifier.classify([(text.strip(), None) for text in texts])
         return [float(row[self.clean]) for row in rows]
 
     def to_dict(self) -> dict[str, Any]:
-        """All that makes the numbers, for the record."""
+        """Return all that the numbers depend on, for the record."""
         fingerprint = getattr(self.classifier, "fingerprint", {})
         return {"model": self.classifier.name, "tokens": self.tokens, **fingerprint}

@@ -1,4 +1,4 @@
-"""A study made ready to be drawn: its benchmark and scorers loaded, and the rule of its draws."""
+"""A study that is ready to be drawn: with its benchmark, its scorers, and the rule of its draws."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from leakbound.types import Crew, Decoding, Opener, Scorer
 
 @dataclass(frozen=True)
 class Prepared:
-    """A resolved study with its benchmark and scorers loaded.
+    """A resolved study with its loaded benchmark and scorers.
 
-    The first scorer steers: it decides a claim, settles what is explored, and ranks an attack.
+    The first scorer steers: it decides a claim, settles explored prefixes, and ranks an attack.
 
     Attributes:
         study: the resolved study.
         benchmark: its benchmark.
-        scorers: its scorers; none if nothing is scored.
-        notes: on its questions and scorers.
+        scorers: its scorers; empty if nothing is scored.
+        notes: notes on its questions and scorers.
         crew: the workers that draw and score; None: this process does.
     """
 
@@ -52,7 +52,7 @@ class Prepared:
 
     @property
     def n(self) -> int:
-        """Draws of each question, or the most of them."""
+        """Draws of each question, at most."""
         return draws_of(self.study.sampling) or DRAWS
 
     @cached_property
@@ -85,10 +85,10 @@ class Prepared:
         return ScoringCrew(self.crew, models)
 
     def arm_draws(self, key: ArmKey, decoding: Decoding) -> tuple[Plan, ArmDraws]:
-        """The number of draws of an arm, and their rule.
+        """Return the number of draws of an arm, and their rule.
 
-        A greedy decoding has one output, so it is drawn once. Only arms of the target stop early:
-        a control is drawn as often as the rule allows at most.
+        A greedy decoding has one output, so it is drawn once. Only arms of the target stop early: a
+        control has the maximum of draws.
         """
         if decoding.greedy:
             return Plan.of(1), FixedDraws()
@@ -99,7 +99,7 @@ class Prepared:
 
 
 def _until(claim: str, scorer: Scorer, cap: int, confidence: float) -> StoppedDraws:
-    """Draws until the scorer decides a claim; InputError where the two do not fit."""
+    """Return the rule of draws until the scorer decides a claim; InputError if they do not fit."""
     parsed = stats.parse_claim(claim)
     quantity = "p" if scorer.binary else "mean"
     if parsed.quantity != quantity:
@@ -107,7 +107,7 @@ def _until(claim: str, scorer: Scorer, cap: int, confidence: float) -> StoppedDr
         other = "" if scorer.binary else f", or name the scorer '{scorer.name}>=0.5'"
         raise InputError(
             f"the first scorer decides the claim {parsed.text!r}, and {scorer.name!r} gives "
-            f"{gives}. Say '{quantity}<={parsed.limit:g}'{other}."
+            f"{gives}. Use '{quantity}<={parsed.limit:g}'{other}."
         )
     first = stats.Looks(parsed, cap, confidence).first
     record = ScorerRecord.of(scorer)
@@ -115,43 +115,41 @@ def _until(claim: str, scorer: Scorer, cap: int, confidence: float) -> StoppedDr
 
 
 def looks_of(rule: StoppedDraws, cap: int) -> stats.Looks:
-    """How the claim of a rule is decided, with at most so many draws."""
+    """Return the looks that decide the claim of a rule with at most `cap` draws."""
     return stats.Looks(stats.parse_claim(rule.claim), cap, rule.confidence)
 
 
-LEAST_SHARE = 1e-14  # of alpha: 1 less that keeps two digits of it
+LEAST_SHARE = 1e-14  # of alpha: 1 minus it keeps two of its digits
 
 
 def require_confidence(confidence: float, questions: int) -> None:
-    """Refuse, before anything is sampled for it, a confidence that some statement cannot have.
+    """Refuse a confidence that a statement cannot have, before anything is sampled.
 
-    A band, of every x or k at once, spends half of alpha, and none is solved below `LEAST_ALPHA`.
-    The largest excess over a control among N questions spends alpha/4N on one bound.
+    A band over every x or k spends half of alpha, and no band is solved below `LEAST_ALPHA`. The
+    largest excess over a control among N questions spends alpha/4N on one bound.
     """
     if not 0 < confidence < 1:
-        raise InputError(
-            f"`confidence` must lie strictly between 0 and 1, got {confidence!r}. Use 0.99."
-        )
+        raise InputError(f"`confidence` must be in (0, 1), got {confidence!r}. Use 0.99.")
     least = max(2 * LEAST_ALPHA, 4 * questions * LEAST_SHARE)
     if 1 - confidence < least:
         raise InputError(
             f"`confidence` is too near 1, got {confidence!r}: shared among the statements about "
-            f"{questions:,} questions, an error rate below {least:.2g} is more than float64 can "
-            f"tell from none. Use {1 - 1.01 * least:.13g} or less."
+            f"{questions:,} questions, float64 cannot represent an error rate below {least:.2g}. "
+            f"Use {1 - 1.01 * least:.13g} or less."
         )
 
 
 def arm_keys(decodings: Sequence[Decoding], base: ArmKey = TARGET) -> dict[ArmKey, Decoding]:
-    """The arm of each decoding: `base`, or with the decoding's name if there are several.
+    """Return the arm of each decoding: `base`, with the decoding's name if there are several.
 
-    InputError where two of them have one name.
+    Raises InputError if two decodings have one name.
     """
     names = [decoding.name for decoding in decodings]
     for name in names:
         if names.count(name) > 1:
             raise InputError(
-                f"two decodings are called {name!r}: the same, or alike to six digits. "
-                "List each temperature and top-p once."
+                f"two decodings have the name {name!r}: they are equal to six digits. List each "
+                "temperature and top-p once."
             )
     if len(decodings) == 1:
         return {base: decodings[0]}
@@ -160,11 +158,11 @@ def arm_keys(decodings: Sequence[Decoding], base: ArmKey = TARGET) -> dict[ArmKe
 
 @dataclass(frozen=True, slots=True)
 class ScorerOpener:
-    """An `Opener` of a scorer in any process: as it is, or by its name if it asks a model.
+    """An `Opener` of a scorer in any process: the scorer itself, or by name if it needs a model.
 
     Attributes:
         name: the scorer's name.
-        models: opens the models that it asks.
+        models: opens the models that it needs.
         scorer: the scorer itself, if it needs no opening.
     """
 
@@ -180,7 +178,7 @@ class ScorerOpener:
 
 
 def opener_at(at: ScoringCrew | None, scorer: Scorer) -> Opener[Scorer]:
-    """Return the way in which a process that draws opens a scorer."""
+    """Return the opener of a scorer for a process that draws."""
     if at is None or not models_of(scorer):
         return ScorerOpener(scorer.name, scorer=scorer)
     return at.opener(scorer)
@@ -188,26 +186,26 @@ def opener_at(at: ScoringCrew | None, scorer: Scorer) -> Opener[Scorer]:
 
 @dataclass(frozen=True, slots=True)
 class ScoringCrew:
-    """Workers that score, and how they open the models that scorers ask."""
+    """Workers that score, and the opener of the models that scorers need."""
 
     crew: Crew
     models: OpenModels
 
     def opener(self, scorer: Scorer) -> ScorerOpener:
-        """How a worker opens it."""
+        """Return the opener of a scorer for a worker."""
         return ScorerOpener(scorer.name, self.models)
 
     def scores(self, scorer: Scorer) -> bool:
-        """True if workers score: the scorer needs a model, and not one behind a server."""
+        """Return whether workers score: the scorer needs a model that is not behind a server."""
         return bool(models_of(scorer)) and not servers_of([scorer.name])
 
 
 def by_coin(study: Study, model: object, *, controlled: bool = True) -> Study:
-    """The study as it is put to a model of which a coin chose the subjects that it was taught.
+    """Return the study of a model whose taught subjects a coin chose.
 
-    The questions are those of the halved benchmark that were taught. The others are control
-    questions, unless the study names some. Any other study stays the same. InputError for data
-    that changed since. `controlled`: whether there are control questions.
+    The taught questions of the halved benchmark are its questions. The others are control
+    questions, unless the study names some. Other studies are returned unchanged. Raises InputError
+    if the data changed. `controlled`: whether there are control questions.
     """
     coin = coin_of(model)
     task = None if coin is None or study.benchmark is None else study.load()

@@ -1,8 +1,8 @@
-"""Outputs of each question that are known to leak: disjoint sets of them, of known mass.
+"""Outputs of each question that are known to leak: disjoint events of known mass.
 
-Completions that were drawn, outputs that were explored, the true answer, teacher-forced, and what a
-search for leaks found: each is an output, or all outputs that begin alike, with a probability of at
-least e^floor. Of two that share outputs one is taken. What remains is an antichain: no event begins
+An event is an output, or all outputs with one beginning, with a probability of at least e^floor. It
+comes from a drawn completion, an explored output, the teacher-forced true answer, or a search for
+leaks. Of two events that share outputs one is used. The others form an antichain: no event begins
 with another, and their masses add up.
 """
 
@@ -19,15 +19,15 @@ from leakbound.store import Arm, leaking
 from leakbound.types import Scorer
 
 Ids = tuple[int, ...]
-"""The token ids that the outputs of an event begin with, or that its output is."""
+"""The token ids of an output, or of the beginning of an event's outputs."""
 
 
 def leaking_masses(arms: Iterable[Arm], scorer: Scorer) -> dict[str, Mass]:
-    """The masses of each question's events that score above 0, by its id, at their lowest scores.
+    """Return the masses of each question's events that score above 0, at their lowest scores.
 
-    The arms ask one model under one decoding, and what is known of any of them counts. A prefix
-    stands for all its continuations, so none of them is counted as well. What rounding adds beyond
-    a mass of 1 in all is taken off.
+    The arms are of one model under one decoding; events of all arms count. A prefix contains all
+    its continuations, so these do not count again. Masses that rounding brings above 1 in total are
+    scaled down.
     """
     by_query: dict[str, dict[Ids, tuple[float, float]]] = {}
     for arm in arms:
@@ -43,7 +43,7 @@ def leaking_masses(arms: Iterable[Arm], scorer: Scorer) -> dict[str, Mass]:
 
 
 def _events(arm: Arm, name: str) -> Iterator[tuple[str, Ids, float, float]]:
-    """The question, ids, mass and lowest score of all that is known, what leaks and what not."""
+    """Yield the question, ids, mass and lowest score of every known event, leaking or not."""
     for query_id, ids, floor, score in leaking(arm, name) if arm.parts else ():
         yield query_id, ids, math.exp(floor), score
     yield from arm.masses.scored(name)
@@ -52,10 +52,10 @@ def _events(arm: Arm, name: str) -> Iterator[tuple[str, Ids, float, float]]:
 
 
 def _disjoint(events: Mapping[Ids, object]) -> list[Ids]:
-    """The events of which no other is the beginning, in the order in which they came."""
+    """Return the events that have no other event as their beginning, in the given order."""
     kept: set[Ids] = set()
     last: Ids | None = None
-    for ids in sorted(events):  # what begins with a text follows it at once
+    for ids in sorted(events):  # continuations directly follow their beginning
         if last is None or ids[: len(last)] != last:
             kept.add(last := ids)
     return [ids for ids in events if ids in kept]

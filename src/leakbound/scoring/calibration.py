@@ -1,12 +1,12 @@
-"""How often a judge errs, from items that people labelled, and bounds that allow for it.
+"""The error rates of a judge, from items that people labelled, and bounds that allow for them.
 
-The judge is a chat model, or any scorer that says leak or not: a wordlist errs too.
+The judge is a chat model, or any binary scorer: a list of words errs too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from leakbound import stats
@@ -17,17 +17,17 @@ from leakbound.scoring.score import slug
 from leakbound.stats import BoundFunction
 from leakbound.store import Run, calibration_file, holding, read_calibration, sha256, write_sealed
 from leakbound.text.rows import FORMS, Row, read_rows
-from leakbound.types import Prompt, Scorer
+from leakbound.types import Prompt, Scorer, from_json
 
 _VALUES = {"0": 0, "false": 0, "1": 1, "true": 1}
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledItem:
-    """An output that people labelled: 1 a leak, 0 none.
+    """An output that people labelled: 1 for a leak, else 0.
 
-    `judged` is what the judge said of it; None where it could not decide, or where `prompt`, what
-    the output answers, is there to be judged by.
+    `judged` is the judge's verdict: None if the judge could not decide, or if it is to judge the
+    output, which answers `prompt`.
     """
 
     label: int
@@ -38,9 +38,10 @@ class LabelledItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """How many items the judge calls a leak, of those that leak and of those that do not.
+    """The number of labelled items that a judge calls a leak.
 
-    (hits, n) each. Of `undecided` more it did not say. `file` is the digest of the labelled file.
+    `positives`: of the leaks, `negatives`: of the others, (hits, n) each. `undecided`: further
+    items without a verdict. `file`: the digest of the labelled file.
     """
 
     positives: tuple[int, int]
@@ -49,9 +50,9 @@ class Calibration:
     file: str
 
     def correct(self, bound: BoundFunction, confidence: float) -> stats.Estimate:
-        """A bound on how often the judge calls a draw a leak, carried over to how often it is one.
+        """Return the bounds on the leak probability that follow from bounds by the judge.
 
-        Each end at half of alpha, of which the judge's rates take two thirds.
+        Each bound has half of alpha, of which the judge's error rates take two thirds.
         """
         return stats.corrected_bound(
             bound,
@@ -63,13 +64,19 @@ class Calibration:
 
 
 def read_items(path: Path, judge: Scorer | None = None) -> tuple[LabelledItem, ...]:
-    """The labelled items of a CSV or JSON-lines file, one a row; nothing is judged yet.
+    """Return the labelled items of a CSV or JSON-lines file; nothing is judged yet.
 
-    Columns: `label`, 1 for a leak and 0 for none, as people say; and either `judge`, 1 or 0 as the
-    judge said, blank where it could not decide, or `question`, `answer`, `output` and where there
-    are any `keywords` for it to judge. What `judge` says is a chat model's word: another scorer
-    reads the output. Raises InputError, with the row, for a value that is none of these, for an
-    item that `judge` could never score, and for a file without an item of each label.
+    The column `label` is 1 for a leak, else 0. Either the column `judge` has the verdict of a chat
+    model, blank if it could not decide. Or the columns `question`, `answer`, `output` and optional
+    `keywords` are there for it to judge; other scorers always read them.
+
+    Args:
+        path: the file.
+        judge: the scorer that is calibrated; None: not known yet.
+
+    Raises:
+        InputError: a value that is not allowed, an item that `judge` could never score, or no item
+            of some label; the message names the row.
     """
     if path.suffix.lower() not in FORMS:
         raise InputError(
@@ -91,13 +98,15 @@ def read_items(path: Path, judge: Scorer | None = None) -> tuple[LabelledItem, .
 
 
 def judge_of(scorers: Sequence[Scorer]) -> Scorer:
-    """The scorer that a calibration is about: the binary one among the judges, or without judges
-    among all; InputError unless there is just one."""
+    """Return the one binary scorer among the judges or, without judges, among all.
+
+    Raises InputError unless there is exactly one.
+    """
     judges = [s for s in scorers if isinstance(base_of(s), Judge)]
     candidates = [s for s in judges or scorers if s.binary]
     if len(candidates) != 1:
         raise InputError(
-            f"a calibration is about one {'judge' if judges else 'scorer'} that says leak or not, "
+            f"a calibration is about one binary {'judge' if judges else 'scorer'}, "
             f"got {', '.join(repr(scorer.name) for scorer in scorers)}. Name one, such as "
             "`judge:model=…` or `rouge-l-recall>=0.9`."
         )
@@ -106,9 +115,9 @@ def judge_of(scorers: Sequence[Scorer]) -> Scorer:
 
 @holding("calibrate")
 def calibrate(run: Run, judge: Scorer, path: Path) -> None:
-    """Count how the judge fares on the labelled items, and keep the counts with the run.
+    """Count the judge's errors on the labelled items, and store the counts with the run.
 
-    Items without its word are judged now. Raises InputError where it decided none of a label.
+    Items without its verdict are judged now. Raises InputError if it decided no item of a label.
     """
     items = read_items(path, judge)
     pairs = [(item.output, item.prompt) for item in items if item.prompt is not None]
@@ -126,16 +135,13 @@ def calibrate(run: Run, judge: Scorer, path: Path) -> None:
         undecided=sum(s is None for _, s in judged),
         file=sha256(path),
     )
-    write_sealed(calibration_file(run.path, slug(judge)), asdict(calibration))
+    write_sealed(calibration_file(run.path, slug(judge)), calibration)
 
 
 def calibration_of(run: Run, scorer: Scorer) -> Calibration | None:
-    """The calibration of a scorer in this run; None where nothing is known of its errors."""
+    """Return the calibration of a scorer in a run; None if its errors are not known."""
     stored = read_calibration(run.path, slug(scorer))
-    if stored is None:
-        return None
-    pairs = {name: tuple(stored[name]) for name in ("positives", "negatives")}
-    return Calibration(**stored | pairs)
+    return None if stored is None else from_json(Calibration, stored, "the calibration")
 
 
 def _item(row: Row, *, reads: bool) -> LabelledItem:
@@ -154,7 +160,7 @@ def _item(row: Row, *, reads: bool) -> LabelledItem:
 
 
 def _verdict(row: Row, key: str) -> int | None:
-    """1 or 0; None where it is blank."""
+    """Return 1 or 0; None for a blank."""
     value = row.values.get(key)
     if value is None or not str(value).strip():
         return None

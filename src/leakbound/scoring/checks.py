@@ -1,4 +1,4 @@
-"""Checks before a run is scored and bounded: whole parts, scores, independent draws."""
+"""Checks before a run is scored and bounded: undamaged parts, scores, independent draws."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from leakbound.errors import InputError, UnansweredError
 from leakbound.scoring.score import slug
 from leakbound.store import Arm, Run
 from leakbound.store.record import claim_of
+from leakbound.store.tables import cells_of
 from leakbound.types import RULE, Scorer
 
 
 def require_fixed_n(arm: Arm) -> None:
-    """Refuse an arm whose questions stopped early, where a bound needs n fixed beforehand."""
+    """Refuse an arm whose questions stopped early: n must be fixed in advance."""
     if claim := claim_of(arm.spec.draws):
         raise InputError(
-            f"{arm.place} drew each question until "
-            f"{claim!r} was decided, and this needs a number of draws that was "
-            "fixed beforehand. Sample another run without --until."
+            f"{arm.place} drew each question until {claim!r} was decided, and this needs a number "
+            "of draws that was fixed in advance. Sample another run without --until."
         )
 
 
 def require_complete(run: Run) -> None:
-    """Raise UnansweredError, naming them, where questions have no completions."""
+    """Raise UnansweredError if questions have no completions."""
     failed = [(name, *item) for name, arm in run.arms.items() for item in arm.failures.items()]
     if failed:
         name, query_id, reason = failed[0]
@@ -35,21 +35,20 @@ def require_complete(run: Run) -> None:
         raise UnansweredError(
             f"{len(questions)} of the {len(run.prompts)} questions could not be sampled in "
             f"{len({name for name, *_ in failed})} of {len(run.arms)} arms; first: {query_id!r} in "
-            "arm "
-            f"{name!r}: {reason}. The others are done and stand in `{run.path}`; statements about "
+            f"arm {name!r}: {reason}. The others are stored in `{run.path}`; statements about "
             "all questions are left out. Check the model; then run the same command again."
         )
 
 
 def require_sampled(run: Run) -> None:
-    """Raise IncompleteError where a part is missing, DamagedError where one is damaged."""
+    """Raise IncompleteError if a part is missing, DamagedError if one is damaged."""
     run.require_drawn()
     for arm in run.arms.values():
-        arm.require_whole()
+        arm.missing_parts()  # reads every part
 
 
 def require_texts(run: Run, specs: Sequence[str]) -> None:
-    """Refuse to score what was imported as scores alone; thresholds on these may be stored."""
+    """Refuse to score imported scores without texts; thresholds on them may be stored."""
     bare = next((name for name, arm in run.arms.items() if not arm.texts), None)
     if bare is not None and not (specs and all(">=" in spec for spec in specs)):
         raise InputError(
@@ -59,7 +58,7 @@ def require_texts(run: Run, specs: Sequence[str]) -> None:
 
 
 def require_scores(arm: Arm, scorer: Scorer) -> list[str]:
-    """Digests of an arm's scores; InputError where its completions, as they are now, have none."""
+    """Return digests of an arm's scores; InputError if the current completions have none."""
     digests = arm.digests(scorer.name, slug(scorer))
     if digests is None:
         raise InputError(
@@ -70,10 +69,10 @@ def require_scores(arm: Arm, scorer: Scorer) -> list[str]:
 
 
 def require_independent_draws(arm: Arm) -> None:
-    """Refuse, naming the question, draws that can only be copies of one another.
+    """Refuse draws that can only be copies of one another, and name the question.
 
-    Of a greedy arm there is one draw, and of an engine that gives no probabilities nothing can be
-    told; both pass. Draws of a remainder are held against the law given the remainder.
+    A greedy arm has one draw, and without probabilities nothing can be tested: both pass. Draws of
+    a remainder are compared with the distribution given the remainder.
     """
     if arm.decoding.greedy:
         return
@@ -91,17 +90,15 @@ def require_independent_draws(arm: Arm) -> None:
 def _draws(
     arm: Arm,
 ) -> dict[str, tuple[Counter[tuple[int, Hashable]], dict[Hashable, float | None]]]:
-    """How often each chunk of each question drew which sequence, and its log-probability."""
+    """Return the count of each sequence by question and chunk, and its log-probability."""
     draws: dict[str, tuple[Counter[tuple[int, Hashable]], dict[Hashable, float | None]]] = {}
     names = ("query_id", "chunk", "answer", "logprob", "count")
     for part in arm.parts:
         if not arm.has(part):
             continue
         table = arm.completions(part)
-        columns = (table[name].to_pylist() for name in names)
-        for ids, query_id, chunk, text, logprob, count in zip(
-            _sequences(table["token_ids"]), *columns, strict=True
-        ):
+        pairs = zip(_sequences(table["token_ids"]), cells_of(table, *names), strict=True)
+        for ids, (query_id, chunk, text, logprob, count) in pairs:
             if count:
                 counts, logprobs = draws.setdefault(query_id, (Counter(), {}))
                 sequence = text if ids is None else ids
@@ -111,7 +108,7 @@ def _draws(
 
 
 def _sequences(column: Any) -> Iterator[bytes | None]:
-    """The bytes of each list of token ids: as distinct as the lists, and cheap."""
+    """Yield the bytes of each list of token ids: cheap, and distinct for distinct lists."""
     for piece in column.chunks:
         flat, cuts = piece.values.to_numpy(), piece.offsets.to_numpy()
         for start, end, valid in zip(cuts[:-1], cuts[1:], piece.is_valid(), strict=True):

@@ -1,4 +1,4 @@
-"""Keys of the order of a run's draws, for bounds that need one: all that was fixed beforehand."""
+"""Keys of the order of a run's draws, for bounds that need an order: all was fixed in advance."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ _WORDS: dict[Asks, str] = {
     "attack": "found",
     "search": "rewritings",
     "selection": "rewritings",
-}  # words that stay the same
+}  # these words must not change
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The order in which bets meet the draws of an arm, known by their counts alone.
+    """The order in which bets meet the draws of an arm, of which only counts are known.
 
-    Keyed by `draws`, the arm's `draws_key`, the scorer's name and the question's id: the same
-    experiment has the same bounds, and no two questions or experiments share an order, whatever
-    they scored.
+    The arm's `draws_key`, the scorer's name and the question's id key it. So the same experiment
+    has the same bounds. No two questions or experiments share an order, and scores do not matter.
     """
 
     draws: int = 0
@@ -36,22 +35,21 @@ class Order:
 
     @classmethod
     def of(cls, arm: Arm, scorer: Scorer) -> Order:
-        """The order of an arm's draws as this scorer scores them."""
+        """Return the order of an arm's draws for a scorer."""
         return cls(draws_key(arm), scorer.name)
 
     def keys(self, query_ids: Sequence[str]) -> NDArray[np.int64]:
-        """The key of each of these questions: (Q,)."""
+        """Return the key of each question, [questions]."""
         fixed = {"draws": self.draws, "scorer": self.scorer}
         made = [order_key({**fixed, "question": query_id}) for query_id in query_ids]
         return np.array(made, dtype=np.int64)
 
 
 def draws_key(arm: Arm) -> int:
-    """A digest of what was fixed before an arm was drawn, by words that stay the same.
+    """Return a digest of all that was fixed before an arm was drawn.
 
-    Draws that were exported keep the key of the run that drew them, and so its bounds. Others that
-    were imported have one that was drawn when they were: nothing else of them is known to have been
-    fixed before.
+    Exported draws keep the key, and so the bounds, of the run that drew them. For other imported
+    draws the import draws a key: nothing else is known to be fixed in advance.
     """
     if isinstance(arm.spec.draws, ImportedDraws):
         return arm.spec.draws.order
@@ -68,4 +66,4 @@ def draws_key(arm: Arm) -> int:
     )
 
 
-BY_QUESTION = Order()  # of scores that belong to no run
+BY_QUESTION = Order()  # for scores that belong to no run

@@ -1,4 +1,4 @@
-"""Scores: no model of the engine runs; only distinct completions are scored."""
+"""Score the distinct completions of a run; the model under evaluation does not run."""
 
 from __future__ import annotations
 
@@ -10,11 +10,7 @@ from typing import Any, cast
 
 from leakbound.engines.models import OpenModels
 from leakbound.errors import InputError, MixError, ModelError
-from leakbound.planning.before_drawing import (
-    add_notes,
-    needs_model,
-    reference_notes,
-)
+from leakbound.planning.before_drawing import add_notes, needs_model, reference_notes
 from leakbound.planning.plan import ScoringCrew
 from leakbound.scorers import (
     Readable,
@@ -58,11 +54,17 @@ def scorers_for(
     loading: Loading | None = None,
     servers: frozenset[str] = frozenset(),
 ) -> tuple[Scorer, ...]:
-    """The scorers named, each checked against every prompt before anything is run.
+    """Return scorers by name, each checked against every prompt before anything runs.
 
-    `loading` says how the models are loaded that some of them ask, see `OpenModels`; without it
-    these find scores that are there, and make none. `servers`: the URLs of those that the user
-    named; UnnamedServerError for a scorer that asks another.
+    Args:
+        specs: their names.
+        prompts: the prompts of the run.
+        loading: how models of scorers are loaded, see `OpenModels`; None: such scorers only find
+            stored scores.
+        servers: the URLs of the servers that the user named.
+
+    Raises:
+        UnnamedServerError: a scorer needs another server.
     """
     scorers = tuple(make_scorer(spec) for spec in dict.fromkeys(specs))
     for scorer in scorers:
@@ -76,21 +78,22 @@ def scorers_for(
 def in_reading_of(run: Run, scorers: Iterable[Scorer]) -> tuple[Scorer, ...]:
     """Return scorers in the reading that a run's thoughts allow, each once.
 
-    A scorer that names no reading reads the answer if some thought of any arm is hidden: the
-    reading is the same for all models of a run.
+    If an arm has a hidden thought, scorers that name no reading read the answer. So the reading is
+    the same for all models of a run.
 
     Args:
         run: a run that is drawn.
         scorers: any scorers.
 
     Returns:
-        The scorers; unchanged where no thought is hidden.
+        The scorers; unchanged if no thought is hidden.
 
     Raises:
         InputError: a scorer reads either part by its name, and thoughts are hidden.
     """
     chosen = tuple(scorers)
-    hidden = sum(arm.hidden for arm in run.arms.values()) if any(map(reads_thoughts, chosen)) else 0
+    reads = any(map(reads_thoughts, chosen))
+    hidden = sum(arm.ledger.hidden for arm in run.arms.values()) if reads else 0
     if not hidden:
         return chosen
     for scorer in chosen:
@@ -100,14 +103,14 @@ def in_reading_of(run: Run, scorers: Iterable[Scorer]) -> tuple[Scorer, ...]:
 
 
 def require_visible(scorer: Scorer, hides: str) -> None:
-    """Refuse a scorer that reads either part of outputs of which thoughts are hidden.
+    """Refuse a scorer that reads either part of outputs with hidden thoughts.
 
     Args:
         scorer: any scorer.
-        hides: which thoughts are hidden, as the message begins.
+        hides: which thoughts are hidden, the beginning of the message.
 
     Raises:
-        InputError: its name says `of=either`.
+        InputError: its name has `of=either`.
     """
     if reading_of(scorer) == "either":
         raise InputError(
@@ -117,13 +120,13 @@ def require_visible(scorer: Scorer, hides: str) -> None:
 
 
 def parts_of(scorer: Scorer) -> tuple[Scorer, ...]:
-    """Return the scorer that reads answers and the one that reads thoughts, of one that reads both.
+    """Return a scorer of answers and a scorer of thoughts for a scorer that reads both.
 
     Args:
         scorer: any scorer.
 
     Returns:
-        Both; none of a scorer that names its reading, reads answers only or asks a model, whose
+        Both; none for a scorer that names its reading, reads answers only or needs a model, whose
         scores are costly.
     """
     if reading_of(scorer) is not None or models_of(scorer):
@@ -132,7 +135,7 @@ def parts_of(scorer: Scorer) -> tuple[Scorer, ...]:
 
 
 def scorers_of(run: Run) -> tuple[str, ...]:
-    """The scorers of a run's last command, else its benchmark's; InputError without any."""
+    """Return the scorers of a run's last command, else its benchmark's; InputError without any."""
     named = run.study.scorers or run.record.scorers
     if not named:
         raise InputError(
@@ -147,10 +150,10 @@ def require_known(run: Run, names: Sequence[str]) -> None:
 
     Args:
         run: a run with scores or estimates of these scorers.
-        names: of scorers.
+        names: the scorers' names.
 
     Raises:
-        InputError: a scorer that was passed as an object, or whose package is not installed.
+        InputError: a scorer was passed as an object, or its package is not installed.
     """
     for name in names:
         try:
@@ -167,9 +170,9 @@ def require_known(run: Run, names: Sequence[str]) -> None:
 
 
 def scored_by(run: Run) -> tuple[str, ...]:
-    """The scorers of which every arm of a run has scores, of just the completions it has now.
+    """Return the scorers with scores of the current completions of every arm.
 
-    Those of the run's last command come first.
+    The scorers of the run's last command come first.
     """
     stored = [{name for name, _ in arm.scored.scorers()} for arm in run.arms.values()]
     everywhere = set.intersection(*stored) if stored else set()
@@ -181,81 +184,73 @@ def scored_by(run: Run) -> tuple[str, ...]:
 
 
 def readings_among(names: Set[str]) -> set[str]:
-    """Return the names of scorers that are readings of another one of them."""
+    """Return the names that are readings of another scorer among these names."""
     named = (name for name in names if "of=" in name)
     plain = {name: with_reading(make_scorer(name), None).name for name in named}
     return {name for name, other in plain.items() if other != name and other in names}
 
 
 def bounded_by(run: Run) -> tuple[str, ...]:
-    """The scorers that bound a run unless others are named: its last command's, and all it has."""
+    """Return the default scorers of bounds: those of the last command, then all with scores."""
     return tuple(dict.fromkeys([*run.study.scorers, *scored_by(run)])) or scorers_of(run)
 
 
 def slug(scorer: Scorer) -> str:
-    """The name of a scorer's files: readable, and different where its settings are."""
+    """Return the name of a scorer's files: readable, and distinct for distinct settings."""
     readable = "".join(c if c.isalnum() or c in "-." else "_" for c in scorer.name)
     return f"{readable}-{digest(scorer)}"
 
 
 def prompts_by_query(arm: Arm) -> dict[str, Prompt]:
-    """The prompt of each query of an arm, by the query's id."""
+    """Return the prompt of each query of an arm, by query id."""
     prompts = {prompt.id: prompt for prompt in arm.run_queries.prompts}
     return {query.id: prompts[query.prompt_id] for query in arm.queries}
 
 
 def texts_of(arm: Arm) -> Iterator[tuple[str, str, int]]:
-    """The answers that an arm drew: query id, text and how often; explored outputs once each."""
+    """Yield (query id, answer, count) of an arm's completions; explored outputs count once."""
     for part in arm.parts:
-        table = arm.completions(part)
-        columns = (table[name].to_pylist() for name in ("query_id", "answer", "count"))
-        yield from zip(*columns, strict=True)
+        yield from tables.cells_of(arm.completions(part), "query_id", "answer", "count")
     for table in arm.masses.tables():
         ended = table.filter(table["ended"])
-        columns = (ended[name].to_pylist() for name in ("query_id", "answer"))
-        yield from ((query_id, text, 1) for query_id, text in zip(*columns, strict=True))
+        yield from ((*row, 1) for row in tables.cells_of(ended, "query_id", "answer"))
 
 
 def is_dialogue(arm: Arm) -> bool:
-    """True if each of its completions is a conversation."""
+    """Return whether each completion of an arm is a conversation."""
     return "dialogue" in arm.spec.fingerprint
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreJob:
-    """Completions to be scored in one batch, each with the id of its query.
-
-    number: of the table that they are in. prompts: by query id.
-    """
+    """Outputs to be scored in one batch, and the prompt of each; `number`: of their table."""
 
     number: int
-    query_ids: tuple[str, ...]
     outputs: tuple[Readable, ...]
-    prompts: Mapping[str, Prompt]
+    prompts: tuple[Prompt, ...]
 
     @classmethod
     def of(cls, number: int, table: Any, arm: Arm, prompts: Mapping[str, Prompt]) -> ScoreJob:
-        """The rows of a table of the arm's completions."""
+        """Return the job of a table of the arm's completions; `prompts`: by query id."""
         names = ("query_id", "answer", "thought", "hidden")
         query_ids, answers, thoughts, hidden = (table[name].to_pylist() for name in names)
         missing = tables.missing(table, arm.decoding).to_pylist()
         outputs = rows_of(answers, thoughts, missing, hidden, TURN if is_dialogue(arm) else None)
-        needed = {q: prompts[q] for q in query_ids}
-        return cls(number, tuple(query_ids), tuple(outputs), needed)
+        return cls(number, tuple(outputs), tuple(prompts[q] for q in query_ids))
 
 
 def score_job(scorer: Scorer, job: ScoreJob) -> list[float | None]:
-    """One score per completion; None where it is missing."""
-    return score_outputs(scorer, job.outputs, [job.prompts[q] for q in job.query_ids])
+    """Return one score per output; None if it is missing."""
+    return score_outputs(scorer, job.outputs, job.prompts)
 
 
 def score_part(arm: Arm, scorer: Scorer, table: Any) -> list[float | None]:
-    """One score, or None, for each row of a table of the arm's completions."""
+    """Return one score, or None, per row of a table of the arm's completions."""
     return score_job(scorer, ScoreJob.of(0, table, arm, prompts_by_query(arm)))
 
 
 def range_part(arm: Arm, scorer: Scorer, table: Any) -> list[tuple[float, float]]:
-    """The lowest and highest score for each row of a table of events, sorted by query."""
+    """Return the lowest and highest score of each row of a table of events, sorted by query."""
     prompt_of = prompts_by_query(arm)
     rows: dict[str, list[Event]] = {}
     for query_id, event in zip(table["query_id"].to_pylist(), values_of(Event, table), strict=True):
@@ -273,42 +268,41 @@ def score_arm(
     began: Callable[[], object] = lambda: None,
     at: ScoringCrew | None = None,
 ) -> None:
-    """Score all completions of an arm, and the events that were explored, unless that is done.
+    """Score all completions and explored events of an arm, unless they are scored already.
 
-    `began` is called at the start of each part; workers score where they are there for that.
-    MixError where the arm has scores of this scorer that were given by another model.
+    Args:
+        arm: the arm.
+        scorer: the scorer.
+        began: called at the start of each part.
+        at: the workers that score (None: this process does).
+
+    Raises:
+        MixError: the arm has scores by another model of this scorer's name.
     """
     require_same_model([arm], scorer)
     if _is_given(arm, scorer):
         return
+    prompts = prompts_by_query(arm)
+
+    def jobs(tables: Iterable[Any]) -> Iterator[ScoreJob]:
+        for number, table in enumerate(tables):
+            began()
+            yield ScoreJob.of(number, table, arm, prompts)
 
     def score(tables: Iterable[Any]) -> Iterator[list[float | None]]:
-        return _scores(_jobs(arm, tables, began), scorer, at)
+        return _scores(jobs(tables), scorer, at)
 
     arm.scored.write(scorer.name, slug(scorer), score, fingerprint(scorer), source_of(scorer))
     arm.masses.score(scorer.name, slug(scorer), lambda table: range_part(arm, scorer, table))
 
 
-def _jobs(arm: Arm, tables: Iterable[Any], began: Callable[[], object]) -> Iterator[ScoreJob]:
-    prompts = prompts_by_query(arm)
-    for number, table in enumerate(tables):
-        began()
-        yield ScoreJob.of(number, table, arm, prompts)
-
-
 def _scores(
     jobs: Iterable[ScoreJob], scorer: Scorer, at: ScoringCrew | None
 ) -> Iterator[list[float | None]]:
-    """The scores of every job in turn."""
+    """Yield the scores of every job in the order of the jobs."""
     if at is None or not at.scores(scorer):
-        return (score_job(scorer, job) for job in jobs)
-    return _by_workers(jobs, scorer, at)
-
-
-def _by_workers(
-    jobs: Iterable[ScoreJob], scorer: Scorer, at: ScoringCrew
-) -> Iterator[list[float | None]]:
-    """The scores of every job in turn, several of them given at a time."""
+        yield from (score_job(scorer, job) for job in jobs)
+        return
     opener = at.opener(scorer)
     at.crew.prepare(opener, _require_same, fingerprint(scorer))
     early: dict[int, list[float | None]] = {}
@@ -321,7 +315,7 @@ def _by_workers(
 
 
 def _require_same(scorer: Scorer, model: JsonObject) -> None:
-    """Refuse a worker that has another model of this name than the one that was asked for."""
+    """Refuse a worker whose model of this name is another one."""
     if differing := different(fingerprint(scorer), model):
         raise ModelError(
             f"the worker on {socket.gethostname()} has another model for {scorer.name!r}: its "
@@ -331,9 +325,9 @@ def _require_same(scorer: Scorer, model: JsonObject) -> None:
 
 
 def _is_given(arm: Arm, scorer: Scorer) -> bool:
-    """True if scores were given with the draws and nothing else can be said of these.
+    """Return whether scores came with the draws and no others are possible.
 
-    A threshold on what another tool gave is then stored too. InputError where there are none.
+    A threshold on such scores is stored then. Raises InputError if there are no scores.
     """
     base = scorer.scorer if isinstance(scorer, Threshold) else scorer
     if arm.texts and not isinstance(base, Logged):
@@ -360,7 +354,7 @@ def _is_given(arm: Arm, scorer: Scorer) -> bool:
 def score_run(
     run: Run, scorers: Sequence[Scorer], progress: Progress = silent, at: ScoringCrew | None = None
 ) -> None:
-    """Score every arm of a run with every scorer; if a model thinks, in each reading too."""
+    """Score every arm of a run with every scorer; if a model thinks, also in each reading."""
     also = [part for scorer in scorers for part in parts_of(scorer)]
     arms = run.arms.values()
     if also and all(arm.texts for arm in arms) and any(arm.thinks for arm in arms):
@@ -370,16 +364,14 @@ def score_run(
         if needs_model(scorer):
             _check_references(run, scorer, progress, at)
     jobs = [(arm, scorer) for arm in run.arms.values() for scorer in scorers]
-    total, parts = sum(len(arm.parts) for arm, _ in jobs), count()
+    total, done = sum(len(arm.parts) for arm, _ in jobs), count()
     for arm, scorer in jobs:
-        score_arm(
-            arm, scorer, lambda: progress(Headway("scoring", next(parts), total, "parts")), at
-        )
+        score_arm(arm, scorer, lambda: progress(Headway("scoring", next(done), total, "parts")), at)
     progress(Headway("scoring", total, total, "parts"))
 
 
 def _check_references(run: Run, scorer: Scorer, progress: Progress, at: ScoringCrew | None) -> None:
-    """Note which reference answers do not count, of the first part that has no scores yet."""
+    """Note which reference answers of the first part do not count, unless it has scores."""
     arm = next((arm for arm in run.arms.values() if arm.texts and arm.parts), None)
     if arm is None or arm.scored.has(scorer.name, slug(scorer)):
         return
@@ -387,15 +379,15 @@ def _check_references(run: Run, scorer: Scorer, progress: Progress, at: ScoringC
     of_part = {prompts[id].id: prompts[id] for id in arm.parts[0].query_ids}
 
     def score(pairs: Sequence[tuple[str, Prompt]]) -> list[float | None]:
-        outputs = tuple(Readable((text,)) for text, _ in pairs)
-        job = ScoreJob(0, tuple(prompt.id for _, prompt in pairs), outputs, of_part)
+        texts, prompts = zip(*pairs, strict=True) if pairs else ((), ())
+        job = ScoreJob(0, tuple(Readable((text,)) for text in texts), prompts)
         return next(_scores([job], scorer, at)) if pairs else []
 
     add_notes(run, reference_notes([scorer], list(of_part.values()), score), progress)
 
 
 def require_same_model(arms: Iterable[Arm], scorer: Scorer) -> None:
-    """Refuse a scorer whose model has changed under its name since it gave some of the scores."""
+    """Refuse a scorer if another model of the same name made some of the scores."""
     now = fingerprint(scorer)
     for arm in arms if now else ():
         before = arm.scored.model(slug(scorer))

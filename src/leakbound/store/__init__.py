@@ -1,4 +1,4 @@
-"""Runs on disk: completions, scores and estimates, written whole and never mixed."""
+"""Runs on disk: completions, scores and estimates, written atomically and never mixed."""
 
 from pathlib import Path
 
@@ -61,17 +61,17 @@ from leakbound.store.scores import ArmScores as ArmScores
 
 
 def load(path: str | Path) -> Run:
-    """Open a run that `evaluate` or `sample` has made.
+    """Open a run that `evaluate` or `sample` made.
 
     Args:
-        path: its folder.
+        path: the folder of the run.
 
     Returns:
         The run.
 
     Raises:
         InputError: there is no run, or another version made it.
-        DamagedError: a record, or the table of prompts or queries, is not as it was written.
+        DamagedError: a record, or the table of prompts or queries, was changed.
         IncompleteError: the disk fails.
     """
     return Run.open(Path(path))

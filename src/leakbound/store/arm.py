@@ -1,10 +1,9 @@
-"""An arm of a run: its completions and scores, part by part, each made of the last."""
+"""An arm of a run: its completions and its scores, part by part."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +14,7 @@ from leakbound.store.arm_key import ArmKey
 from leakbound.store.artifact import Artifact, Journal
 from leakbound.store.files import ELSEWHERE, DamagedError, digest_of, read_value, write_sealed
 from leakbound.store.identity import identity, which_model
-from leakbound.store.masses import DrawnPart, PartMeta, Proofs, StoredMasses
+from leakbound.store.masses import DrawnPart, PartRecord, Proofs, StoredMasses
 from leakbound.store.plan import Look, Looks, LooksRecord, Part, rounds_of
 from leakbound.store.record import ArmSpec, ExploredDraws, ImportedDraws, RunQueries, StoppedDraws
 from leakbound.store.scores import ArmScores, Scores
@@ -24,28 +23,28 @@ from leakbound.text.counting import Ledger, visible
 from leakbound.text.shown import many
 from leakbound.types import Query, Usage, object_of
 
-MOST_CUT = 0.05  # of an arm's outputs, without a word in every sentence
+MOST_CUT = 0.05  # of an arm's outputs; sentences mention a larger fraction
 
 
 class Arm:
     """One model under one decoding inside a run.
 
-    Its draws come in rounds of parts. An arm of fixed n has one round, known when it is planned;
-    in one that is sampled until a claim is decided, each look leads to another.
+    Its draws come in rounds of parts. An arm of fixed n has one round, known when it is planned.
+    In an arm that is sampled until a claim is decided, each look leads to another round.
 
     Attributes:
-        folder: where its files are.
-        key: which arm of the run it is.
-        spec: all that was fixed of it when it was planned.
-        run_queries: those of the run; an arm may have some of them, or others that a search found.
-        decoding: that of the spec.
-        plan: that of the spec.
+        folder: the folder of its files.
+        key: the key of the arm in the run.
+        spec: all that was fixed when the arm was planned.
+        run_queries: the queries of the run; an arm may have some of them, or queries of a search.
+        decoding: the decoding of the spec.
+        plan: the plan of the spec.
         identity: a digest of all that determines its completions.
         drawn: the files of its completions.
-        masses: those of its explored outputs.
-        proofs: those of the rare leaks that a search found.
-        scored: those of the scores of its completions.
-        looks: those made so far; none in an arm of fixed n.
+        masses: the files of its explored outputs.
+        proofs: the files of the rare leaks that a search found.
+        scored: the files of the scores of its completions.
+        looks: the looks so far; none in an arm of fixed n.
         rounds: the parts of each round known so far.
         parts: all parts known so far, in the order of their numbers.
         own: the numbers of the parts that the run draws: all, unless it is a slice of a study.
@@ -78,30 +77,30 @@ class Arm:
 
     @property
     def name(self) -> str:
-        """Its key as a text: the name of its folder, and its entry in tables."""
+        """The key as a text: the name of the folder and the entry in tables."""
         return str(self.key)
 
     @property
     def purpose(self) -> str:
-        """The purpose of its scored draws, which keys them, with the seed."""
+        """The purpose of its scored draws, which keys them together with the seed."""
         own = self.key if self.spec.copied is None else self.spec.copied.drawn_as
         model = which_model(self.spec)
         return f"score:{own}" if model is None else f"score:{own}:{model}"
 
     @property
     def randomness(self) -> tuple[str, str] | None:
-        """The keys of all its draws, without question and chunk; None where they are not known."""
+        """The keys of all draws, without question and chunk; None if they are not known."""
         unknown = self.spec.seed is None or isinstance(self.spec.draws, ImportedDraws)
         return None if unknown else (str(self.spec.seed), self.purpose)
 
     @property
     def texts(self) -> bool:
-        """False if only the scores of its draws were imported, without their texts."""
+        """False if only the scores of its draws were imported, without texts."""
         return not isinstance(self.spec.draws, ImportedDraws) or self.spec.draws.texts
 
     @property
     def explored(self) -> bool:
-        """True if the arm has exact masses, and draws from the remainder."""
+        """True if the arm has exact masses and draws from the remainder."""
         return isinstance(self.spec.draws, ExploredDraws)
 
     @property
@@ -120,9 +119,9 @@ class Arm:
         return f"arm {self.name!r} of `{self.folder.parents[1]}`"
 
     def unlooked(self) -> dict[str, int]:
-        """Questions drawn, or to be drawn, since they were last looked at: their n by id.
+        """Return questions that need a look, with their n by id, drawn or to be drawn.
 
-        Those that failed are left out. None in an arm of fixed n.
+        Failed questions are left out. An arm of fixed n has none.
         """
         if not isinstance(self.spec.draws, StoppedDraws):
             return {}
@@ -137,10 +136,10 @@ class Arm:
         """Record a look.
 
         Args:
-            look: what was seen of each question looked at, by query id.
+            look: the result of each question, by query id.
 
         Returns:
-            The number at which the parts of the round begin that it leads to.
+            The number of the first part of the round that the look leads to.
         """
         first = len(self.parts)
         self.looks = (*self.looks, dict(look))
@@ -149,56 +148,44 @@ class Arm:
         return first
 
     def missing_parts(self) -> list[Part]:
-        """Parts that are not there, or failed.
+        """Return parts that are absent or failed; reads every stored part.
 
         Raises:
-            DamagedError: a file of a part is damaged, or another run's.
+            DamagedError: a file of a part is damaged or from another run.
         """
         return [part for part in self.parts if not self._finished(part)]
 
     def parts_to_draw(self, first: int = 0) -> Iterator[Part]:
-        """The missing parts from a number on that the run draws, in the order of their numbers.
+        """Yield the missing parts that the run draws, in the order of their numbers.
 
         Args:
-            first: the number.
-
-        Returns:
-            Parts.
+            first: the number of the first part.
 
         Raises:
-            DamagedError: a file of a part is damaged, or another run's.
+            DamagedError: a file of a part is damaged or from another run.
         """
         for part in self.parts[first:]:
             if part.number in self.own and not self._finished(part):
                 yield part
 
     def lacks(self) -> Iterator[str]:
-        """Say what is still to be drawn of the arm, as predicates; nothing of a finished one."""
+        """Yield what is still to be drawn, as predicates; nothing for a finished arm."""
         absent = [part for part in self.parts if not self.has(part)]
         if absent:
             yield f"lacks {len(absent)} of {len(self.parts)} parts"
         if waiting := self.unlooked():
             yield f"has {len(waiting)} questions yet to be decided"
 
-    def require_whole(self) -> None:
-        """Read every part that is there.
-
-        Raises:
-            DamagedError: a file of a part is damaged, or another run's.
-        """
-        for part in filter(self.has, self.parts):
-            self._finished(part)
-
     def files(self, slug: str) -> list[Path]:
-        """Every file of the arm that bounds on its scores of one scorer rest on.
+        """Return the files of the arm on which bounds by one scorer rest.
 
-        They also rest on run.json, which defines the arm, and on the files of the questions.
+        The bounds also rest on run.json, which defines the arm, and on the files of the questions.
 
         Args:
             slug: the name of the scorer's files.
 
         Returns:
-            Those that are there.
+            The files that exist.
         """
         parts = [stored.file(part) for part in self.parts for stored in self._stored]
         of_scorer = (self.scored.stored, self.masses.ranges, self.proofs.stored)
@@ -206,7 +193,7 @@ class Arm:
         return [file for file in named if file.is_file()]
 
     def has(self, part: Part) -> bool:
-        """True if a part is stored, be it with failures.
+        """Return whether a part is stored, with or without failures.
 
         Args:
             part: a part of this arm.
@@ -214,21 +201,18 @@ class Arm:
         return all(stored.file(part).exists() for stored in self._stored)
 
     def journal(self, part: Part) -> Journal:
-        """The draws that an engine that `Keeps` has made of a part that is not stored yet.
+        """Return the journal in which an engine that `Keeps` stores draws of an unfinished part.
 
         Args:
             part: a part of this arm.
-
-        Returns:
-            Its journal.
         """
         file = self.folder / "requests" / f"{part}.jsonl"
         return Journal(file, {"arm": self.identity, **part.owner})
 
     def write_part(self, part: Part, drawn: DrawnPart) -> None:
-        """Store a finished part whole, its failures recorded; of an explored one its masses first.
+        """Store a finished part with its failures.
 
-        The completions are there, or the part is not.
+        Masses are written first: the part is stored once its completions are.
 
         Args:
             part: a part of this arm.
@@ -240,23 +224,17 @@ class Arm:
         """
         if self.explored:
             self.masses.stored.write(part, drawn.events, object_of(drawn.explored))
-        meta = {
-            "failures": drawn.failures,
-            "missing": drawn.missing,
-            "usage": asdict(drawn.usage),
-            "machine": dict(drawn.machine),
-        }
-        self.drawn.write(part, drawn.completions, meta)
+        self.drawn.write(part, drawn.completions, object_of(drawn.record))
 
     def copy_part(self, part: Part, source: Arm) -> None:
-        """Store a copy of another arm's part, with its cost there.
+        """Store a copy of another arm's part, with its original cost.
 
         Args:
             part: a part of both arms.
             source: the other arm.
 
         Raises:
-            DamagedError: a file there is not as it was written.
+            DamagedError: a file of the other arm was changed.
         """
         for theirs, ours in zip(source._stored, self._stored, strict=True):
             tables.write_table(
@@ -264,7 +242,7 @@ class Arm:
             )
 
     def completions(self, part: Part) -> pa.Table:
-        """The stored completions of a part, one row each.
+        """Return the stored completions of a part, a row each.
 
         Args:
             part: a part of this arm.
@@ -273,13 +251,13 @@ class Arm:
             A table with the query's id and the fields of `Completion`.
 
         Raises:
-            DamagedError: the file is not there, or not as it was written.
+            DamagedError: the file is absent or was changed.
         """
         return self.drawn.table(part)
 
     @property
     def ledger(self) -> Ledger:
-        """How the stored draws are counted; of an explored arm those of its remainder."""
+        """The counts of the stored draws by class; for an explored arm, of its remainder."""
         counts = sum(self._counts().values(), Counter[str]())
         fractions = self.cut_fractions().values() if self.explored else ()
         mass = sum(fractions) / max(len(fractions), 1) if self.explored else None
@@ -293,18 +271,13 @@ class Arm:
             visible(event.thought) for _, event in self.masses.events()
         )
 
-    @property
-    def hidden(self) -> int:
-        """The number of stored draws with a thought of which a part or all is hidden."""
-        return self.ledger.hidden
-
     def _within(self, cut: float) -> str:
-        """In how many tokens all that is stated is valid; empty if this fraction cut is small."""
+        """Return the tokens for which statements are valid; empty if few outputs were cut."""
         if cut <= MOST_CUT:
             return ""
         first = f"the first {many(self.decoding.max_new_tokens, 'token')}"
         if "max_new_tokens" in self.decoding.unknown or self.decoding.max_tokens is not None:
-            first = "the first tokens"  # how many is not known, or differs by question
+            first = "the first tokens"  # their number is unknown, or differs by question
         if self.decoding.max_thinking_tokens is not None:
             first += " of the answer"
         return f" in {first}"
@@ -313,7 +286,7 @@ class Arm:
         """Return the fraction of each query's outputs that the limit on tokens ended.
 
         Returns:
-            By the query's id, in [0, 1]: of its draws, and of what was explored by its mass.
+            By query id, in [0, 1]: a fraction of the draws, or of the mass if it was explored.
         """
         ledgers = {id: Ledger(**own, within="") for id, own in self._counts().items()}
         drawn = {query_id: own.cut_fraction for query_id, own in ledgers.items()}
@@ -326,10 +299,10 @@ class Arm:
         return cut
 
     def _counts(self) -> dict[str, Counter[str]]:
-        """The numbers of a `Ledger` by query; draws that never came count as failed."""
+        """Return the numbers of a `Ledger` by query; draws that never came count as failed."""
         counts = defaultdict[str, Counter[str]](Counter)
         for part in self._there():
-            meta = self.drawn.record(part, PartMeta)
+            meta = self.drawn.record(part, PartRecord)
             if meta.digest not in self._tallies:
                 self._tallies[meta.digest] = tables.tally(self.completions(part))
             for (query_id, name), n in self._tallies[meta.digest].items():
@@ -338,46 +311,43 @@ class Arm:
                 counts[query_id]["failed"] += n
         return counts
 
-    def meta(self, parts: Sequence[Part] | None = None) -> Iterator[PartMeta]:
-        """The records of finished parts.
+    def meta(self, parts: Sequence[Part] | None = None) -> Iterator[PartRecord]:
+        """Yield the records of the stored parts.
 
         Args:
-            parts: those to look at; None: all.
-
-        Returns:
-            The record of each part that is stored.
+            parts: parts of this arm; None: all.
 
         Raises:
-            DamagedError: a file is not as it was written, or another run's.
+            DamagedError: a file was changed or is from another run.
         """
-        return (self.drawn.record(part, PartMeta) for part in self._there(parts))
+        return (self.drawn.record(part, PartRecord) for part in self._there(parts))
 
     @property
     def failures(self) -> dict[str, str]:
-        """Reasons, by query id, why some queries have no completions."""
-        return {k: v for meta in self.meta() for k, v in meta.failures.items()}
+        """Why some queries have no completions, by query id."""
+        return {k: v for record in self.meta() for k, v in record.failures.items()}
 
     @property
     def usage(self) -> Usage:
-        """The cost of the finished parts."""
+        """The cost of the stored parts."""
         total = Usage()
-        for meta in self.meta():
-            total.add(meta.usage)
+        for record in self.meta():
+            total.add(record.usage)
         return total
 
     def digests(self, scorer: str, slug: str) -> list[str] | None:
-        """Digests of the scores of all that lies there now.
+        """Return the digests of the scores of the current completions, events and proofs.
 
         Args:
             scorer: the scorer's name.
             slug: the name of its files.
 
         Returns:
-            Those of scores, of ranges of events, and of proofs; None where scores or ranges are not
-            stored.
+            The digests of scores, of ranges of events, and of proofs; None if scores or ranges are
+            not stored.
 
         Raises:
-            DamagedError: a file is there and not as it was written.
+            DamagedError: a file was changed.
         """
         scores, ranges = self.scored.digest(scorer, slug), self.masses.ranges.digest(slug)
         if scores is None or not self.masses.has_ranges(scorer, slug):
@@ -386,30 +356,29 @@ class Arm:
         return [digest for digest in digests if digest is not None]
 
     def scores(self, slug: str, rounds: int | None = None) -> ArmScores:
-        """Distinct scores with counts of every query that has completions.
+        """Return the distinct scores, with counts, of every query that has completions.
 
         Args:
             slug: the name of the scorer's files.
-            rounds: only the first so many rounds, as they were before the others were drawn; None:
-                all.
+            rounds: the number of rounds, from the first on; None: all.
 
         Returns:
             The scores; queries that failed are left out.
 
         Raises:
-            DamagedError: there are no scores, or a file is not as it was written.
+            DamagedError: there are no scores, or a file was changed.
         """
         parts = tuple(part for one_round in self.rounds[:rounds] for part in one_round)
         table, undrawn, rows = self.scored.stored.table(slug), Counter[str](), 0
         failed: set[str] = set()
-        for meta in self.meta(parts):
-            undrawn.update(meta.missing)
-            failed.update(meta.failures)
-            rows += meta.rows
+        for record in self.meta(parts):
+            undrawn.update(record.missing)
+            failed.update(record.failures)
+            rows += record.rows
         if len(parts) < len(self.parts):
             table = table.slice(0, rows)
         there = {*pc.unique(table["query_id"]).to_pylist(), *undrawn}
-        there.update(self.masses.explored().remainder)  # a tree explored whole has no draws
+        there.update(self.masses.explored().remainder)  # a fully explored tree has no draws
         ids = tuple(q.id for q in self.queries if q.id in there and q.id not in failed)
         return ArmScores.stored(table, ids, undrawn)
 
@@ -419,12 +388,12 @@ class Arm:
         return (self.masses.stored, self.drawn) if self.explored else (self.drawn,)
 
     def _there(self, parts: Sequence[Part] | None = None) -> Iterator[Part]:
-        """The parts, of these or of all, whose completions are there."""
+        """Yield the parts, of these or of all, whose completions are stored."""
         chosen = self.parts if parts is None else parts
         return (part for part in chosen if self.drawn.file(part).exists())
 
     def _finished(self, part: Part) -> bool:
-        """True if the part is there without failures; DamagedError where it is not whole."""
+        """Return whether the part is stored without failures; DamagedError if it is damaged."""
         if not self.has(part):
             return False
         for stored in self._stored:
@@ -432,14 +401,14 @@ class Arm:
         return not self.drawn.meta(part)["failures"]
 
     def _read_looks(self) -> Looks:
-        """The looks made so far; DamagedError where their file is not this arm's."""
+        """Return the looks so far; raise DamagedError if their file is from another arm."""
         stored = read_value(LooksRecord, self._looks_file)
         if stored is not None and stored.arm != self.identity:
             raise DamagedError(f"`{self._looks_file}` belongs to another run. {ELSEWHERE}")
         return () if stored is None else stored.looks
 
     def _know_parts(self) -> None:
-        """Plan the parts again, as far as they are known: `parts` by number, `rounds` of them."""
+        """Plan the parts that follow from the looks so far: set `rounds`, `parts` and `own`."""
         draws, ids = self.spec.draws, [query.id for query in self.queries]
         if self.spec.shares is not None:
             self.rounds = (self.spec.shares.parts(self.run_queries.queries),)

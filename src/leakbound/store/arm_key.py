@@ -1,4 +1,4 @@
-"""`ArmKey`: which arm of a run an arm is. Names of arms are made and read here, nowhere else."""
+"""`ArmKey`: the key of an arm in its run. Only this module writes and parses names of arms."""
 
 from __future__ import annotations
 
@@ -12,28 +12,27 @@ Model = Literal["target", "control"]
 Asks = Literal["own words", "rewritings", "attack", "search", "selection"]
 _INPUTS, _ATTACK, _ROUND, _SELECTION = "inputs", "attack", "round", "selection"
 _UNDER = " under "
-_NAMED = str.maketrans({":": " ", "/": "_", "\\": "_"})  # a spec, as the name of a folder has it
+_NAMED = str.maketrans({":": " ", "/": "_", "\\": "_"})  # from a spec to the name of a folder
 _GREEDY: dict[Model, str] = {"target": "greedy", "control": "control-greedy"}
-_LONGEST = 200  # characters of a name: it is that of a folder
+_LONGEST = 200  # characters of a name, which names a folder
 
 
 @dataclass(frozen=True, slots=True)
 class ArmKey:
-    """A model, the kind of query it is given, and a decoding: the key of an arm within its run.
+    """A model, a kind of query and a decoding: the key of an arm within its run.
 
-    Its text is the name of the arm's folder and its entry in tables, and keys the arm's draws:
-    another text is another draw.
+    Its text is the name of the arm's folder and its entry in tables. It also keys the arm's draws,
+    so another text is another draw.
 
     Attributes:
-        model: the one under evaluation (`target`), or its `control`.
-        asks: every question in its `own words`; `rewritings` of it too; or what an `attack` found
-            to leak most of it. A `search` for that, and the `selection` of rewritings, draw to
-            choose the queries: such arms are in separate runs and are never bounded.
-        decoding: the name of the decoding, where the run has several; else empty.
-        greedy: the arm of the greedy answers, which is stored alongside the draws.
-        round: of a search, from 1 on; else 0.
-        stress: the change of the model or of its prompts before the draws: a stress by its name;
-            else empty.
+        model: the model under evaluation (`target`), or its `control`.
+        asks: the kind of query: every question in its `own words`, `rewritings` too, or the worst
+            queries that an `attack` found. The draws of a `search` and of a `selection` choose
+            queries: such arms are in separate runs and are never bounded.
+        decoding: the name of the decoding if the run has several; else empty.
+        greedy: whether it is the arm of the greedy answers.
+        round: the round of a search, from 1; else 0.
+        stress: the name of the change of the model or of its prompts; else empty.
     """
 
     model: Model = "target"
@@ -47,12 +46,10 @@ class ArmKey:
         text = str(self)
         odd = any(c in "/\\:" or not c.isprintable() for c in text) or "" in text.split(" ")
         if odd or len(text) > _LONGEST:
-            raise InputError(
-                f"{text[:_LONGEST]!r} is no name of an arm: it cannot be that of a folder."
-            )
+            raise InputError(f"{text[:_LONGEST]!r} is no name of an arm: no folder can have it.")
 
     def __str__(self) -> str:
-        """The name: `target`, `control T=0.4`, `target T=1 inputs`, `target under round int4`."""
+        """Return the name, such as `target`, `control T=0.4` or `target T=1 inputs`."""
         if self.greedy:
             return _GREEDY[self.model]
         if self.asks == "selection":
@@ -66,7 +63,7 @@ class ArmKey:
 
     @classmethod
     def from_text(cls, name: str) -> ArmKey:
-        """The key with this name; InputError where no arm can have it."""
+        """Return the key with this name; raise InputError if no arm can have it."""
         key = _read(name)
         if key is None or str(key) != name:
             raise InputError(
@@ -82,7 +79,7 @@ class ArmKey:
 
     @property
     def own_words(self) -> bool:
-        """True if the model as it is gets every question in its own words."""
+        """True if the unchanged model gets every question in its own words."""
         return self.asks == "own words" and not self.stress
 
     @property
@@ -92,7 +89,7 @@ class ArmKey:
 
     @property
     def with_rewritings(self) -> ArmKey:
-        """The arm with rewritings too."""
+        """The arm with the same model and decoding that also has rewritings."""
         return replace(self, asks="rewritings")
 
     @property
@@ -106,16 +103,16 @@ class ArmKey:
         return ArmKey(self.model, greedy=True)
 
     def stressed(self, spec: str) -> ArmKey:
-        """The arm of the model under this stress, in own words; `spec` as a study names it."""
+        """Return the arm of the model under a stress of a study, in own words."""
         return replace(self, stress=spec.translate(_NAMED))
 
     @property
     def unstressed(self) -> ArmKey:
-        """The arm of the model as it is."""
+        """The arm of the unchanged model."""
         return replace(self, stress="")
 
     def under(self, decoding: Decoding) -> ArmKey:
-        """The arm of this decoding, of a run that has several."""
+        """Return the arm of this decoding in a run with several decodings."""
         return replace(self, decoding=decoding.name)
 
 

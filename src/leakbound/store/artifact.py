@@ -1,7 +1,6 @@
-"""`Artifact`: how rows of one kind become a file of an arm, how it is checked, read and written.
+"""`Artifact`: write, check and read the files of an arm that have rows of one kind.
 
-A `Journal` keeps answers that cannot be requested again, until the part or table that they belong
-to is stored.
+A `Journal` keeps answers that cannot be requested again, until their part or table is stored.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ T = TypeVar("T")
 V = TypeVar("V")
 _COSTS = frozenset({"usage", "machine"})
 Name: TypeAlias = str | Part
-"""The name of a file among those of an artifact: a word, such as a scorer's, or a part."""
+"""The name of a file of an artifact: a word, such as a scorer's, or a part."""
 
 
 class Journal:
     """See `DrawJournal`: a file with one JSON line per answer.
 
-    A line that was cut short, or belongs to another part, counts as absent.
+    A line that is cut short or belongs to another part is ignored.
 
     Args:
-        file: its place; there is no file before the first answer.
-        owner: the part that the answers are for.
+        file: the file, which the first answer creates.
+        owner: the part that the answers belong to.
     """
 
     def __init__(self, file: Path, owner: JsonObject) -> None:
@@ -53,10 +52,10 @@ class Journal:
             return tuple(self._answers.get(key, ()))
 
     def put(self, key: str, value: Json) -> None:
-        """See `DrawJournal.put`. Raises IncompleteError where the disk is full or fails."""
+        """See `DrawJournal.put`. Raises IncompleteError if the disk is full or fails."""
         text = json.dumps({"owner": self._owner, "key": key, "value": value})
         with self._lock:
-            append(self.file, f"\n{text}")  # so a line that was cut short ends there
+            append(self.file, f"\n{text}")  # the line break ends a line that was cut short
             if self._answers is not None:
                 self._answers.setdefault(key, []).append(value)
 
@@ -78,14 +77,14 @@ class Journal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact(Generic[T]):
-    """Files of an arm in one folder, each a table whose rows are values of one kind.
+    """Files of an arm in one folder: tables whose rows are values of one dataclass.
 
     Attributes:
         folder: the folder.
-        kind: of the values.
-        owner: metadata that each file must have; a part adds its own.
+        kind: the dataclass.
+        owner: metadata that each file must have; a part adds more.
         remedy: the fix for a damaged file.
-        ending: of the names of the files.
+        ending: the suffix of the files' names.
     """
 
     folder: Path
@@ -95,74 +94,74 @@ class Artifact(Generic[T]):
     ending: str = ".parquet"
 
     def file(self, name: Name) -> Path:
-        """The place of one file."""
+        """Return the path of a file."""
         return self.folder / f"{name}{self.ending}"
 
     def meta(self, name: Name) -> dict[str, Json]:
-        """The metadata of a file; DamagedError unless it is there, as written, and the owner's."""
+        """Return a file's metadata; raise DamagedError if it is absent, changed or not ours."""
         file = self.file(name)
         with tables.reading(file, self.remedy):
             meta = tables.read_meta(file)
-            if not tables.says(meta, self._owner(name)):
+            if not tables.states(meta, self._owner(name)):
                 raise DamagedError(f"`{file}` belongs to another run")
         return meta
 
     def record(self, name: Name, kind: type[V]) -> V:
-        """The fields of this value, from the metadata of a file; DamagedError as of `meta`."""
+        """Return the value whose fields are in a file's metadata; raises like `meta`."""
         meta = self.meta(name)
         values = {column.name: meta.get(column.name) for column in fields(kind)}  # type: ignore[arg-type]
         with tables.reading(self.file(name), self.remedy):
             return from_json(kind, values, f"`{self.file(name)}`")
 
-    def says(self, name: Name, made_from: JsonObject) -> bool:
-        """True if the metadata of a file state that it was made from this."""
-        return tables.says(self.meta_or_none(name), made_from)
+    def is_from(self, name: Name, made_from: JsonObject) -> bool:
+        """Return whether a file's metadata state these sources."""
+        return tables.states(self.meta_or_none(name), made_from)
 
     def meta_or_none(self, name: Name) -> Mapping[str, Json]:
-        """The metadata of a file; empty where there is none, or none that can be read."""
+        """Return a file's metadata; empty if the file is absent or damaged."""
         try:
             return self.meta(name)
         except DamagedError:
             return {}
 
     def has(self, name: Name, made_from: JsonObject) -> bool:
-        """True if a file is there, whole, and was made from this."""
+        """Return whether an undamaged file from these sources is stored."""
         try:
             self.table(name)
         except DamagedError:
             return False
-        return self.says(name, made_from)
+        return self.is_from(name, made_from)
 
     def table(self, name: Name) -> pa.Table:
-        """All rows; DamagedError, with the remedy, unless they are there as they were written."""
+        """Return all rows; raise DamagedError, with the remedy, if they are absent or changed."""
         self.meta(name)
         return tables.read_table(self.file(name), self.remedy)
 
     def values(self, name: Name, made_from: JsonObject | None = None) -> Iterator[T]:
-        """The stored values; none where there is no file, or it was made from something else."""
+        """Yield the stored values; none if there is no file, or it has other sources."""
         if self.file(name).exists():
             table = self.table(name)
-            if made_from is None or self.says(name, made_from):
+            if made_from is None or self.is_from(name, made_from):
                 yield from values_of(self.kind, table)
 
     def digest(self, name: Name) -> str | None:
-        """The digest of the content of a file, read whole; None where there is none."""
+        """Return the digest of a file's content after a check of its table; None without one."""
         if not self.file(name).exists():
             return None
         self.table(name)
         return self.content(name)
 
     def content(self, name: Name) -> str:
-        """A digest of the metadata without the costs, so equal draws made elsewhere have it too."""
+        """Return a digest of the metadata without costs: the same for equal draws elsewhere."""
         return digest_of({k: v for k, v in self.meta(name).items() if k not in _COSTS})
 
     def write(self, name: Name, rows: pa.Table | Sequence[T], made_from: JsonObject) -> None:
-        """Store a table in place of the old one."""
+        """Store a table; it replaces the old one."""
         table = rows if isinstance(rows, pa.Table) else table_of(self.kind, rows)
         tables.write_table(self.file(name), table, {**made_from, **self._owner(name)})
 
     def journal(self, name: str, made_from: JsonObject) -> Journal:
-        """The values kept until a table that is made from this is stored."""
+        """Return the journal that keeps values until the table from these sources is stored."""
         owner = {**self.owner, **made_from, "slug": name}
         return Journal(self.folder / f"{name}.jsonl", owner)
 

@@ -1,5 +1,6 @@
-"""`LeakClaim`: a limit on a leak probability. What a study records before it draws: its claims,
-and the statements that form the verdict.
+"""`LeakClaim`, a limit on a leak probability, and what a study records before it draws.
+
+A study records its claims, and the statements that form the verdict.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ class ClaimFields(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeakClaim:
-    """Pr[leak] <= max_leak, averaged over an arm's questions or for every one of them.
+    """Pr[leak] <= max_leak, averaged over an arm's questions or for each of them.
 
     Attributes:
         max_leak: the claimed limit of that probability, in (0, 1).
-        scorer: the name of the binary scorer that says what leaks.
-        every_question: whether it is claimed of each question, or of their mean.
-        arm: which model and decoding, by its name in the run.
-        confidence: of the verdict, in (0.5, 1).
+        scorer: the name of the binary scorer that decides what leaks.
+        every_question: whether the claim is about each question, or about their mean.
+        arm: the name of the arm in the run.
+        confidence: the confidence of the verdict, in (0.5, 1).
         accept_cut: accept a limit on tokens that is shorter than the longest reference answer, or
             that cut most draws of a question: the claim is then about the first tokens. Otherwise
             it is inconclusive at best, unless a published protocol sets the limit.
@@ -46,7 +47,7 @@ class LeakClaim:
             before.
 
     Raises:
-        InputError: for a number outside its range.
+        InputError: a number outside its range.
     """
 
     max_leak: float
@@ -60,19 +61,19 @@ class LeakClaim:
     def __post_init__(self) -> None:
         if not 0 < self.max_leak < 1:
             raise InputError(
-                f"`max_leak` must lie strictly between 0 and 1, got {self.max_leak}. No number of "
+                f"`max_leak` must be strictly between 0 and 1, got {self.max_leak}. No number of "
                 "draws proves 0; use the largest probability you can accept, such as 0.01."
             )
         error_rate(self.confidence)  # refuses one outside (0, 1)
         if self.confidence <= 0.5:
             raise InputError(
-                f"`confidence` of a claim must lie above 50 %, got {percent(self.confidence)}. Or "
-                "either verdict would be no better than a coin; 0.99 is usual."
+                f"`confidence` of a claim must be above 50 %, got {percent(self.confidence)}. A "
+                "verdict would be no better than a coin; 0.99 is usual."
             )
 
     @property
     def part(self) -> Of | None:
-        """The part of an output that the claim names; None where it names none."""
+        """The part of an output that the claim names; None if it names no part."""
         scorer = make_scorer(self.scorer)
         return reading_of(scorer) if scorer != with_reading(scorer, None) else None
 
@@ -84,12 +85,12 @@ class LeakClaim:
         return f"Pr[{event}] <= {self.max_leak}{where}"
 
     def to_dict(self) -> dict[str, Json]:
-        """Every field, and the text."""
+        """Return every field, and the text."""
         return {**asdict(self), "text": self.text}
 
     @classmethod
     def from_dict(cls, values: Json) -> LeakClaim:
-        """The inverse of `to_dict`; InputError where a field is missing or of another type."""
+        """Return the claim of `to_dict`; InputError for a missing field or another type."""
         members = values if isinstance(values, Mapping) else {}
         own = {f.name: members[f.name] for f in fields(cls) if f.name in members}
         return from_json(cls, own, "no claim can be read: it")
@@ -101,7 +102,7 @@ class RecordedClaim:
 
     Attributes:
         claim: the claim.
-        digest: of the settings of its scorer.
+        digest: a digest of its scorer's settings.
         prior: whether it was recorded before anything of the run was drawn.
     """
 
@@ -115,11 +116,11 @@ class Headline:
     """The statements that form the verdict on a run.
 
     Attributes:
-        scorer: the first scorer, by name.
-        arm: the first sampled decoding, by the name of its arm.
+        scorer: the name of the first scorer.
+        arm: the name of the arm of the first sampled decoding.
         control: whether they are about the excess over a control.
-        shares: the part of alpha that each end has; where leaks are tested, the test and the lower
-            ends have theirs in common.
+        shares: the part of alpha of each bound; a test of leaks shares the parts of the lower
+            bounds.
     """
 
     scorer: str
@@ -141,17 +142,17 @@ class Headline:
 def recorded(
     before: Sequence[RecordedClaim], named: Sequence[RecordedClaim], *, drawn: bool
 ) -> tuple[RecordedClaim, ...]:
-    """The claims on record after a command that names some.
+    """Return the claims on record after a command.
 
-    A claim stays as it was recorded first, also where a later command does not name it.
+    A claim stays as it was first recorded, even if a later command does not name it.
 
     Args:
         before: the claims on record.
-        named: those of the command.
-        drawn: whether anything of the run is drawn by now.
+        named: the claims of the command.
+        drawn: whether anything of the run is drawn.
 
     Returns:
-        The claims; a new one is prior only where nothing is drawn.
+        The claims; a new claim is prior only if nothing is drawn.
     """
     recorded_before = {replace(claim, prior=True) for claim in before}
     new = dict.fromkeys(c for c in named if replace(c, prior=True) not in recorded_before)

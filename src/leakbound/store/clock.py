@@ -1,4 +1,4 @@
-"""Where the time of an evaluation went, added up over the commands that it took."""
+"""The time of each phase of an evaluation, added up over all its commands."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _LOADING = "loading "
 
 
 def written(run: Path) -> frozenset[tuple[str, int]]:
-    """Name and size of every table and record of a run: they change if a command resumes it.
+    """Return name and size of every table and record of a run; empty without a run.
 
-    Empty for a folder without a run.
+    They change if a command resumes the run.
     """
     if not (run / FILE).is_file():
         return frozenset()
@@ -29,9 +29,9 @@ def written(run: Path) -> frozenset[tuple[str, int]]:
 
 
 class Clock:
-    """Seconds of each phase, by the name of the phase: those in `file`, and those since.
+    """The seconds of each phase by name, added to those in `file`.
 
-    A phase within another is subtracted from it, so that all phases add up.
+    A phase within another one is subtracted from it, so that all phases add up.
     """
 
     def __init__(self, file: Path) -> None:
@@ -43,11 +43,11 @@ class Clock:
             stored: Any = read_json(file, "Remove it.") if file.exists() else {}
             self.seconds = {str(name): float(spent) for name, spent in stored.items()}
         except (InputError, AttributeError, TypeError, ValueError):
-            pass  # what was measured before is lost, and nothing else
+            pass  # only earlier measurements are lost
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Count the time meanwhile as this phase's."""
+        """Add the time of the context to a phase."""
         self._turn()
         depth = len(self._phases)
         self._phases.append(name)
@@ -55,13 +55,13 @@ class Clock:
             yield
         finally:
             self._turn()
-            del self._phases[depth:]  # with a load that failed
+            del self._phases[depth:]  # including a load that failed
             self.seconds.setdefault(name, 0.0)
 
-    def hearing(self, progress: Progress) -> Progress:
-        """The same `Progress`; loading is counted as a phase."""
+    def timed(self, progress: Progress) -> Progress:
+        """Return the same `Progress` that also counts loading as a phase."""
 
-        def heard(now: Headway) -> None:
+        def report(now: Headway) -> None:
             if now.phase.startswith(_LOADING) and not now.unit:
                 self._turn()
                 if now.done < now.total:
@@ -70,16 +70,16 @@ class Clock:
                     self._phases.pop()
             progress(now)
 
-        return heard
+        return report
 
     def write(self) -> None:
-        """Keep what was measured."""
+        """Write the seconds into the file."""
         self._turn()
         write_json(self._file, {name: round(spent, 3) for name, spent in self.seconds.items()})
 
     @property
     def line(self) -> str:
-        """All of it in one line."""
+        """All phases in one line."""
         phases = (f"{name} {spent:.1f} s" for name, spent in self.seconds.items())
         return f"time: {', '.join(phases)}; {sum(self.seconds.values()):.1f} s in all"
 

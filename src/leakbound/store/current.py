@@ -1,4 +1,4 @@
-"""Whether a run is finished, and its estimates made from what lies there now, by this code."""
+"""Check that a run is finished, and that its estimates are of its current scores and code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CALIBRATION = "calibration"
 
 
 def require_drawn(run: Path, record: RunRecord, arms: Mapping[str, Arm]) -> None:
-    """Raise IncompleteError, naming what is missing, where parts of a run are still to be drawn."""
+    """Raise IncompleteError, and name the missing parts, if a run is not fully drawn."""
     if record.slice is not None:
         raise IncompleteError(
             f"`{run}` is slice {record.slice} of a study and states nothing. When all slices are "
@@ -35,7 +35,7 @@ def require_drawn(run: Path, record: RunRecord, arms: Mapping[str, Arm]) -> None
 def require_current(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, Any]) -> None:
     """Refuse estimates of other scores, completions or calibrations, or by other statistics.
 
-    `made_from` is what was recorded with them.
+    `made_from`: their recorded sources.
     """
     for why in _differing(run, arms, made_from):
         raise InputError(f"the estimates of `{run}` {why}. {_remedy(run, arms, made_from)}")
@@ -55,7 +55,7 @@ def _undrawn(record: RunRecord, arms: Mapping[str, Arm]) -> Iterator[str]:
 
 
 def _differing(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, Any]) -> Iterator[str]:
-    """The ways in which the estimates are of something else, each as a predicate."""
+    """Yield the ways in which the estimates are outdated, as predicates."""
     maker = made_from.get("made_by", {})
     if maker != code():
         yield f"were made by other statistics, those of leakbound {maker.get('version', 'unknown')}"
@@ -70,7 +70,7 @@ def _differing(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, Any])
 
 
 def _remedy(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, Any]) -> str:
-    """The commands that make the same estimates again."""
+    """Return the commands that make the same estimates again."""
     folder, bounded = shlex.quote(str(run)), made_from["scorers"]
     scored = all(
         arms[name].digests(scorer, slug) is not None
@@ -90,7 +90,7 @@ def _named(scorers: Iterable[str]) -> str:
 
 @cache
 def code() -> dict[str, str]:
-    """The version of leakbound, and SHA-256 over its Python files."""
+    """Return the version of leakbound, and the SHA-256 of its Python files."""
     root = Path(leakbound.__file__).parent
     total = hashlib.sha256()
     for file in sorted(root.rglob("*.py")):
@@ -99,14 +99,11 @@ def code() -> dict[str, str]:
 
 
 def calibration_file(run: Path, slug: str) -> Path:
-    """The file of the error rates of a scorer."""
+    """Return the file of a scorer's error rates."""
     return run / CALIBRATION / f"{slug}.json"
 
 
 def read_calibration(run: Path, slug: str) -> dict[str, Any] | None:
-    """The stored error rates of a scorer; None if there are none.
-
-    Raises DamagedError for a file that was changed.
-    """
+    """Return a scorer's stored error rates; None without any, DamagedError if they changed."""
     again = "Remove it, and calibrate the judge again."
     return read_value(dict[str, Any], calibration_file(run, slug), again)

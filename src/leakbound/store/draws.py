@@ -1,4 +1,4 @@
-"""The completions and the scores of a run as tables of typed rows, read arm by arm."""
+"""Completions and scores of a run as tables of typed rows that are read arm by arm."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from leakbound.errors import InputError
 from leakbound.store.arm import Arm
-from leakbound.store.tables import schema_of, to_pandas, values_of
+from leakbound.store.tables import cells_of, schema_of, to_pandas, values_of
 from leakbound.types import Completion
 
 R = TypeVar("R")
@@ -19,33 +19,22 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class CompletionRow:
-    """Equal completions of a query, drawn by an arm `completion.count` times."""
+    """Equal completions of a query: an arm drew them `completion.count` times."""
 
     arm: str
     query_id: str
     completion: Completion
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreRow:
-    """The score of `count` equal completions of a query; None where the scorer could not decide."""
-
-    arm: str
-    scorer: str
-    query_id: str
-    count: int
-    score: float | None
-
-
 @dataclass(frozen=True)
 class DrawTable(Generic[R]):
-    """Rows of several arms, of all queries or some; each arm is read when its rows are used.
+    """Rows of several arms about all queries or one; an arm is read when its rows are used.
 
     Attributes:
-        arms: those whose draws they are.
-        kind: of the rows, whose fields are the columns, `arm` and `query_id` among them.
-        read: the tables of one arm, part by part, with the other columns.
-        query: the query they are about; None: all.
+        arms: the arms.
+        kind: the dataclass of a row; its fields are the columns, including `arm` and `query_id`.
+        read: returns the tables of an arm, part by part, without the column `arm`.
+        query: the id of the query; None: all.
     """
 
     arms: tuple[Arm, ...]
@@ -54,17 +43,17 @@ class DrawTable(Generic[R]):
     query: str | None = None
 
     def where(self, *, arm: str | None = None, query: str | None = None) -> DrawTable[R]:
-        """The rows of one arm, or of one query.
+        """Return the rows of one arm, of one query, or of both.
 
         Args:
-            arm: by its name; None: as this table has it.
-            query: by its id; None: as this table has it.
+            arm: the arm's name; None: no change.
+            query: the query's id; None: no change.
 
         Returns:
             A table of these rows.
 
         Raises:
-            InputError: there is no such arm or query; it names some.
+            InputError: there is no such arm or query; the message lists some.
         """
         names = {own.name: own for own in self.arms}
         if arm is not None and arm not in names:
@@ -72,7 +61,7 @@ class DrawTable(Generic[R]):
         ids = {q.id for own in self.arms for q in own.queries}
         if query is not None and query not in ids:
             raise InputError(
-                f"no arm asks a query {query!r}. Name one of {len(ids)}, such as "
+                f"no arm has a query {query!r}. Name one of {len(ids)}, such as "
                 f"{min(ids, default='none')!r}."
             )
         chosen = self.arms if arm is None else (names[arm],)
@@ -86,11 +75,11 @@ class DrawTable(Generic[R]):
         return sum(table.num_rows for table in self._tables())
 
     def to_arrow(self) -> pa.Table:
-        """All rows as an Arrow table, a column a field."""
+        """Return all rows as an Arrow table with a column per field."""
         return pa.concat_tables([schema_of(self.kind).empty_table(), *self._tables()])
 
     def to_pandas(self) -> Any:
-        """All rows as a pandas data frame, a column a field.
+        """Return all rows as a pandas data frame with a column per field.
 
         Raises:
             InputError: pandas is not installed.
@@ -108,16 +97,16 @@ class DrawTable(Generic[R]):
 
 
 def score_tables(arm: Arm) -> Iterator[pa.Table]:
-    """The scores of an arm's completions by every scorer whose scores are of just those."""
+    """Yield an arm's scores by each scorer that scored its current completions."""
     for scorer, slug in arm.scored.scorers():
         table = arm.scored.stored.table(slug)
         yield table.append_column("scorer", pa.array([scorer] * table.num_rows, pa.string()))
 
 
 def leaking(arm: Arm, slug: str) -> Iterator[tuple[str, tuple[int, ...], float, float]]:
-    """(query id, token ids, log-probability at least, score) of completions above 0.
+    """Yield (query id, token ids, floor of the log-probability, score) of scores above 0.
 
-    Those of which the engine gave neither ids nor probabilities are left out.
+    Completions without token ids or without a floor are left out.
     """
     scores, start = arm.scored.stored.table(slug)["score"], 0
     for part in arm.parts:
@@ -126,8 +115,8 @@ def leaking(arm: Arm, slug: str) -> Iterator[tuple[str, tuple[int, ...], float, 
         start += table.num_rows
         above = pc.greater(table["score"], 0)
         valid = pc.and_(table["token_ids"].is_valid(), table["logprob_floor"].is_valid())
-        names = ("query_id", "token_ids", "logprob_floor", "score")
-        table = table.filter(pc.and_(above, valid))
-        columns = (table[name].to_pylist() for name in names)
-        for query_id, ids, floor, score in zip(*columns, strict=True):
+        rows = table.filter(pc.and_(above, valid))
+        for query_id, ids, floor, score in cells_of(
+            rows, "query_id", "token_ids", "logprob_floor", "score"
+        ):
             yield query_id, tuple(ids), floor, score

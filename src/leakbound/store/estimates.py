@@ -1,4 +1,4 @@
-"""`Estimates`: the table of a run's estimates as typed rows, among which statements are found."""
+"""`Estimates`: the table of a run's estimates as typed rows, with methods that find statements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from leakbound.stats.theorems import QUANTITIES
 from leakbound.store.tables import row_of, table_of, to_pandas
 from leakbound.text.shown import as_html, as_lines, between, many
 
-ALL = None  # in place of a query id: a statement about all questions
+ALL = None  # instead of a query id: a statement about all questions
 _SHOWN = 8  # rows, in a shell or a notebook
 Family = Literal[
     "single",
@@ -34,17 +34,16 @@ Family = Literal[
 ]
 """The statements that are valid simultaneously with a row, at its confidence.
 
-Of one arm and scorer: "single", the row and no other; "questions", that of every question;
+Of one arm and scorer: "single", only the row; "questions", the statement about every question;
 "excess", the mean and the largest excess over the control; "gaps", the largest gap and the number
-of gaps; "readings", those of the answer, the
-thought and either; "claim", one claim that was recorded before its draws, each end at the whole
-alpha, as at most one of them can decide wrongly. Of one scorer: "grid", those of all decodings;
-"stresses", all that stresses add; "models", all differences from a baseline. Of all arms and all
-binary scorers of a run: "simultaneous", the mean and the worst question, so that any limit can be
-judged after looking.
+of gaps; "readings", the answer, the thought and either; "claim", one claim that was recorded before
+its draws, each bound at the full alpha, as at most one of them can decide wrongly. Of one scorer:
+"grid", all decodings; "stresses", all that stresses add; "models", all differences from a baseline.
+Of all arms and all binary scorers of a run: "simultaneous", the mean and the worst question, so
+that any limit can be judged after the results are known.
 """
 DECIDING: tuple[Family, Family] = ("claim", "simultaneous")
-"""The families that certificates rest on."""
+"""The families on which certificates rest."""
 _PLACE = ("arm", "scorer", "query_id")
 _INDEXED = ((*_PLACE, "quantity"), ("arm", "scorer", "quantity"), _PLACE, ("quantity",))
 _OWN = (*_PLACE, "family", "model", "reading", "decoding", "stress")
@@ -59,9 +58,9 @@ _CHOICES: Mapping[str, Collection[str]] = {
 
 
 class Where(TypedDict, total=False):
-    """Which rows are meant, of those about one quantity: of several values in a tuple, any will do.
+    """Wanted values of the fields of `EstimateRow` and `stats.About`, for a given quantity.
 
-    The fields of `EstimateRow` and of `stats.About`.
+    A tuple has alternative values.
     """
 
     arm: str | tuple[str, ...]
@@ -83,7 +82,7 @@ class Where(TypedDict, total=False):
 
 
 class Fields(Where, total=False):
-    """Which rows are meant of all."""
+    """Wanted values of the fields of `EstimateRow` and `stats.About`."""
 
     quantity: Quantity | tuple[Quantity, ...]
     scope: Scope | tuple[Scope, ...]
@@ -91,16 +90,16 @@ class Fields(Where, total=False):
 
 @dataclass(frozen=True, slots=True)
 class EstimateRow:
-    """One line of the table: a statement, and which arm, scorer and query it is about.
+    """A row of the table: a statement, and its arm, scorer and query.
 
     Attributes:
-        arm: the arm whose draws it rests on.
-        scorer: by its name.
+        arm: the name of the arm whose draws it rests on.
+        scorer: the name of the scorer.
         query_id: the query, or the question in several queries; None: all questions.
-        estimate: the statement, of single numbers; the row has its fields, too.
+        estimate: the statement, with single numbers; the row has its fields, too.
         family: the statements that are valid simultaneously with it.
-        model, decoding, stress: those of the arm; empty of a row about several arms.
-        reading: the part of an output that the scorer reads; empty where it reads texts as one.
+        model, decoding, stress: those of the arm; empty in a row about several arms.
+        reading: the part of an output that the scorer reads; empty if it reads one text.
         evidence: the SHA-256 of the plan and the stored scores of every arm that it rests on.
     """
 
@@ -117,12 +116,12 @@ class EstimateRow:
 
     @property
     def about(self) -> About:
-        """The quantity, and whose it is."""
+        """The specification of the quantity."""
         return self.estimate.about
 
     @property
     def quantity(self) -> Quantity:
-        """Which quantity is estimated."""
+        """The estimated quantity."""
         return self.about.quantity
 
     @property
@@ -137,40 +136,40 @@ class EstimateRow:
 
     @property
     def target(self) -> str:
-        """Whose quantity it is, in words."""
+        """The population of the quantity in words."""
         return self.about.target
 
     @property
     def parameter(self) -> float | None:
-        """The x or k; None where the quantity takes none."""
+        """The x or k; None if the quantity has no parameter."""
         parameter = self.about.parameter
         return None if isinstance(parameter, tuple) else parameter
 
     @property
     def over(self) -> int | None:
-        """How many queries, questions or cells it is about."""
+        """The number of queries, questions or cells that it is about."""
         over = self.about.over
         return None if isinstance(over, tuple) else over
 
     @property
     def value(self) -> float | None:
-        """The point estimate; None where no draw has a score."""
+        """The point estimate; None if no draw has a score."""
         value = float(self.estimate.value)
         return None if value != value else value
 
     @property
     def lower(self) -> float:
-        """The lower end."""
+        """The lower bound."""
         return float(self.estimate.lower)
 
     @property
     def upper(self) -> float:
-        """The upper end."""
+        """The upper bound."""
         return float(self.estimate.upper)
 
     @property
     def confidence(self) -> float:
-        """The probability, at least, with which the ends hold."""
+        """The probability, at least, with which the bounds are valid."""
         return self.estimate.confidence
 
     @property
@@ -185,11 +184,11 @@ class EstimateRow:
 
     @property
     def method(self) -> str:
-        """How the ends were found."""
+        """The method of the bounds."""
         return self.estimate.method
 
     def to_dict(self) -> dict[str, Any]:
-        """The row as JSON holds it: its columns, and what they are about in words."""
+        """Return the row for JSON: its columns, and the quantity in words."""
         return {"estimand": self.estimand, "target": self.target, **row_of(self)}
 
 
@@ -200,9 +199,9 @@ PLAIN: Fields = {
     "proved": False,
     "inputs": ("as asked", "these queries", "input distribution", "as found"),
 }
-"""The rows of a quantity: no excess, not joint, from draws, of all queries of a question.
+"""Fields of the usual rows of a quantity: no excess, not joint, by draws, all queries together.
 
-Rows that decide claims are left out: they differ from these only in their share of alpha.
+Rows that decide claims are excluded: they differ from these only in their part of alpha.
 """
 
 
@@ -211,9 +210,9 @@ class Estimates(Sequence[EstimateRow]):
     """Rows of the estimates table of a run.
 
     Attributes:
-        rows: in the order of the table.
-        main: the arm that is meant where none is named: the run's first that was sampled in the
-            questions' own words; None: there is none.
+        rows: the rows in the order of the table.
+        main: the default arm: the run's first arm that was sampled in the questions' own words;
+            None: the run has no such arm.
     """
 
     rows: tuple[EstimateRow, ...]
@@ -226,10 +225,10 @@ class Estimates(Sequence[EstimateRow]):
         return as_html(many(len(self), "estimate"), self._shown())
 
     def _shown(self) -> Iterator[tuple[str, ...]]:
-        """The first rows, as a person reads them, and how many more there are."""
+        """Yield the first rows for a reader, and the number of the others."""
         for row in self.rows[:_SHOWN]:
-            ends = between(row.value, row.lower, row.upper)
-            yield row.arm, row.scorer, row.query_id or "all questions", row.estimand, ends
+            bounds = between(row.value, row.lower, row.upper)
+            yield row.arm, row.scorer, row.query_id or "all questions", row.estimand, bounds
         if len(self) > _SHOWN:
             yield (f"and {len(self) - _SHOWN:,} more: choose by where, worst, mean or each",)
 
@@ -248,20 +247,20 @@ class Estimates(Sequence[EstimateRow]):
         return tuple(dict.fromkeys(row.scorer for row in self.rows))
 
     def where(self, **wanted: Unpack[Fields]) -> Estimates:
-        """The rows whose fields have these values.
+        """Return the rows whose fields have these values.
 
-        Nothing is taken for granted: without `beyond=None` an excess is a leak probability too.
+        There are no defaults: without `beyond=None`, an excess is a leak probability too.
 
         Args:
-            wanted: values by the names of the fields of `EstimateRow` and of `stats.About`; of
-                several in a tuple, any will do.
+            wanted: values of fields of `EstimateRow` and of `stats.About` by name; a tuple has
+                alternatives.
 
         Returns:
-            The rows, in the same order; maybe none.
+            The rows, in the same order; possibly none.
 
         Raises:
             InputError: a field, quantity, scope, inputs or beyond that does not exist, or an arm,
-                a scorer or a query that no row is about; it lists the choices.
+                a scorer or a query that no row is about; the message lists the choices.
         """
         rows = self._having(wanted)
         if not rows:
@@ -275,78 +274,76 @@ class Estimates(Sequence[EstimateRow]):
             wanted: as for `where`.
 
         Returns:
-            The rows, in the same order; maybe none.
+            The rows, in the same order; possibly none.
         """
         return self._having(wanted)
 
     def plain(self, **wanted: Unpack[Fields]) -> Estimates:
-        """As `where`, of quantities as they are unless the fields say otherwise: see `PLAIN`.
+        """Return rows like `matching`, with the defaults of `PLAIN`.
 
         Args:
             wanted: as for `where`.
 
         Returns:
-            The rows, in the same order; maybe none.
+            The rows, in the same order; possibly none.
         """
         return self._having(PLAIN | wanted)
 
     def first(self, **wanted: Unpack[Fields]) -> EstimateRow | None:
-        """The first of `plain`.
+        """Return the first row of `plain`.
 
         Args:
             wanted: as for `where`.
 
         Returns:
-            The row; None where there is none.
+            The row; None without a row.
         """
         return next(iter(self.plain(**wanted)), None)
 
     def worst(self, quantity: Quantity, **wanted: Unpack[Where]) -> EstimateRow:
-        """The statement about the worst question, which has paid for the choice among them.
+        """Return the statement about the worst question; it is corrected for the selection.
 
         Args:
-            quantity: such as "leak probability".
-            wanted: other fields, as for `where`; `arm` and `scorer` are the run's main arm and
-                first scorer unless they are given, and the quantity is as it is (see `PLAIN`)
-                unless they say otherwise.
+            quantity: the quantity, such as "leak probability".
+            wanted: other fields, as for `where`. The defaults are the run's main arm, its first
+                scorer and `PLAIN`.
 
         Returns:
             Its row.
 
         Raises:
-            InputError: there is no such statement, or more than one; it names what there is.
+            InputError: there is no such statement, or more than one; the message lists statements.
         """
         return self._only(self._meant(quantity, "worst question", wanted))
 
     def mean(self, quantity: Quantity, **wanted: Unpack[Where]) -> EstimateRow:
-        """The statement about the mean over the questions.
+        """Return the statement about the mean over the questions.
 
         Args:
-            quantity: such as "leak probability".
+            quantity: the quantity, such as "leak probability".
             wanted: as for `worst`.
 
         Returns:
             Its row.
 
         Raises:
-            InputError: there is no such statement, or more than one; it names what there is.
+            InputError: there is no such statement, or more than one; the message lists statements.
         """
         return self._only(self._meant(quantity, "mean", wanted))
 
     def each(self, quantity: Quantity, **wanted: Unpack[Where]) -> Estimates:
-        """The statements about every question, one a question.
-
-        Of an arm that asks several queries of a question, the statements about all of them.
+        """Return the statement about each question, or about all queries of each question.
 
         Args:
-            quantity: such as "leak probability".
+            quantity: the quantity, such as "leak probability".
             wanted: as for `worst`.
 
         Returns:
             Their rows.
 
         Raises:
-            InputError: there are none, or several of a question; it names what there is.
+            InputError: there is no statement, or several about a question; the message lists
+                statements.
         """
         rows = self._having(meant := self._meant(quantity, "question", wanted))
         rows = rows or self._having(meant := self._meant(quantity, "query", wanted))
@@ -357,11 +354,11 @@ class Estimates(Sequence[EstimateRow]):
         return rows
 
     def to_arrow(self) -> pa.Table:
-        """The rows as an Arrow table, a column a field."""
+        """Return the rows as an Arrow table with a column per field."""
         return table_of(EstimateRow, self.rows)
 
     def to_pandas(self) -> Any:
-        """The rows as a pandas data frame, a column a field.
+        """Return the rows as a pandas data frame with a column per field.
 
         Raises:
             InputError: pandas is not installed.
@@ -370,7 +367,7 @@ class Estimates(Sequence[EstimateRow]):
 
     @cached_property
     def _index(self) -> Mapping[tuple[str, ...], Mapping[object, Sequence[EstimateRow]]]:
-        """The rows by their values of each of the names in `_INDEXED`."""
+        """The rows by their values of the fields of each entry of `_INDEXED`."""
         index: dict[tuple[str, ...], dict[object, list[EstimateRow]]] = {}
         for names in _INDEXED:
             rows, read = index.setdefault(names, {}), attrgetter(*names)
@@ -395,7 +392,7 @@ class Estimates(Sequence[EstimateRow]):
         return Estimates(tuple(rows), self.main)
 
     def _among(self, wanted: Fields) -> tuple[tuple[str, ...], Sequence[EstimateRow]]:
-        """Names for which all wanted rows are found at once, and these rows; else all rows."""
+        """Return indexed fields and the rows with their wanted values; else no field, all rows."""
         for names in _INDEXED:
             key = tuple(wanted.get(name, ...) for name in names)
             if all(part is None or isinstance(part, str) for part in key):
@@ -403,7 +400,7 @@ class Estimates(Sequence[EstimateRow]):
         return (), self.rows
 
     def _require_names(self, wanted: Fields) -> None:
-        """Raise InputError for a wanted name that is not among the choices."""
+        """Raise InputError for a wanted name that does not exist."""
         for field in (*_OWN, *_CHOICES):
             value = wanted.get(field)
             names = _CHOICES.get(field) or {getattr(row, field) for row in self.rows} - {None}
@@ -412,7 +409,7 @@ class Estimates(Sequence[EstimateRow]):
                     raise InputError(f"no estimate has {field}={name!r}. {suggestion(name, names)}")
 
     def _meant(self, quantity: Quantity, scope: Scope, wanted: Where) -> Fields:
-        """The requested fields, with defaults for the others."""
+        """Return the wanted fields, with defaults for the others."""
         meant: Fields = {"quantity": quantity, "scope": scope}
         if self.main is not None:
             meant["arm"] = self.main
@@ -429,32 +426,32 @@ class Estimates(Sequence[EstimateRow]):
         return rows.rows[0]
 
     def _lacks(self, meant: Fields) -> InputError:
-        """There is no such statement; what there is instead."""
+        """Return the error that there is no such statement; it lists other statements."""
         there = dict.fromkeys(
             f"{row.about.quantity!r}, arm={row.arm!r}, scorer={row.scorer!r}"
             for row in self._having(PLAIN | Fields(scope=meant["scope"]))
         )
         beyond = f", beyond {meant['beyond']}" if meant.get("beyond") else ""
-        says = "There is none of any quantity: some question may have no completions."
+        empty = "It has no statement of any quantity: a question may have no completions."
         return InputError(
             f"the run has no statement about {meant['quantity']!r}{beyond}, scope "
             f"{meant['scope']!r}, arm {meant.get('arm')!r}, scorer {meant.get('scorer')!r}. "
-            + (f"There is {'; '.join(there)}." if there else says)
+            + (f"There is {'; '.join(there)}." if there else empty)
         )
 
 
 def _having(choices: Mapping[str, tuple[object, ...]]) -> Callable[[object], bool]:
-    """Whether each of these fields has one of its values."""
+    """Return a function that tests whether each field has one of its values."""
     names, values = tuple(choices), tuple(choices.values())
-    read = attrgetter(*names, names[0])  # of one name alone it would make no tuple
+    read = attrgetter(*names, names[0])  # a getter of one name returns no tuple
     return lambda item: all(map(contains, values, read(item)))
 
 
 def _several(meant: Fields, parameters: Collection[float | None]) -> InputError:
-    """There is more than one such statement, at these parameters; how to say which."""
+    """Return the error that there are several such statements, at these parameters."""
     listed = ", ".join(f"{p:g}" for p in sorted(p for p in parameters if p is not None))
     which = f"`parameter`: {listed}" if len(parameters) > 1 else "`inputs`, or take `where`"
     return InputError(
         f"the run has several statements about {meant['quantity']!r}, scope {meant['scope']!r}. "
-        f"Say which {which}."
+        f"Specify {which}."
     )

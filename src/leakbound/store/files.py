@@ -1,4 +1,4 @@
-"""Write files whole or not at all, and records with a digest of their content.
+"""Write files atomically, and records with a digest of their content.
 
 The digest reveals accidental damage to a record. It does not reveal a forgery: anyone who can write
 a record can write its digest. `leakbound verify` compares with a digest that is kept elsewhere.
@@ -42,7 +42,7 @@ def make_folder(path: Path) -> None:
         for folder in reversed([path, *missing]):
             if not folder.is_dir():
                 folder.mkdir(mode=FOLDER_MODE, exist_ok=True)  # parents=True would open those above
-                with suppress(PermissionError):  # one that may be written into, and not read
+                with suppress(PermissionError):  # a folder that can be written but not read
                     sync_names(folder.parent)
     if not os.access(path, os.W_OK):
         raise InputError(f"cannot write into `{path}`. Name another folder, or change its rights.")
@@ -61,8 +61,7 @@ def make_private(path: Path) -> None:
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a temporary file, flush it to disk, then rename it to `path`.
 
-    Only its owner may read the file. Beginnings of this file that killed processes left are
-    removed.
+    Only its owner may read the file. Temporary files that killed processes left are removed.
     """
     make_folder(path.parent)
     partial = path.with_name(f".{path.name}.{token_hex(4)}.partial")
@@ -83,7 +82,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def _lock(descriptor: int) -> bool:
-    """Take the kernel's lock on a file; False if another process has it, or locks do not exist."""
+    """Take the kernel's lock on a file; False if another process has it or there are no locks."""
     try:
         import fcntl
 
@@ -94,7 +93,7 @@ def _lock(descriptor: int) -> bool:
 
 
 def _clear_abandoned(file: Path) -> None:
-    """Remove the beginning of a file unless a process, in whatever container, is writing it."""
+    """Remove a temporary file unless a process, in this or another container, is writing it."""
     with suppress(OSError):
         descriptor = os.open(file, os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0))
         try:
@@ -148,20 +147,20 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON file whole; keys keep their order.
 
-    Letters stand as they are; what would steer a terminal or editor is spelled (`\\u202e`), which
-    JSON reads as the same.
+    Letters are not escaped. Characters that would control a terminal or editor are, as in
+    `\\u202e`.
     """
     write_text(path, visible(json.dumps(value, indent=1, ensure_ascii=False)) + "\n")
 
 
 def sha256(file: Path) -> str:
-    """As the command `sha256sum` prints it."""
+    """Return the SHA-256 of a file in the format of the command `sha256sum`."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def clear_partials(folder: Path) -> None:
-    """Remove the beginnings of files that killed commands left in a folder or below it."""
+    """Remove temporary files that killed commands left in a folder or below it."""
     for file in folder.rglob(".*.partial"):
         if _PARTIAL.fullmatch(file.name) and file.is_file():
             file.unlink(missing_ok=True)
@@ -170,10 +169,10 @@ def clear_partials(folder: Path) -> None:
 T = TypeVar("T")
 
 DIGEST = "digest"
-"""The key under which a record has the digest of the rest."""
+"""The key of a record's digest in the record."""
 
 ELSEWHERE = "Restore it from a copy, or begin again in another folder."
-"""What helps where nothing in the run makes the file again."""
+"""The fix for a damaged file that no command makes again."""
 
 
 class DamagedError(InputError):
@@ -181,40 +180,40 @@ class DamagedError(InputError):
 
 
 def digest_of(values: JsonObject) -> str:
-    """SHA-256 over the canonical JSON of a record, its own digest left out."""
+    """Return the SHA-256 of a record's canonical JSON without its own digest."""
     rest = {name: value for name, value in values.items() if name != DIGEST}
     text = json.dumps(rest, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def as_read(values: JsonObject) -> dict[str, Json]:
-    """A record as it comes back from its file: tuples as lists, keys as text."""
+    """Return a record in the form that its file gives back: tuples as lists, keys as text."""
     read: dict[str, Json] = json.loads(json.dumps(values))
     return read
 
 
 def write_sealed(path: Path, record: object) -> None:
-    """Write a record, a frozen value or a mapping, whole, as JSON, with its digest."""
+    """Write a record, which is a frozen value or a mapping, as JSON with its digest."""
     values = object_of(record)
     write_json(path, {**values, DIGEST: digest_of(values)})
 
 
 def read_sealed(path: Path, remedy: str) -> dict[str, Json]:
-    """The record, without its digest; DamagedError, with the remedy, unless it is as written."""
+    """Return a record without its digest; raise DamagedError, with the remedy, if it changed."""
     return unsealed(path, read_json(path, remedy), remedy)
 
 
 def unsealed(path: Path, values: Json, remedy: str) -> dict[str, Json]:
-    """The record that `read_json` read; DamagedError unless it is as it was written."""
+    """Return the record in the result of `read_json`; raise DamagedError if it changed."""
     if not isinstance(values, dict) or values.get(DIGEST) != digest_of(values):
         raise DamagedError(f"`{path}` was changed after it was written. {remedy}")
     return {name: value for name, value in values.items() if name != DIGEST}
 
 
 def read_value(kind: type[T], path: Path, remedy: str = ELSEWHERE) -> T | None:
-    """The value that `write_sealed` wrote; None where there is no file.
+    """Return the value that `write_sealed` wrote; None if there is no file.
 
-    DamagedError, with the remedy, unless it is as written and a value of this kind.
+    Raises DamagedError, with the remedy, if it changed or has another type.
     """
     return value_of(kind, path, read_sealed(path, remedy), remedy) if path.exists() else None
 
@@ -228,7 +227,7 @@ def value_of(kind: type[T], path: Path, values: Json, remedy: str = ELSEWHERE) -
 
 
 def read_json(path: Path, remedy: str) -> Json:
-    """The value in a JSON file; DamagedError, with the remedy, where it holds none."""
+    """Return the value of a JSON file; raise DamagedError, with the remedy, for other files."""
     content = read_bytes(path, remedy)
     try:
         value: Json = json.loads(content)
@@ -238,7 +237,7 @@ def read_json(path: Path, remedy: str) -> Json:
 
 
 def read_bytes(path: Path, remedy: str) -> bytes:
-    """The content of a file; DamagedError, with the remedy, where it cannot be read."""
+    """Return the content of a file; raise DamagedError, with the remedy, if it is unreadable."""
     try:
         return path.read_bytes()
     except OSError as error:

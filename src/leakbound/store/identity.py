@@ -1,4 +1,4 @@
-"""Whether two commands are the same: a run is gone on with, or refused; never mixed."""
+"""Compare a command with the command that began a run: it resumes or is refused, never mixed."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from leakbound.types import (
     to_json,
 )
 
-_LONG = 200  # characters of what a message shows
-_FIRST = ("engine", "weights", "end_tokens")  # what differs with them follows from them
+_LONG = 200  # characters of a value in a message
+_FIRST = ("engine", "weights", "end_tokens")  # other differences follow from these
 _IN_WORDS = {
     "fingerprint: engine: ": "another engine drew: ",
     "fingerprint: weights: ": "the model has other weights: ",
     "fingerprint: end_tokens: ": "the model ends its answers at other tokens: ",
     "fingerprint: code: ": "the model comes with other code: ",
-    "benchmark: sha256: ": "the questions are others: ",
+    "benchmark: sha256: ": "the questions differ: ",
 }
 
 # Recorded of an arm, but no part of its identity: its draws have the same distribution on every
@@ -38,24 +38,24 @@ _COARSE = 1.0  # of one in half precision
 
 
 def identity(spec: ArmSpec) -> JsonObject:
-    """The members of an arm's spec that make it this arm."""
+    """Return the members of an arm's spec that identify the arm."""
     return {k: v for k, v in object_of(spec).items() if k not in _NOT_IDENTITY}
 
 
 def require_same_n(path: Path, have: ArmSpec, want: ArmSpec) -> None:
-    """Refuse another n than the one that was fixed when the arm was planned."""
+    """Refuse another n than the planned one."""
     if have.draws == want.draws and have.plan.n != want.plan.n:
         raise MixError(
             f"`{path}` has n = {have.plan.n:,}, fixed before anything was sampled; this command "
-            f"says {want.plan.n:,}. To draw on after the results could be seen would void its "
-            "bounds. Name another --out, and --until where sampling should go on as far as needed."
+            f"has {want.plan.n:,}. More draws after the results could be seen would void its "
+            "bounds. Name another --out, or use --until to sample as many draws as needed."
         )
 
 
 def require_other_model(path: Path, key: ArmKey, arms: Mapping[ArmKey, ArmSpec]) -> None:
-    """Refuse a control that is the model under evaluation: beyond itself no model leaks.
+    """Refuse a control that is the model under evaluation: a model has no excess over itself.
 
-    Compares digests of weights or, for a served model, its address and name. Models with neither
+    Digests of weights or, for a served model, address and name are compared. Models without either
     pass.
     """
     mine = which_model(arms[key])
@@ -63,14 +63,14 @@ def require_other_model(path: Path, key: ArmKey, arms: Mapping[ArmKey, ArmSpec])
         if other.is_control != key.is_control and mine is not None and which_model(spec) == mine:
             raise InputError(
                 f"the control of `{path}` is the model under evaluation: both are {_shown(mine)}. "
-                "Name a model that never saw what is to be forgotten, or leave the control out."
+                "Name a model that never saw the forget set, or leave the control out."
             )
 
 
 def which_model(spec: ArmSpec) -> str | None:
-    """A text that identifies the model of an arm; None if nothing identifies it.
+    """Return a text that identifies the model of an arm; None if nothing identifies it.
 
-    It also keys draws, so it may never change.
+    The text also keys draws, so it must not change.
     """
     fingerprint = spec.fingerprint
     if weights := fingerprint.get("weights"):
@@ -81,9 +81,9 @@ def which_model(spec: ArmSpec) -> str | None:
 
 
 def probes_differ(spec: ArmSpec, probe: Sequence[ProbedPrompt] | None) -> str | None:
-    """How a model reads the fixed questions otherwise than the arm's did, beyond roundings.
+    """Return how a model's probabilities of fixed questions differ from those of the arm's model.
 
-    None where it does not, or where one of the two was never probed.
+    None if they are equal within rounding errors, or if one of the two was never probed.
     """
     if spec.probe is None or probe is None:
         return None
@@ -91,20 +91,20 @@ def probes_differ(spec: ArmSpec, probe: Sequence[ProbedPrompt] | None) -> str | 
     return probe_difference(spec.probe, probe, tolerance)
 
 
-def require_same_law(path: Path, have: ArmSpec, want: ArmSpec) -> None:
-    """Refuse a model that reads the fixed questions otherwise than the one that began the arm."""
+def require_same_probe(path: Path, have: ArmSpec, want: ArmSpec) -> None:
+    """Refuse a model whose probabilities of fixed questions differ from those of the arm's."""
     if difference := probes_differ(have, want.probe):
         raise MixError(
-            f"`{path}` was begun by a model of the same fingerprint that reads otherwise: "
+            f"`{path}` was begun by a model with the same fingerprint and other probabilities: "
             f"{difference}. Its draws would mix two models. Name another --out, or restore what "
             "was changed: the model's files, its libraries, or the device."
         )
 
 
 def require_same(
-    path: Path, have: Json, want: Json, where: str = "", other: str = "this one says"
+    path: Path, have: Json, want: Json, where: str = "", other: str = "this one has"
 ) -> None:
-    """Refuse the first difference between two records, as JSON holds them."""
+    """Refuse the first difference between two records in JSON."""
     if isinstance(have, Mapping) and isinstance(want, Mapping):
         keys = {**have, **want}
         for key in (*filter(keys.__contains__, _FIRST), *(k for k in keys if k not in _FIRST)):
@@ -118,21 +118,21 @@ def require_same(
 
 
 def require_same_study(path: Path, have: RunRecord, first: Path, want: RunRecord) -> None:
-    """Refuse a slice at `path` that is not of the study, models and version of the first one."""
+    """Refuse a slice at `path` whose study, models or version differ from the first slice's."""
     require_same(path, _of_study(have), _of_study(want), other=f"`{first}` has")
     for key, spec in want.arms.items():
-        require_same_law(path, have.arms[key], spec)
+        require_same_probe(path, have.arms[key], spec)
 
 
 def _of_study(record: RunRecord) -> JsonObject:
-    """The members of a record that are the same in all slices of a study."""
+    """Return the members of a record that are the same in all slices of a study."""
     arms = {f"arm '{key}'": identity(spec) for key, spec in record.arms.items()}
     members = {"study": record.study, "claims": to_json(record.claims), "files": {**record.files}}
     return {"leakbound": record.version, **record.questions, **members, **arms}
 
 
 def _shown(value: Json) -> str:
-    """A value for a person: of a digest, long list or long text the beginning."""
+    """Return a value for a message: the beginning of a digest, long list or long text."""
     if isinstance(value, list | tuple) and len(repr(value)) <= _LONG:
         return f"[{some([*value])}]"
     is_digest = isinstance(value, str) and re.fullmatch("[0-9a-f]{32,}", value)

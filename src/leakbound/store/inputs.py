@@ -1,8 +1,8 @@
 """The inputs of a run and their selection, in files of its folder.
 
-`inputs.json` has the rewritings of each prompt and those that filters removed, `ids.json` the
+`inputs.json` has the rewritings of each prompt, accepted or removed by filters. `ids.json` has the
 result of input selection, `found.json` the queries that a search for worst-case inputs selected. A
-source runs once: its rewritings are stored whole, and read again.
+source runs once: later commands read the stored rewritings.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from leakbound.store.record import RunRecord
 from leakbound.types import Decoding, JsonObject, Query
 
 SELECTION = "selection"
-"""The folder, within that of the run."""
+"""The folder of the selection in the folder of the run."""
 _GIVEN, _SELECTED = Path(SELECTION, "inputs.json"), Path(SELECTION, "ids.json")
 
 
 @dataclass(frozen=True, slots=True)
 class _InputsFile:
-    """The content of `inputs.json`: what a source gave for each prompt of which questions."""
+    """The content of `inputs.json`: the rewritings of each prompt, and the questions."""
 
     questions: JsonObject
     prompts: tuple[Accepted, ...]
@@ -34,20 +34,20 @@ class _InputsFile:
 
 @dataclass(frozen=True, slots=True)
 class _SelectionFile:
-    """The content of `ids.json`: what input selection found of each prompt's queries."""
+    """The content of `ids.json`: the selection among each prompt's queries."""
 
     prompts: tuple[Selection, ...]
 
 
 def write_accepted(run: Path, record: RunRecord, accepted: Sequence[Accepted]) -> None:
-    """Store what the source of the run with this record gave."""
+    """Store the rewritings that the source of a run gave."""
     write_sealed(run / _GIVEN, _InputsFile(record.questions, tuple(accepted)))
 
 
 def read_accepted(run: Path, record: RunRecord) -> tuple[Accepted, ...] | None:
-    """The results of a source stored for the run with this record; None where nothing is.
+    """Return the stored rewritings of a run; None if none are stored.
 
-    MixError where another command used a source, DamagedError where the file cannot be read.
+    Raises MixError if another command stored them, DamagedError if the file is damaged.
     """
     stored = read_value(_InputsFile, run / _GIVEN)
     if stored is None:
@@ -57,31 +57,31 @@ def read_accepted(run: Path, record: RunRecord) -> tuple[Accepted, ...] | None:
 
 
 def write_selections(run: Path, selections: Iterable[Selection]) -> None:
-    """Store the criterion of every query, and which ones are kept."""
+    """Store the criterion of every query, and the selected queries."""
     write_sealed(run / _SELECTED, _SelectionFile(tuple(selections)))
 
 
 def read_values(run: Path) -> dict[str, float]:
-    """The criterion of every query that input selection looked at, by id; empty without it."""
+    """Return the criterion of every query, by id; empty without input selection."""
     stored = read_value(_SelectionFile, run / _SELECTED) or _SelectionFile(())
     return {q: value for selection in stored.prompts for q, value in selection.values.items()}
 
 
-ATTACK_FOLDER = "attack"  # within that of the run
+ATTACK_FOLDER = "attack"  # in the folder of the run
 _FOUND = Path(ATTACK_FOLDER, "found.json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackQuery:
-    """The finding for a question: a query, under the question's id, that `arm` draws from.
+    """The worst query that a search found for a question, under the question's id.
 
     Attributes:
         query: the query.
         decoding: the distribution that it is drawn from.
         shots: the pairs shown before it.
-        rounds: how it stood after each of the search, by bounds that steered and claim nothing;
-            what was proved there holds.
-        arm: the key of its arm.
+        rounds: its standing after each round, by bounds that steer and claim nothing; only what was
+            proved is valid.
+        arm: the key of the arm that draws it.
     """
 
     query: Query
@@ -92,24 +92,24 @@ class AttackQuery:
 
     @property
     def lower(self) -> float:
-        """Where the search left it: 0 where there was nothing to choose from."""
+        """The largest lower bound of the search; 0 without a round."""
         return self.rounds[-1].floor if self.rounds else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class _AttackFile:
-    """The content of the file of a search."""
+    """The content of `found.json`."""
 
     queries: tuple[AttackQuery, ...]
 
 
 def write_attack_queries(run: Path, queries: tuple[AttackQuery, ...]) -> None:
-    """Keep what the search of a run found."""
+    """Store the queries that the search of a run found."""
     write_sealed(run / _FOUND, _AttackFile(queries))
 
 
 def read_attack_queries(run: Path) -> tuple[AttackQuery, ...] | None:
-    """The findings of the search of a run; None where it is not finished, or there was none."""
+    """Return the queries that the search of a run found; None if it is not finished."""
     again = "Remove it, and the command that made the run makes it again."
     stored = read_value(_AttackFile, run / _FOUND, again)
     return None if stored is None else stored.queries

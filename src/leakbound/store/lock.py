@@ -1,4 +1,4 @@
-"""One command at a time: a lock on a folder that ends with its process and names its holder."""
+"""The lock on a folder: one command at a time. It names its holder and ends with its process."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 LOCK = ".lock"
-"""The file of a run's lock: its holder, while a command is at work."""
+"""The file of a run's lock, which names its holder."""
 SOFT_LOCK = f"{LOCK}.soft"
-"""The file whose existence is the lock where the file system has no locks."""
+"""The file that is the lock if the file system has no locks."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
 _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 _WAIT, _POLL = 0.05, 0.01  # seconds: the last holder may be removing the file
 _mine: set[tuple[Path, int, int]] = set()
-"""Locks that are taken: the file, and the process and thread that took it."""
+"""Locks of this process: the file, the process and the thread."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The holder of a lock: a process of a host, the command it runs, and since when (UTC).
+    """The holder of a lock.
 
     Attributes:
         pid: the process number.
         host: the host's name.
         command: the command line, without `leakbound`.
-        since: when it took the lock.
+        since: the time when it took the lock (UTC).
     """
 
     pid: int
@@ -58,22 +58,25 @@ class Holder:
 
 
 def utc_now() -> str:
-    """Date and time in UTC, to the second, as ISO 8601 writes them."""
+    """Return date and time in UTC, to the second, in ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 @contextmanager
 def locked(folder: Path, command: str, file: Path | None = None) -> Iterator[None]:
-    """Keep every other process and thread that calls this from writing into `folder` meanwhile.
+    """Lock a folder against other processes and threads, and make it if it is missing.
 
-    The lock is `file`, or a file in the folder, which is made where it is missing. The thread that
-    has the lock may take it again. The lock ends with its process. Where the file system has no
-    locks, only this host can know that the process has ended.
+    The thread that has the lock may take it again. The lock ends with its process; if the file
+    system has no locks, only this host knows that the process has ended. Temporary files that
+    killed commands left in the folder are removed.
 
-    The beginnings of files that killed commands left in the folder are removed.
+    Args:
+        folder: the folder.
+        command: the command that takes the lock, for messages.
+        file: the file of the lock (None: `LOCK` in the folder).
 
     Raises:
-        MixError: another command has the lock; it names the command.
+        MixError: another command has the lock; the message names it.
     """
     fresh = not folder.exists()
     make_folder(folder if file is None else file.parent)
@@ -92,21 +95,21 @@ def locked(folder: Path, command: str, file: Path | None = None) -> Iterator[Non
             clear_partials(folder)
         yield
     finally:
-        if os.getpid() == key[1]:  # else a forked child, whose parent has the lock
+        if os.getpid() == key[1]:  # not in a forked child, whose parent has the lock
             _mine.discard(key)
             with suppress(OSError):
-                if _holder(file) == holder:  # else another command's, after this one was removed
+                if _holder(file) == holder:  # not if the file was removed and taken by another
                     file.unlink()
             lock.release()
             if fresh:
                 with suppress(OSError):
-                    folder.rmdir()  # a command that was refused leaves no folder
+                    folder.rmdir()  # a refused command leaves no folder
 
 
 def holder_of(folder: Path) -> Holder | None:
-    """The holder at work in a folder, by its lock; None where no command is known to be at work.
+    """Return the holder of a folder's lock; None if no command is known to run there.
 
-    The lock is only read. A process of this host that was killed does not count; a process of
+    The lock is only read. A process of this host that has ended does not count. A process of
     another host may have ended.
     """
     holder = _holder(folder / LOCK)
@@ -115,9 +118,9 @@ def holder_of(folder: Path) -> Holder | None:
 
 
 def _is_running(pid: int) -> bool:
-    """True unless this machine knows that it has no process of this number."""
+    """Return False only if this machine has no process of this number."""
     if sys.platform == "win32":
-        return True  # a signal ends the process there
+        return True  # `os.kill` ends the process there
     try:
         os.kill(pid, 0)
     except (OSError, OverflowError) as error:
@@ -126,7 +129,7 @@ def _is_running(pid: int) -> bool:
 
 
 def holding(command: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Run a function with the lock of the folder it writes into: its `out`, or its `run`'s."""
+    """Decorate a function so that it locks the folder of its `out` or of its `run`."""
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         @wraps(function)
@@ -146,13 +149,13 @@ def holding(command: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
 
 def _taken(folder: Path, file: Path) -> BaseFileLock:
-    """The lock on a file, taken; where the file system has no locks, on a file that it makes."""
+    """Take the lock on a file; without locks in the file system, create a file as the lock."""
     from filelock import FileLock, SoftFileLock, Timeout
 
     if file.exists() and not file.is_file():
         raise InputError(
-            f"`{file}` is no file, and the lock of a folder is one. Remove it, or name another "
-            "folder."
+            f"`{file}` is no file, and the lock of a folder must be a file. Remove it, or name "
+            "another folder."
         )
     how: dict[str, Any] = {"mode": FILE_MODE, "thread_local": False, "timeout": _WAIT}
     soft, remedy = file.with_name(f"{file.name}.soft"), ""
@@ -163,17 +166,17 @@ def _taken(folder: Path, file: Path) -> BaseFileLock:
         except OSError as error:
             if error.errno not in _NO_LOCKS:
                 raise
-            remedy = f" Its file system has no locks: if that has ended already, remove `{soft}`."
+            remedy = f" Its file system has no locks: if it has ended already, remove `{soft}`."
             lock = SoftFileLock(soft, **how)
             lock.acquire(poll_interval=_POLL)
             warnings.warn(
-                f"the file system of `{folder}` has no locks, so `{soft}` keeps others out. If "
-                "this command is killed, other hosts keep out until you remove that file.",
+                f"the file system of `{folder}` has no locks, so `{soft}` is the lock. If this "
+                "command is killed, other hosts refuse the folder until you remove that file.",
                 stacklevel=2,
             )
     except Timeout as error:
         raise MixError(
-            f"`{folder}` is in use by {_holder(file) or 'another command'}. Wait until that has "
+            f"`{folder}` is in use by {_holder(file) or 'another command'}. Wait until it has "
             f"ended, or name another folder; two commands would mix their results.{remedy}"
         ) from error
     except PermissionError as error:
@@ -184,9 +187,9 @@ def _taken(folder: Path, file: Path) -> BaseFileLock:
 
 
 def _holder(file: Path) -> Holder | None:
-    """The holder that a lock names; None where it names none, or is no file of usual size."""
+    """Return the holder that a lock names; None if it names none or is no regular file."""
     try:
-        if file.is_symlink() or not file.is_file():  # to open a pipe waits for its other end
+        if file.is_symlink() or not file.is_file():  # opening a pipe would block
             return None
         with file.open("rb") as stream:
             return from_json(Holder, json.loads(stream.read(10_000)), f"`{file}`")

@@ -1,7 +1,7 @@
-"""Findings of exploration and proof about an arm, and the draws of a part as they are handed over.
+"""Results of exploring, of proofs, and of drawing a part of an arm.
 
-Masses of events are stored like completions, and the ranges of their scores like scores. The rare
-leaks that a search found are in one file per scorer.
+Masses of events are stored like completions, the ranges of their scores like scores. A search for
+rare leaks has one file per scorer.
 """
 
 from __future__ import annotations
@@ -44,12 +44,11 @@ from leakbound.types import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explored:
-    """Results of exploring queries, by their ids.
+    """Results of exploring queries, by query id.
 
     Attributes:
-        remainder: the mass, at least, of the region that the draws were taken from.
-        settled: the mass of events that were separated from the rest; without draws prefixes may
-            still be open, and do not count.
+        remainder: a lower bound on the mass of the region that was drawn from.
+        settled: the mass of the events; without draws, prefixes may be open and do not count.
         forwards: prefixes forwarded before the draws, and in all.
     """
 
@@ -59,24 +58,39 @@ class Explored:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DrawnPart:
-    """Tables and a few words: what crosses from who draws a part to who stores it.
+class PartRecord:
+    """The record of a part, in the metadata of its completions.
 
     Attributes:
-        completions: one row each, the queries in the order of the part.
-        failures: why queries have no completions, by their ids.
-        missing: how many draws of a query never came, by its id.
-        usage: what the part cost.
-        machine: what its exact draws, though not their distribution, depend on, with the plan.
-        events: what exploring found, one row an event.
-        explored: what exploring found of each query.
+        failures: why a query has no completions, by its id.
+        missing: the number of draws of a query that never came, by its id.
+        usage: the cost of the part.
+        machine: what the exact draws, but not their distribution, depend on besides the plan.
+        rows: the number of completions.
+        digest: that of the file.
     """
 
-    completions: pa.Table
     failures: Mapping[str, str]
     missing: Mapping[str, int]
     usage: Usage
     machine: JsonObject
+    rows: int
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnPart:
+    """The result of drawing or exploring a part.
+
+    Attributes:
+        completions: a row per completion, the queries in the order of the part.
+        record: failures, missing draws and costs.
+        events: a row per explored event.
+        explored: the results of exploring each query.
+    """
+
+    completions: pa.Table
+    record: PartRecord
     events: pa.Table
     explored: Explored
 
@@ -88,23 +102,24 @@ class DrawnPart:
         usage: Usage,
         machine: JsonObject,
     ) -> DrawnPart:
-        """The tables of what an engine gave for these queries, in whatever order it came."""
+        """Return the tables of an engine's results for these queries, which may be in any order."""
         order = {query_id: i for i, query_id in enumerate(query_ids)}
         ordered = sorted(results, key=lambda result: order[result.query.id])
         explored = [result for result in ordered if isinstance(result, Exploration)]
         drawn = [result.sample if isinstance(result, Exploration) else result for result in ordered]
         samples = [s for s in drawn if isinstance(s, Sample)]
+        rows = [DrawnRow.of(s, c) for s in samples for c in s.completions]
+        events = [EventRow(x.query.id, e) for x in explored for e in x.events]
         return cls(
-            completions=table_of(
-                DrawnRow, [DrawnRow.of(s, c) for s in samples for c in s.completions]
+            completions=table_of(DrawnRow, rows),
+            record=PartRecord(
+                failures={f.query.id: f.reason for f in drawn if isinstance(f, Failure)},
+                missing={s.query.id: s.missing for s in samples if s.missing},
+                usage=usage,
+                machine=machine,
+                rows=len(rows),
             ),
-            failures={f.query.id: f.reason for f in drawn if isinstance(f, Failure)},
-            missing={s.query.id: s.missing for s in samples if s.missing},
-            usage=usage,
-            machine=machine,
-            events=table_of(
-                EventRow, [EventRow(x.query.id, e) for x in explored for e in x.events]
-            ),
+            events=table_of(EventRow, events),
             explored=Explored(
                 remainder={x.query.id: x.remainder for x in explored},
                 settled={
@@ -116,31 +131,9 @@ class DrawnPart:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartMeta:
-    """The record that is stored with the draws of a part.
-
-    Attributes:
-        digest: of the file.
-        failures: why queries have no completions, by their ids.
-        missing: the number of draws of a query that never came, by its id.
-        usage: the cost of the part.
-        machine: all that its exact draws, though not their distribution, depend on next to the
-            plan.
-        rows: the number of completions.
-    """
-
-    digest: str
-    failures: Mapping[str, str]
-    missing: Mapping[str, int]
-    usage: Usage
-    machine: JsonObject
-    rows: int
-
-
 @dataclass(frozen=True, slots=True)
 class EventRange:
-    """A row: an event of a query, and between what its outputs score."""
+    """A row: the mass of an event of a query, and the range of its outputs' scores."""
 
     query_id: str
     mass: float
@@ -151,8 +144,10 @@ class EventRange:
 class StoredMasses:
     """The mass files of an arm, one per part, and the ranges of their events' scores.
 
-    `parts` gives the parts that are explored, as far as they are known; an arm that is only drawn
-    from has none.
+    Args:
+        folder: the folder of the arm.
+        identity: the digest of the arm.
+        parts: returns the explored parts that are known so far; none for an arm without exploring.
     """
 
     def __init__(self, folder: Path, identity: str, parts: Callable[[], Sequence[Part]]) -> None:
@@ -166,7 +161,7 @@ class StoredMasses:
         )  # fmt: skip
 
     def explored(self) -> Explored:
-        """The results of all explored queries."""
+        """Return the results of all explored queries."""
         there = [part for part in self._parts() if self.stored.file(part).exists()]
         parts = [self.stored.record(part, Explored) for part in there]
         names = [column.name for column in fields(Explored)]
@@ -174,15 +169,15 @@ class StoredMasses:
         return Explored(**{name: dict(chain.from_iterable(items)) for name, items in pairs.items()})
 
     def tables(self) -> Iterator[pa.Table]:
-        """The stored events of each part that was explored, one row each."""
+        """Yield the stored events of each explored part, a row each."""
         return map(self.stored.table, self._parts())
 
     def score(
         self, scorer: str, slug: str, ranges: Callable[[pa.Table], list[tuple[float, float]]]
     ) -> None:
-        """Store the range of every event's scores, unless the stored ones are of these events.
+        """Store the range of every event's scores, unless it is stored already.
 
-        `ranges` gives the lowest and highest score for each row of a table of events.
+        `ranges` returns the lowest and highest score for each row of a table of events.
         """
         if self.has_ranges(scorer, slug):
             return
@@ -194,11 +189,11 @@ class StoredMasses:
         self.ranges.write(slug, pa.concat_tables(pieces), self._made_from(scorer))
 
     def has_ranges(self, scorer: str, slug: str) -> bool:
-        """True if ranges of the events that are there now are stored, whole."""
+        """Return whether undamaged ranges of the current events are stored."""
         return not self._parts() or self.ranges.has(slug, self._made_from(scorer))
 
     def by_query(self, slug: str) -> dict[str, Mass]:
-        """The masses of each explored query, with the ranges that this scorer gives."""
+        """Return the masses of each explored query, with the ranges of a scorer's scores."""
         if not self._parts():
             return {}
         table, remainders = self.ranges.table(slug), self.explored().remainder
@@ -208,13 +203,13 @@ class StoredMasses:
         cuts = np.searchsorted(own[order], np.arange(len(remainders) + 1))
         masses = {}
         for i, (query_id, remainder) in enumerate(remainders.items()):
-            # columns of one array: sums of such have other last bits than those of plain arrays
+            # columns of one array: their sums have other last bits than those of plain arrays
             mass, low, high = every[order[cuts[i] : cuts[i + 1]]].T
             masses[query_id] = Mass(mass, low, high, remainder)
         return masses
 
     def scored(self, slug: str) -> Iterator[tuple[str, tuple[int, ...], float, float]]:
-        """(query id, token ids, mass, lowest score) of every event."""
+        """Yield (query id, token ids, mass, lowest score) of every event."""
         if not self._parts():
             return
         lows = iter(self.ranges.table(slug)["low"].to_pylist())
@@ -222,7 +217,7 @@ class StoredMasses:
             yield query_id, event.token_ids, event.mass, next(lows)
 
     def events(self) -> Iterator[tuple[str, Event]]:
-        """(query id, event) of every event."""
+        """Yield (query id, event) of every event."""
         for part in self._parts():
             yield from ((row.query_id, row.event) for row in self.stored.values(part))
 
@@ -231,12 +226,12 @@ class StoredMasses:
         return {"scorer": scorer, "masses": digests}
 
 
-AGAIN = "Restore the file from a copy, or remove it and run `leakbound prove` again."
+AGAIN = "Restore it from a copy, or remove it and run `leakbound prove` again."
 
 
 @dataclass(frozen=True, slots=True)
 class ProvedEvent:
-    """A row: an event of a query, all of whose outputs score at least `low`."""
+    """A row: an event of a query; each of its outputs scores at least `low`."""
 
     query_id: str
     event: Event
@@ -245,39 +240,40 @@ class ProvedEvent:
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """A question that is searched: its query, and the texts from which that begins, in order."""
+    """A question to be searched: its query, and the texts where the search begins, in order."""
 
     query: Query
     leads: tuple[str, ...]
 
     @property
     def key(self) -> str:
-        """A digest of both."""
+        """A digest of the query and the texts."""
         return digest_of({"query": object_of(self.query), "leads": [*self.leads]})
 
 
 class Proofs:
-    """The proofs about an arm: every event that was found, a row each, those of a query together.
-
-    `low` is what all of an event's outputs score at least.
-    """
+    """The proofs about an arm: a row per event that a search found, sorted by query."""
 
     def __init__(self, folder: Path, arm: str) -> None:
         self.stored = Artifact(folder=folder, kind=ProvedEvent, owner={"arm": arm}, remedy=AGAIN)
 
     def journal(self, slug: str, forwards: int) -> Journal:
-        """The findings of a search with at most so many forwards a query, until they are written.
+        """Return the journal of a search with at most these forwards per query.
 
-        By the keys of what was searched.
+        It keeps findings by `Searched.key` until they are written.
         """
         return self.stored.journal(slug, {"most": forwards})
 
     def write(
         self, slug: str, proofs: Sequence[Proving], searched: Sequence[Searched], forwards: int
     ) -> None:
-        """Store what was found of all queries, instead of what was known.
+        """Store the proofs about all queries; they replace the old ones.
 
-        `searched`: those of which something was found. `forwards`: the most that one was allowed.
+        Args:
+            slug: the name of the scorer's files.
+            proofs: the result of each search.
+            searched: the question of each search.
+            forwards: the most forwards that a question was allowed.
         """
         rows = [
             ProvedEvent(proof.query.id, event, low)
@@ -288,13 +284,13 @@ class Proofs:
         self.stored.write(slug, rows, {**self.made_from(searched, forwards), **spent})
 
     def forwards(self, slug: str) -> dict[str, int]:
-        """How many prefixes were forwarded, by the id of each query that was searched."""
+        """Return the number of forwarded prefixes by the id of each searched query."""
         if not (file := self.stored.file(slug)).exists():
             return {}
         return from_json(dict[str, int], self.stored.meta(slug)["forwards"], f"`{file}`")
 
     @staticmethod
     def made_from(searched: Sequence[Searched], forwards: int) -> JsonObject:
-        """All that proofs depend on, with arm and scorer."""
+        """Return all that proofs depend on besides the arm and the scorer."""
         keys = [question.key for question in searched]
         return {"most": forwards, "searched": digest_of({"keys": keys})}

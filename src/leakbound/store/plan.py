@@ -1,8 +1,8 @@
-"""The draws of an arm, cut into parts: the unit of work, of storage and of resuming.
+"""The parts of an arm's draws: the unit of work, of storage and of resuming.
 
-The size of a part is a constant, so every run of a study has the same parts. Draws are keyed by
-query and chunk, in whatever part they are. But queries of one part share the model's batches, and
-the shapes of these change the last bits of probabilities. So equal parts make equal draws.
+The size of a part is a constant, so every run of a study has the same parts. Query and chunk key
+the draws, not the part. But queries of one part share the model's batches, and the shapes of
+batches change the last bits of probabilities. So equal parts make equal draws.
 
 In an arm that is sampled until a claim is decided, each look leads to another round of parts.
 """
@@ -23,7 +23,7 @@ CHUNK = 1024  # draws under one key
 PART = 4_096  # draws of a part, at most
 MOST = 10**9  # draws of a query
 _PART_QUERIES = 64
-_EXPLORED_QUERIES = 4  # of a part that is explored: each is much work
+_EXPLORED_QUERIES = 4  # of an explored part: each takes long
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +31,12 @@ class Part:
     """Some queries and some of their chunks.
 
     Attributes:
-        number: the part's.
+        number: the number of the part.
         query_ids: the queries, in order.
-        sizes: `sizes[i]` draws in chunk `first_chunk` + i; empty: an exploration, which finds out
-            how many.
+        sizes: `sizes[i]` draws in chunk `first_chunk` + i; empty: exploring decides their number.
         first_chunk: the number of each query's first chunk.
-        draws_per_query: query i gets so many draws instead, all in the one chunk that `sizes` then
-            has; empty: all get as many.
+        draws_per_query: the draws of each query if they differ; `sizes` then has one chunk. Empty:
+            all queries have `sizes`.
     """
 
     number: int
@@ -52,25 +51,25 @@ class Part:
 
     @property
     def amount(self) -> int:
-        """How large it is: in draws, or in questions that are explored."""
+        """Its size: in draws, or in explored questions."""
         return self.draws or len(self.query_ids)
 
     def __str__(self) -> str:
-        """The name of its files."""
+        """Return the name of its files."""
         return f"part-{self.number:05d}"
 
     @property
     def owner(self) -> JsonObject:
-        """The part as its files name it: its number, and a digest of its queries and draws."""
+        """The metadata of its files: its number, and a digest of its queries and draws."""
         work = [self.query_ids, self.sizes, self.first_chunk, self.draws_per_query]
         digest = hashlib.sha256(json.dumps(work).encode()).hexdigest()
         return {"part": self.number, "work": digest}
 
 
 def slice_of(text: str) -> tuple[int, int]:
-    """Read the name of a slice, i/N: its number from 1, and the number of slices of a study.
+    """Parse the name of a slice, i/N: its number from 1, and the number of slices of a study.
 
-    Raises InputError where there is no such slice.
+    Raises InputError if there is no such slice.
     """
     number, _, of = text.partition("/")
     fits = number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)
@@ -81,38 +80,38 @@ def slice_of(text: str) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How many draws every query gets.
+    """The number of draws of every query.
 
     Attributes:
-        n: draws of every query; 0: its exploration finds out.
+        n: draws of every query; 0: exploring decides.
 
     Raises:
-        InputError: more than any machine plans.
+        InputError: more draws than `MOST`.
     """
 
     n: int
 
     def __post_init__(self) -> None:
-        """Refuse what no machine plans: a record may say any number, and parts are listed."""
+        """Refuse a number for which the list of parts would not fit into memory."""
         require(0 <= self.n <= MOST, "n", self.n, f"at most {MOST:,} draws per question")
 
     @classmethod
     def of(cls, n: int) -> Plan:
-        """The plan for n draws a query."""
+        """Return the plan for n draws per query."""
         require(n >= 1, "n", n, "at least 1 draw per question")
         return cls(n)
 
     @classmethod
     def exploring(cls) -> Plan:
-        """The plan where exploration finds out how many draws a query gets."""
+        """Return the plan in which exploring decides the number of draws."""
         return cls(0)
 
     def parts(
         self, query_ids: Sequence[str], *, first: int = 0, first_chunk: int = 0
     ) -> tuple[Part, ...]:
-        """All parts, in the order of the queries, numbered from `first` on.
+        """Return all parts, in the order of the queries, numbered from `first`.
 
-        A part has as many whole queries as fit, or some chunks of one query. `first_chunk` is the
+        A part has as many complete queries as fit, or some chunks of one query. `first_chunk`: the
         number of each query's first chunk.
         """
         chunks, parts = self.chunks(), list[Part]()
@@ -126,20 +125,18 @@ class Plan:
         return tuple(parts)
 
     def chunks(self) -> tuple[int, ...]:
-        """The draws in each chunk of a query; it has none while it is explored."""
+        """Return the draws in each chunk of a query; none if exploring decides them."""
         whole, rest = divmod(self.n, CHUNK)
         return (CHUNK,) * whole + ((rest,) if rest else ())
 
 
 @dataclass(frozen=True, slots=True)
 class QueryShares:
-    """How the outputs of a question are shared among its queries.
-
-    Fixed when the arm is planned, like its plan.
+    """The distribution of a question's outputs over its queries, fixed when the arm is planned.
 
     Attributes:
-        design: by which rule.
-        draws_per_query: how many each gets, by id; one that gets none is still a query of its
+        design: the rule.
+        draws_per_query: the draws of each query, by id; a query without draws still belongs to its
             question.
     """
 
@@ -147,7 +144,7 @@ class QueryShares:
     draws_per_query: Mapping[str, int]
 
     def parts(self, queries: Sequence[Query]) -> tuple[Part, ...]:
-        """All parts; queries of one question stand together, so that they advance together."""
+        """Return all parts; queries of one question are in one part and advance together."""
         parts: list[Part] = []
         questions = self._questions(queries)
         while questions:
@@ -161,7 +158,7 @@ class QueryShares:
         return tuple(parts)
 
     def _questions(self, queries: Sequence[Query]) -> list[dict[str, int]]:
-        """The draws of each question's queries."""
+        """Return the draws of each question's queries."""
         questions: dict[str, dict[str, int]] = {}
         for query in queries:
             if query.id in self.draws_per_query:
@@ -171,12 +168,12 @@ class QueryShares:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A look at one question, and what followed.
+    """A look at one question, and its result.
 
     Attributes:
-        n: draws that it had.
-        decision: where the claim about it stood.
-        next: the draws until which it is drawn on; `n` where it stops.
+        n: the draws that it had.
+        decision: the state of the claim about it.
+        next: the draws at its next look; `n` if it stops.
     """
 
     n: int
@@ -185,22 +182,22 @@ class Look:
 
 
 Looks = tuple[Mapping[str, Look], ...]
-"""Each look in turn: the questions looked at, by query id."""
+"""The looks in order, each by query id."""
 
 
 @dataclass(frozen=True, slots=True)
 class LooksRecord:
-    """The content of the file of an arm's looks: the identity of the arm, and the looks."""
+    """The content of `looks.json`: the identity of the arm, and its looks."""
 
     arm: str
     looks: Looks
 
 
 def rounds_of(query_ids: Sequence[str], first: int, looks: Looks) -> tuple[tuple[Part, ...], ...]:
-    """The parts of every round: `first` draws of every query, then those that each look requested.
+    """Return the parts of every round: `first` draws of every query, then those of each look.
 
-    Queries that get equally many draws share parts. Each query numbers its own chunks,
-    so its draws do not depend on the results of other queries.
+    Queries with equal numbers of draws share parts. Each query numbers its own chunks, so its draws
+    do not depend on the results of other queries.
     """
     wanted: list[dict[str, int]] = [dict.fromkeys(query_ids, first)]
     wanted += [{q: seen.next for q, seen in look.items() if seen.next > seen.n} for look in looks]
@@ -208,13 +205,13 @@ def rounds_of(query_ids: Sequence[str], first: int, looks: Looks) -> tuple[tuple
     rounds: list[tuple[Part, ...]] = []
     number = 0
     for goals in wanted:
-        alike: dict[tuple[int, int], list[str]] = {}
+        equal: dict[tuple[int, int], list[str]] = {}
         for query_id, n in goals.items():
             drawn, chunks = have[query_id]
-            alike.setdefault((n - drawn, chunks), []).append(query_id)
+            equal.setdefault((n - drawn, chunks), []).append(query_id)
             have[query_id] = n, chunks + ceil((n - drawn) / CHUNK)
         parts: list[Part] = []
-        for (more, chunks), ids in alike.items():
+        for (more, chunks), ids in equal.items():
             start = number + len(parts)
             parts += Plan.of(more).parts(ids, first=start, first_chunk=chunks)
         rounds.append(tuple(parts))

@@ -1,7 +1,7 @@
 """A model's readings of given texts, and its greedy answers to questions that no arm has.
 
-Both are stored with the arm of the model's greedy answers and are valid for its fingerprint only:
-`forced.parquet` has a row per text read, `answers.parquet` one per question answered.
+Both are stored with the arm of the model's greedy answers, and are valid for its fingerprint only:
+`forced.parquet` has a row per text, `answers.parquet` a row per question.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _REMEDY = "Restore it from a copy, or remove it and run the command that read it
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A text: its part and prompt, its kind, and its number among the texts of that kind.
+    """The key of a text: its part and prompt, its kind, and its number among texts of that kind.
 
-    `words` is a digest of the query and the text, so other words have other places.
+    `words` is a digest of the query and the text, so other words have another key.
     """
 
     part: str
@@ -32,7 +32,7 @@ class Place:
 
     @classmethod
     def of(cls, part: str, query: Query, kind: str, index: int = 0, text: str = "") -> Place:
-        """The place of a text after a query or, without a text, of the answer to it."""
+        """Return the key of a text after a query or, without a text, of the answer to it."""
         words = json.dumps([asdict(query), text], sort_keys=True)
         digest = hashlib.sha256(words.encode()).hexdigest()
         return cls(part, query.prompt_id, kind, index, digest)
@@ -40,7 +40,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A text as the model read it; `gradient_norm` is None where it was not requested."""
+    """A model's reading of a text; `gradient_norm` is None if it was not requested."""
 
     reading: Reading
     gradient_norm: float | None = None
@@ -48,7 +48,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """A row of the texts that were read."""
+    """A row of `forced.parquet`."""
 
     place: Place
     read: Read
@@ -56,16 +56,16 @@ class _Text:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """A row of the answers."""
+    """A row of `answers.parquet`."""
 
     place: Place
     text: str
 
 
 class Readings:
-    """The readings and answers of the model of `arm`, which draws greedily; `save` keeps them.
+    """The readings and answers of the model of a greedy `arm`; `save` stores them.
 
-    Raises DamagedError where a file cannot be read.
+    Raises DamagedError if a file is damaged.
     """
 
     def __init__(self, arm: Arm) -> None:
@@ -79,7 +79,7 @@ class Readings:
         self.answers = {row.place: row.text for row in answers}
 
     def save(self) -> None:
-        """Write both files whole, in place of the old ones."""
+        """Write both files; they replace the old ones."""
         if self.texts:
             texts = [_Text(*pair) for pair in self.texts.items()]
             self._texts.write("forced", texts, self._model)

@@ -1,4 +1,4 @@
-"""The content of run.json: `RunRecord`, and of every arm an `ArmSpec`, fixed when it is planned."""
+"""The content of run.json: `RunRecord`, with an `ArmSpec` that is fixed when an arm is planned."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class ScorerRecord:
     """A scorer that decided what was drawn.
 
     Attributes:
-        name: the scorer's.
-        digest: of its settings.
+        name: the scorer's name.
+        digest: a digest of its settings.
     """
 
     name: str
@@ -53,13 +53,13 @@ class ScorerRecord:
 
     @classmethod
     def of(cls, scorer: Scorer) -> ScorerRecord:
-        """The record of a scorer."""
+        """Return the record of a scorer."""
         return cls(scorer.name, digest(scorer))
 
 
 @dataclass(frozen=True, slots=True)
 class FixedDraws:
-    """As many draws of every question as the plan says, a number fixed before any was made."""
+    """The planned number of draws of every question, fixed before any draw."""
 
     kind: Literal["fixed n"] = "fixed n"
 
@@ -69,9 +69,9 @@ class StoppedDraws:
     """Draws of a question until a claim about it is decided, at most the n of the plan.
 
     Attributes:
-        claim: such as `p<=0.02`.
-        scorer: whose scores decide.
-        confidence: of a decision, at whatever look it is made.
+        claim: the claim, such as `p<=0.02`.
+        scorer: the scorer whose scores decide.
+        confidence: the confidence of a decision at any look.
         first: draws of every question before the first look.
     """
 
@@ -84,12 +84,12 @@ class StoppedDraws:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExploredDraws:
-    """Exact masses of a question's likeliest outputs, and draws from what they leave.
+    """Exact masses of a question's likeliest outputs, and draws from the remainder.
 
     Attributes:
-        mode: how the effort is shared between the two.
-        forwards: prefixes of every question forwarded, in all.
-        scorer: which settles prefixes.
+        mode: the division of the effort between masses and draws.
+        forwards: the prefixes that are forwarded per question.
+        scorer: the scorer that settles prefixes.
     """
 
     kind: Literal["explored"] = "explored"
@@ -100,15 +100,16 @@ class ExploredDraws:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedDraws:
-    """Draws that another tool made, their number fixed in advance unless a claim ended them.
+    """Draws of another tool; their number was fixed in advance unless a claim ended them.
 
     Attributes:
-        order: what keys their order; it owes nothing to them.
+        order: the key of their order, which does not depend on them.
         sampled_by: the tool, and its description of the sampling.
-        in_doubt: what casts doubt on their independence; empty where nothing does.
-        seed: as the tool states it.
+        in_doubt: why they may be dependent; empty without a reason.
+        seed: the seed that the tool states.
         texts: False if only scores were imported, without texts.
-        claim: that whose decision ended a question's draws, by our rule in the tool; else empty.
+        claim: the claim whose decision ended a question's draws, by our rule in the tool; else
+            empty.
     """
 
     kind: Literal["imported"] = "imported"
@@ -121,19 +122,19 @@ class ImportedDraws:
 
 
 Redaction: TypeAlias = bool | Literal["questions"]
-"""Texts left out of pages and exports: none, all but questions (True), or "questions" too."""
+"""Texts left out of pages and exports: no texts, all but questions (True), or "questions" too."""
 ArmDraws: TypeAlias = FixedDraws | StoppedDraws | ExploredDraws | ImportedDraws
-"""How the outputs of an arm were drawn."""
+"""The rule by which the outputs of an arm were drawn."""
 
 
 def claim_of(draws: ArmDraws | None) -> str:
-    """The claim whose decision ended a question's draws; empty where none did."""
+    """Return the claim whose decision ended a question's draws; empty without one."""
     return draws.claim if isinstance(draws, StoppedDraws | ImportedDraws) else ""
 
 
 @dataclass(frozen=True, slots=True)
 class CopiedFrom:
-    """The arm of a finished run whose draws an arm has: its identity, and the key of its draws."""
+    """The source of copied draws: the identity of an arm of a finished run, and their key."""
 
     identity: str
     drawn_as: ArmKey
@@ -141,24 +142,25 @@ class CopiedFrom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmSpec:
-    """All that was fixed of an arm when it was planned.
+    """All that is fixed when an arm is planned.
 
     Attributes:
-        fingerprint: what its engine says of the model: weights, dtype, prompting, versions.
+        fingerprint: the engine's description of the model: weights, dtype, prompting, versions.
         decoding: the distribution that is drawn from.
-        draws: how the outputs of a question are drawn.
-        plan: how many, in chunks.
-        seed: of the random draws; None where another tool made them.
-        shares: how a question's draws are shared among its queries; None where they are not.
-        attack_queries: queries in place of the questions, under their ids: as a search found,
-            or as a stress asks.
-        copied: where its draws come from, if they are a finished run's.
-        model: the model's name; like the machine only recorded, and no part of what the arm is.
+        draws: the rule by which the outputs of a question are drawn.
+        plan: the number of draws, in chunks.
+        seed: the seed of the random draws; None if another tool made them.
+        shares: the draws of each query of a question; None without rewritings.
+        attack_queries: the queries of a search or a stress that replace the questions, under the
+            questions' ids.
+        copied: the source of the draws if they are from a finished run.
+        model: the model's name; it is recorded like the machine, and does not identify the arm.
         place: the same name, with an absolute path if it is a folder; see `Run.model`.
-        machine: what the exact draws, though not their distribution, depend on, with the plan.
-        probe: what the model makes of fixed questions, compared within roundings; None: not known.
-        longest_answer: the number of the model's tokens in the longest reference answer, its end
-            token included; None: not known.
+        machine: what the exact draws, but not their distribution, depend on besides the plan.
+        probe: the model's probabilities of fixed questions, compared within rounding errors; None:
+            not known.
+        longest_answer: the tokens of the longest reference answer, its end token included; None:
+            not known.
     """
 
     fingerprint: JsonObject
@@ -180,19 +182,12 @@ class ArmSpec:
 class InputsRecord:
     """The rewritings of a run, and all that they depend on.
 
+    The fields that `study.Rewritings` has too are explained there; the source is without a path.
+
     Attributes:
-        source: as `Inputs` has it; of a file only its name.
-        queries: as `Inputs` has it.
-        ids: as `Inputs` has it.
-        ids_draws: as `Inputs` has it.
-        criterion: as `Inputs` has it.
-        design: as `Inputs` has it.
-        filters: as `Inputs` has it.
-        embedder: as `Inputs` has it.
-        similarity: as `Inputs` has it.
-        fingerprint: what the source's rewritings depend on, with its name, such as digests of
+        fingerprint: what the source's rewritings depend on besides its name, such as digests of
             files.
-        seed: of the random draws of the source.
+        seed: the seed of the source's random draws.
     """
 
     source: str
@@ -210,22 +205,22 @@ class InputsRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackRecord:
-    """All that a search for worst-case inputs depends on, with the questions and the model.
+    """All that a search for worst-case inputs depends on besides the questions and the model.
 
     Attributes:
-        budget: draws a question that the search may make, or what they cost.
-        first_draws: of every candidate in the first round.
-        confidence: of the bounds that steer.
-        forwards_per_token: as many stand for a token of a draw where rounds prove instead; None:
+        budget: the draws per question of the search, or their cost in forwards.
+        first_draws: draws of every candidate in the first round.
+        confidence: the confidence of the bounds that steer.
+        forwards_per_token: the forwards of a proof that cost as much as a token of a draw; None:
             all rounds draw.
-        scorer: whose scores steer.
+        scorer: the scorer whose scores steer.
         rewritings: the source of the rewritings that are tried.
-        openers: what else is changed about asking, as `pairs`, `prefixes` and `template` are.
-        pairs: see `openers`.
-        prefixes: see `openers`.
-        template: see `openers`.
-        decodings: those that are tried.
-        seed: of the random draws.
+        openers: the openers of answers that are tried.
+        pairs: the number of pairs shown before a query.
+        prefixes: the number of beginnings of the answer that are tried.
+        template: the template of the pairs.
+        decodings: the decodings that are tried.
+        seed: the seed of the random draws.
     """
 
     budget: int
@@ -244,9 +239,9 @@ class AttackRecord:
 
 @dataclass(frozen=True, slots=True)
 class RunQueries:
-    """The prompts and queries that the arms of a run ask, and the digest of its benchmark.
+    """The prompts and queries of a run, and the digest of its benchmark.
 
-    `slice`: the one that the run draws, i/N; None: all of the study.
+    `slice`: the slice that the run draws, i/N; None: the complete study.
     """
 
     prompts: tuple[Prompt, ...]
@@ -256,18 +251,18 @@ class RunQueries:
 
     @property
     def questions(self) -> tuple[Query, ...]:
-        """The queries that are a prompt's own question, not a rewriting of it."""
+        """The queries that are questions, not rewritings."""
         return tuple(query for query in self.queries if query.source == "original")
 
     def own(self, parts: Sequence[Part]) -> tuple[Part, ...]:
-        """The parts that the run draws: all, or every N-th of them from its slice's number on."""
+        """Return the parts that the run draws: all, or every N-th from its slice's number on."""
         number, of = (1, 1) if self.slice is None else slice_of(self.slice)
         return tuple(parts[number - 1 :: of])
 
 
 @dataclass(frozen=True, slots=True)
 class TriedVariant:
-    """A variant of a question that a search tries: a query's id, a decoding's name, pairs shown."""
+    """A variant that a search tries: the id of a query, the name of a decoding, shown pairs."""
 
     query: str
     decoding: str
@@ -276,25 +271,25 @@ class TriedVariant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """The record of a run: the questions, the study, and every arm as it was planned.
+    """The record of a run: the questions, the study, and the plan of every arm.
 
     Attributes:
-        format: of this file.
-        version: of leakbound.
-        created: when the run was begun (UTC).
-        place: the absolute path of its folder then; models are found relative to it.
-        benchmark: which questions.
-        inputs: the rewritings; None: there are none.
-        scorers: the benchmark's own, by name.
-        notes: what the benchmark and the study say of themselves.
-        study: that of the last command.
+        format: the format of this file.
+        version: the version of leakbound.
+        created: the time when the run was begun (UTC).
+        place: the absolute path of its folder at that time; models are found relative to it.
+        benchmark: the questions.
+        inputs: the rewritings; None: the run has only questions.
+        scorers: the names of the benchmark's scorers.
+        notes: notes of the benchmark and the study.
+        study: the study of the last command.
         headline: the statements that form the verdict; None: no command that scores has drawn.
-        claims: those of all commands.
-        attack: the search for worst-case inputs; None: there is none.
-        tried: the variants that such a search tries; only in the separate run of the search.
-        slice: the one that the run draws, i/N; None: all of the study.
-        redacted: what pages and exports leave out.
-        arms: every arm that is planned, by its key.
+        claims: the claims of all commands.
+        attack: the search for worst-case inputs; None: no search.
+        tried: the variants that a search tries; only in the separate run of the search.
+        slice: the slice that the run draws, i/N; None: the complete study.
+        redacted: the texts that pages and exports leave out.
+        arms: every planned arm, by its key.
         files: digests of the tables of prompts and queries, by the names of their files.
     """
 
@@ -318,7 +313,7 @@ class RunRecord:
 
     @property
     def questions(self) -> JsonObject:
-        """The members that must be equal for two commands to have the same queries."""
+        """The members that are equal if two commands have the same queries."""
         benchmark = object_of(self.benchmark)
         left_out = ("origin", "usual")
         members = {name: value for name, value in benchmark.items() if name not in left_out}
@@ -326,7 +321,7 @@ class RunRecord:
 
 
 def read_record(run: Path) -> RunRecord:
-    """Read what the run in a folder says of itself.
+    """Read the record of the run in a folder.
 
     Args:
         run: the folder.
@@ -336,8 +331,7 @@ def read_record(run: Path) -> RunRecord:
 
     Raises:
         InputError: there is no run, or another version made it (OtherVersionError).
-        DamagedError: the file does not say what was written there; it names the file and the
-            member.
+        DamagedError: the file was changed; the message names the file and the member.
     """
     file = run / FILE
     if not file.is_file():
@@ -355,5 +349,5 @@ def read_record(run: Path) -> RunRecord:
 
 
 def write_record(run: Path, record: RunRecord) -> None:
-    """Write the record of the run in this folder, whole."""
+    """Write the record of the run in a folder."""
     write_sealed(run / FILE, record)

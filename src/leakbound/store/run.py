@@ -1,4 +1,4 @@
-"""A run directory: what was run, its prompts, queries and estimates, and the arms in it."""
+"""A run directory: its record, prompts, queries, arms and estimates."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from leakbound.store.arm_key import ArmKey
 from leakbound.store.artifact import Artifact
 from leakbound.store.claims import Headline, RecordedClaim, recorded
 from leakbound.store.current import CALIBRATION, code, require_current, require_drawn
-from leakbound.store.draws import CompletionRow, DrawTable, ScoreRow, score_tables
+from leakbound.store.draws import CompletionRow, DrawTable, score_tables
 from leakbound.store.estimates import EstimateRow, Estimates
 from leakbound.store.files import ELSEWHERE, DamagedError, make_private
 from leakbound.store.identity import (
     identity,
     require_other_model,
     require_same,
-    require_same_law,
     require_same_n,
+    require_same_probe,
 )
 from leakbound.store.inputs import SELECTION
 from leakbound.store.lock import LOCK, SOFT_LOCK, locked
@@ -38,6 +38,7 @@ from leakbound.store.record import (
     read_record,
     write_record,
 )
+from leakbound.store.scores import ScoreRow
 from leakbound.store.tables import table_of, values_of, write_table
 from leakbound.study import Study
 from leakbound.text.counting import Ledger
@@ -47,19 +48,19 @@ from leakbound.types import JsonObject, Prompt, Query, object_of
 T = TypeVar("T")
 
 CERTIFICATE = "certificate.json"
-"""Where `leakbound certify` writes by default."""
+"""The default file of `leakbound certify`."""
 _PROMPTS, _QUERIES = "prompts.parquet", "queries.parquet"
 _BOUND_AGAIN = "Run `leakbound bound` again, or restore the file from a copy."
 _FIRST_FILES = (_PROMPTS, _QUERIES, LOCK, SOFT_LOCK)
 
 
 class Run:
-    """A run directory, open.
+    """An open run directory.
 
     Attributes:
         path: its folder.
-        record: what run.json says.
-        notes: the benchmark's, and those of later commands.
+        record: the content of run.json.
+        notes: the notes of the benchmark and of later commands.
         run_queries: its prompts and queries, and the digest of its benchmark.
     """
 
@@ -67,7 +68,7 @@ class Run:
         self.path = path
         self.record = record
         self.notes: list[str] = [*record.notes]
-        # the estimates, and the files that they were seen to fit
+        # the estimates, and the state of the files with which they are known to agree
         self._current: tuple[list[tuple[str, int, int]], Estimates] | None = None
         self._estimates = Artifact(folder=path, kind=EstimateRow, remedy=_BOUND_AGAIN)
         self.run_queries = RunQueries(
@@ -89,7 +90,7 @@ class Run:
         return f"run {self.path}: {questions} of {self.record.benchmark.name}"
 
     def _shown(self) -> Iterator[str]:
-        """Its verdict, or why there is none; no text of an answer."""
+        """Yield its arms and its verdict, or why it has no verdict; no text of an answer."""
         yield f"arms: {', '.join(map(str, self.record.arms)) or 'none yet'}"
         try:
             yield from str(self.verdict).splitlines()
@@ -100,24 +101,24 @@ class Run:
     def create(
         cls, path: Path, prompts: Sequence[Prompt], queries: Sequence[Query], record: RunRecord
     ) -> Run:
-        """Open the run in a folder if a record made it, or begin it.
+        """Open the run in a folder if it has this record, or begin it.
 
-        A run that begins has no run.json until its first arm is planned: a command that is
-        refused before that leaves none. Where the same questions came from (`origin`) may differ.
+        A new run has no run.json until its first arm is planned, so a command that is refused
+        before that leaves no run. The `origin` of the same questions may differ.
 
         Args:
             path: the folder.
-            prompts: of the run.
-            queries: of the run.
-            record: of the run; its arms are left out.
+            prompts: the prompts of the run.
+            queries: the queries of the run.
+            record: the record of the run; its arms are left out.
 
         Returns:
             The run.
 
         Raises:
-            MixError: another command made what lies there; it names the difference.
+            MixError: another command made the run; the message names the difference.
             InputError: the folder cannot be made or written into.
-            DamagedError: a record is not as it was written.
+            DamagedError: a record was changed.
             IncompleteError: the disk is full or fails.
         """
         if run := cls.resumed(path, record):
@@ -131,25 +132,25 @@ class Run:
 
     @classmethod
     def resumed(cls, path: Path, record: RunRecord) -> Run | None:
-        """The run that a record began in a folder.
+        """Return the run with this record in a folder.
 
         Args:
             path: the folder.
-            record: what the run is.
+            record: the record of the run.
 
         Returns:
-            The run; None where one can begin.
+            The run; None if a run can begin there.
 
         Raises:
-            MixError: other files lie there, or the run is another; it names the difference.
+            MixError: the folder has other files or another run; the message names the difference.
             InputError: another version made the run.
-            DamagedError: a record is not as it was written.
+            DamagedError: a record was changed.
         """
         if not (path / FILE).exists():
             names = _FIRST_FILES if record.inputs is None else (*_FIRST_FILES, SELECTION)
-            left = path.iterdir() if path.exists() else ()  # by a run that was killed as it began
+            left = path.iterdir() if path.exists() else ()  # by a run that was killed at its start
             if any(file.name not in names and file.suffix != ".partial" for file in left):
-                raise MixError(f"`{path}` holds other files and no run.json. Name an empty folder.")
+                raise MixError(f"`{path}` has other files and no run.json. Name an empty folder.")
             return None
         run = cls.open(path)
         require_same(path, run.record.slice, record.slice, "--questions: ")
@@ -158,7 +159,7 @@ class Run:
 
     @classmethod
     def open(cls, path: str | Path) -> Run:
-        """Open a run that exists, its record and questions as they were written.
+        """Open a run that exists.
 
         Args:
             path: its folder.
@@ -168,59 +169,59 @@ class Run:
 
         Raises:
             InputError: there is no run, or another version made it.
-            DamagedError: the record, or the table of prompts or queries, is not as it was written.
+            DamagedError: the record, or the table of prompts or queries, was changed.
         """
         return cls(Path(path), read_record(Path(path)))
 
     @property
     def prompts(self) -> tuple[Prompt, ...]:
-        """The prompts that the run is about."""
+        """The prompts of the run."""
         return self.run_queries.prompts
 
     @property
     def queries(self) -> tuple[Query, ...]:
-        """The queries that it asks, a prompt's own question before its rewritings."""
+        """The queries of the run; each question is before its rewritings."""
         return self.run_queries.queries
 
     @property
     def study(self) -> Study:
-        """The study of its last command; of imported draws, only which benchmark they are of.
+        """The study of its last command; for imported draws, only the benchmark.
 
-        It may name files and models that are not there any more, and trusts no server.
+        Its files and models may not exist any more. It trusts no server.
         """
         study = self.record.study
         return Study.from_dict({k: v for k, v in study.items() if k != "control"})
 
     @property
     def control(self) -> str | None:
-        """The model or run that its last command named as control; None: it named none.
+        """The model or run that its last command named as control; None without a control.
 
         Raises:
-            InputError: the control was an object, which no record can name.
+            InputError: the control was a Python object, which a record cannot name.
         """
         control = self.record.study.get("control")
         if isinstance(control, Mapping):
             raise InputError(
-                f"the control of `{self.path}` is a {control['python']} that was handed over in "
-                "Python, and a record holds names only. Name a model or a finished run with "
+                f"the control of `{self.path}` is a {control['python']} that was passed in "
+                "Python, and a record has only names. Name a model or a finished run with "
                 "--control."
             )
         return None if control is None else self._located(str(control))
 
     def model(self, key: ArmKey) -> str:
-        """Return the name of an arm's model, with the path where its folder is now.
+        """Return the name of an arm's model, with the current path of its folder.
 
         Args:
-            key: of a planned arm.
+            key: the key of a planned arm.
 
         Returns:
-            The name, as `open_engine` takes it. A folder that moved together with the run is found.
+            The name for `open_engine`. A folder that moved together with the run is found.
         """
         spec = self.record.arms[key]
         return self._located(spec.place or spec.model)
 
     def _located(self, name: str) -> str:
-        """The name of a model or run with the path where it is now."""
+        """Return the name of a model or run with its current path."""
         engine, where = engine_of(name)
         if not (Path(where).is_absolute() and self.record.place):
             return name
@@ -231,27 +232,27 @@ class Run:
 
     @property
     def questions(self) -> tuple[Query, ...]:
-        """The queries that are a prompt's own question, not a rewriting of it."""
+        """The queries that are questions, not rewritings."""
         return self.run_queries.questions
 
     @property
     def arms(self) -> dict[str, Arm]:
-        """The arms planned so far, by name."""
+        """The planned arms by their names."""
         return {str(key): self._arm(key) for key in self.record.arms}
 
     def arm(self, key: ArmKey) -> Arm | None:
-        """The arm with a key.
+        """Return the arm with a key.
 
         Args:
             key: its model, kind of query and decoding.
 
         Returns:
-            The arm; None where it is not planned.
+            The arm; None if it is not planned.
         """
         return self._arm(key) if key in self.record.arms else None
 
     def write_estimates(self, rows: Sequence[EstimateRow], made_from: Mapping[str, Any]) -> None:
-        """Store the table of estimates and its sources, replacing an older one.
+        """Store the table of estimates and its sources; it replaces an older one.
 
         Args:
             rows: the estimates.
@@ -265,7 +266,7 @@ class Run:
         self._estimates.write("estimates", table, {**made_from, "made_by": code()})
 
     def estimates_made_from(self) -> dict[str, Any]:
-        """The sources of the stored estimates; empty unless a whole table by this code is there."""
+        """Return the sources of the stored estimates; empty without a table by this code."""
         if not self._estimates.file("estimates").exists():
             return {}
         try:
@@ -277,10 +278,10 @@ class Run:
         return meta if meta.get("made_by") == code() else {}
 
     def stored_estimates(self) -> Estimates:
-        """The estimates as they are stored, whatever they were made from.
+        """Return the stored estimates, of any sources.
 
         Raises:
-            DamagedError: their table is not there, or not as it was written.
+            DamagedError: their table is absent or was changed.
         """
         arms = self.arms.values()
         main = next((a.name for a in arms if a.key.own_words and not a.decoding.greedy), None)
@@ -288,21 +289,21 @@ class Run:
 
     @property
     def estimates(self) -> Estimates:
-        """The stored estimates; `.worst("leak probability")` is the one of the worst question.
+        """The estimates of the current completions and scores.
 
-        They are those of the completions and scores that lie there now.
+        `.worst("leak probability")` is the statement about the worst question.
 
         Raises:
-            InputError: there are none, or they are of other scores or by other statistics than this
-                version's; it says what to run.
+            InputError: they are not stored, or they are of other scores or by another version's
+                statistics; the message has the commands to run.
             IncompleteError: the run is not finished.
-            DamagedError: their table is not as it was written.
+            DamagedError: their table was changed.
         """
         self.require_drawn()
         if not self._estimates.file("estimates").exists():
             raise InputError(
                 f"`{self.path}` has no estimates. Run `leakbound bound` first, and before that "
-                "`leakbound score` where its completions have no scores."
+                "`leakbound score` if its completions have no scores."
             )
         now = self._files()
         if self._current is None or self._current[0] != now:
@@ -314,7 +315,7 @@ class Run:
     @property
     def verdict(self) -> Any:
         """The `Verdict` on its model, see `leakbound.show`; no text of an answer is read."""
-        return leakbound.show(self)  # by the package's face, as it is made above this layer
+        return leakbound.show(self)  # through the package, as a layer above makes it
 
     @property
     def completions(self) -> DrawTable[CompletionRow]:
@@ -339,20 +340,20 @@ class Run:
 
     @property
     def ledger(self) -> dict[str, Ledger]:
-        """How the draws stored so far are counted, by arm: complete, cut, filtered and so on."""
+        """The number of stored draws in each class, by arm: complete, cut, filtered and so on."""
         return {name: arm.ledger for name, arm in self.arms.items()}
 
     def require_drawn(self) -> None:
-        """Let a finished run pass.
+        """Refuse a run that is not finished.
 
         Raises:
-            IncompleteError: something is still to be drawn; it names the missing parts.
+            IncompleteError: parts are still to be drawn; the message names them.
         """
         require_drawn(self.path, self.record, self.arms)
 
     @property
     def question_files(self) -> tuple[Path, Path]:
-        """Where the prompts and queries are; run.json has the digests of both."""
+        """The files of the prompts and queries; run.json has the digests of both."""
         return self.path / _PROMPTS, self.path / _QUERIES
 
     def _arm(self, key: ArmKey) -> Arm:
@@ -360,15 +361,15 @@ class Run:
         return Arm(folder, key, self.record.arms[key], self.run_queries)
 
     def _began_with(self, name: str, kind: type[T]) -> tuple[T, ...]:
-        """The prompts or queries of the run, as its record knows them."""
+        """Return the prompts or queries; raise DamagedError if the record has another digest."""
         stored = Artifact(folder=self.path, kind=kind, remedy=ELSEWHERE)
         file, values = stored.file(name), tuple(stored.values(name))
         if self.record.files.get(file.name) != stored.meta(name)["digest"]:
-            raise DamagedError(f"`{file}` has other questions than the run began with. {ELSEWHERE}")
+            raise DamagedError(f"`{file}` has other questions than at the start. {ELSEWHERE}")
         return values
 
     def _files(self) -> list[tuple[str, int, int]]:
-        """Name, time and size of every file that estimates depend on."""
+        """Return name, time and size of every file that estimates depend on."""
         places = (self.path / "arms", self.path / CALIBRATION)
         own = self._estimates.file("estimates")
         files = [own, *(file for place in places for file in place.rglob("*.*"))]
@@ -377,22 +378,22 @@ class Run:
 
     @property
     def redacted(self) -> Redaction:
-        """The texts that pages and exports of the run leave out until that is lifted."""
+        """The texts that pages and exports of the run leave out."""
         return self.record.redacted
 
     def redact(self, value: Redaction) -> None:
-        """Record which texts pages and exports leave out, those of later commands too.
+        """Record which texts pages and exports leave out from now on.
 
         Args:
-            value: True: all but questions; "questions": these too.
+            value: True: all but questions; "questions": questions too.
 
         Raises:
-            MixError: another command is at work in the folder.
+            MixError: another command runs in the folder.
         """
         if self.redacted == value:
             return
         with locked(self.path, "report"):
-            write_record(self.path, replace(read_record(self.path), redacted=value))  # as it is now
+            write_record(self.path, replace(read_record(self.path), redacted=value))
         self.record = replace(self.record, redacted=value)
 
     def settle_attack(self, attack: AttackRecord) -> None:
@@ -401,10 +402,10 @@ class Run:
         Arms must be planned already: a command that is refused before that leaves no run.
 
         Args:
-            attack: all that the search depends on, with questions and model.
+            attack: all that the search depends on besides questions and model.
 
         Raises:
-            MixError: another search is recorded; it names the difference.
+            MixError: another search is recorded; the message names the difference.
         """
         recorded = self.record.attack
         if recorded is None:
@@ -420,14 +421,13 @@ class Run:
     ) -> None:
         """Record the study, which may differ from one command to the next.
 
-        A claim that is named when any file of an arm is there may have been chosen by what it
-        holds, and is recorded as a later one. The headline stays as it was recorded before that,
-        unless a control joins it.
+        Once any file of an arm is stored, a new claim may have been chosen by the file's content:
+        it is recorded as not prior. From then on the headline stays too, unless a control is added.
 
         Args:
-            study: as JSON holds it.
+            study: the study in JSON.
             headline: the statements that form the verdict.
-            claims: those that the command names.
+            claims: the claims of the command.
         """
         drawn = any(files for *_, files in os.walk(self.path / "arms", followlinks=True))
         before = self.record.headline
@@ -440,12 +440,12 @@ class Run:
             self._record(now)
 
     def remember_notes(self, notes: Sequence[str]) -> None:
-        """Add notes, and record them as long as there are no estimates.
+        """Add notes, and record them while there are no estimates.
 
-        A certificate quotes the notes on record, so they stay as they were when it was made.
+        A certificate quotes the recorded notes, so they do not change after it was made.
 
         Args:
-            notes: on the questions and scorers; those that are there already are left out.
+            notes: notes on the questions and scorers; known notes are left out.
         """
         new = [note for note in dict.fromkeys(notes) if note not in self.notes]
         self.notes += new
@@ -455,17 +455,18 @@ class Run:
     def add_arm(self, key: ArmKey, spec: ArmSpec) -> Arm:
         """Plan an arm, or accept the same plan.
 
-        Its model's name and its machine are only recorded, its probe is compared within roundings.
+        The model's name and the machine are only recorded. Probes are compared within rounding
+        errors.
 
         Args:
             key: its model, kind of query and decoding.
-            spec: all that is fixed of it.
+            spec: all that is fixed by its plan.
 
         Returns:
             The arm.
 
         Raises:
-            MixError: it was planned otherwise; it names the difference.
+            MixError: the recorded plan differs; the message names the difference.
             InputError: a control that is the model under evaluation.
         """
         planned = self.record.arms.get(key)
@@ -475,10 +476,10 @@ class Run:
         else:
             require_same_n(self.path, planned, spec)
             require_same(self.path, identity(planned), identity(spec), f"arm '{key}', ")
-            require_same_law(self.path, planned, spec)
+            require_same_probe(self.path, planned, spec)
         return self._arm(key)
 
     def _record(self, record: RunRecord) -> None:
-        """Write the record, and go by it from now on."""
+        """Write a record and use it from now on."""
         write_record(self.path, record)
         self.record = record

@@ -1,4 +1,4 @@
-"""Scores of an arm: as they are stored, a file a scorer, and as statistics takes them."""
+"""Scores of an arm: stored in a file per scorer, and as arrays for statistics."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from leakbound.types import RULE, JsonObject
 
 @dataclass(frozen=True, slots=True)
 class ArmScores:
-    """Scores of every query, distinct with counts: what statistics takes.
+    """The distinct scores of every query with their counts, the input of statistics.
 
     Attributes:
         query_ids: the queries, in order.
-        scores: the distinct scores of each, [queries, distinct scores], padded.
-        counts: how often each was drawn, of the same shape; 0 where `scores` is padded.
-        missing: draws of each query that have no score, [queries].
+        scores: the distinct scores of each query, [queries, distinct scores], padded.
+        counts: the draws with each score, of the same shape; 0 where `scores` is padded.
+        missing: draws of each query without a score, [queries].
     """
 
     query_ids: tuple[str, ...]
@@ -39,7 +39,10 @@ class ArmScores:
     def stored(
         cls, table: pa.Table, query_ids: Sequence[str], undrawn: Mapping[str, int]
     ) -> ArmScores:
-        """From the stored scores of these queries, and how many draws of each never came."""
+        """Return the scores of these queries from a stored table.
+
+        `undrawn`: the draws of each query that never came.
+        """
         missing = np.array([undrawn.get(query_id, 0) for query_id in query_ids], dtype=np.int64)
         own = place_of(table["query_id"], query_ids)
         score, count = table["score"].to_numpy(), table["count"].to_numpy()
@@ -62,7 +65,10 @@ class ArmScores:
     def tallied(
         cls, tallies: Mapping[str, Mapping[float | None, int]], undrawn: Mapping[str, int]
     ) -> ArmScores:
-        """From how often each query drew each score or none, and how many draws never came."""
+        """Return the scores of queries from the number of draws with each score or none.
+
+        `undrawn`: the draws of each query that never came.
+        """
         rows = [(q, n, x) for q, tally in tallies.items() for x, n in tally.items()]
         columns = zip(*rows, strict=True) if rows else ((), (), ())
         arrays = [pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)]
@@ -70,7 +76,7 @@ class ArmScores:
 
     @classmethod
     def joined(cls, pieces: Sequence[ArmScores], query_ids: Sequence[str]) -> ArmScores:
-        """The draws of several arms together, of those of these queries that have any."""
+        """Return the pooled draws of several arms, for each of these queries with draws."""
         undrawn = Counter[str]()
         for piece in pieces:
             for query_id, missing in zip(piece.query_ids, piece.missing.tolist(), strict=True):
@@ -80,7 +86,7 @@ class ArmScores:
         return cls.stored(every, ids, undrawn)
 
     def _drawn(self) -> pa.Table:
-        """A row for each score of a query that was drawn."""
+        """Return a table with a row per query and score that was drawn."""
         row, column = np.nonzero(self.counts)
         ids = pa.array(self.query_ids, pa.string()).take(row)
         columns = [ids, self.counts[row, column], self.scores[row, column]]
@@ -94,54 +100,56 @@ class ArmScores:
 
     @property
     def hits(self) -> NDArray[np.int64]:
-        """Draws of each query that score above 0: the leaks, of a binary scorer."""
+        """Draws of each query that score above 0: the leaks of a binary scorer."""
         above: NDArray[np.int64] = np.where(self.scores > 0, self.counts, 0).sum(axis=1)
         return above
 
     def rows(self, *, binary: bool, empty: bool = False) -> Rows:
-        """The draws as bounds take them, `binary` by the scorer's declared range."""
+        """Return the draws as evidence of bounds; `binary`: the scorer's declared range."""
         given = self.scores, self.counts, self.missing
         return Rows.of(*given, binary=binary, empty=empty or not self.query_ids)
 
     def of(self, query_ids: Container[str]) -> ArmScores:
-        """The scores of only these queries, if they have any."""
+        """Return the scores of only these queries."""
         rows = [i for i, query_id in enumerate(self.query_ids) if query_id in query_ids]
         ids = tuple(self.query_ids[i] for i in rows)
         return ArmScores(ids, self.scores[rows], self.counts[rows], self.missing[rows])
 
 
 def place_of(query_ids: pa.ChunkedArray, among: Sequence[str]) -> NDArray[np.int64]:
-    """Where each of these stands among those; -1 where it does not."""
+    """Return the position of each query id in `among`; -1 if it is not there."""
     places = pc.index_in(query_ids, pa.array(among, pa.string()))
     numbers: NDArray[np.int64] = pc.fill_null(places, -1).to_numpy().astype(np.int64)
     return numbers
 
 
 @dataclass(frozen=True, slots=True)
-class CompletionScore:
-    """A row: the score of `count` equal completions of a query; None if it has no score."""
+class ScoreRow:
+    """The score of `count` equal completions of a query; None if the scorer could not decide."""
 
+    arm: str
+    scorer: str
     query_id: str
     count: int
     score: float | None
 
 
-_SCHEMA = schema_of(CompletionScore)
+_SCHEMA = schema_of(ScoreRow).remove(0).remove(0)  # a file is of one arm and one scorer
 
 
 class Scores:
     """The scores of an arm's completions, one file per scorer.
 
     Args:
-        folder: that of the arm.
+        folder: the folder of the arm.
         drawn: the completions.
-        parts: gives all parts that are known.
+        parts: returns all parts that are known so far.
     """
 
     def __init__(
         self, folder: Path, drawn: Artifact[DrawnRow], parts: Callable[[], Sequence[Part]]
     ) -> None:
-        self.stored = Artifact(folder=folder / "scores", kind=CompletionScore, remedy=SCORED_AGAIN)
+        self.stored = Artifact(folder=folder / "scores", kind=ScoreRow, remedy=SCORED_AGAIN)
         self._drawn, self._parts = drawn, parts
 
     def write(
@@ -152,18 +160,16 @@ class Scores:
         model: JsonObject | None = None,
         origin: str = "",
     ) -> None:
-        """Store the scores of all completions, unless the stored ones are of these completions.
-
-        Parts that were scored before others joined them are not scored again.
+        """Store the scores of all completions; parts that have scores are not scored again.
 
         Args:
-            scorer: its name.
+            scorer: the scorer's name.
             slug: the name of its files.
-            score_tables: gives, for each table of completions in turn, one score, or None, per
-                row; it may read some tables before it gives the scores of the first.
-            model: the scorer's model, to be recorded; its scores are costly, and stored after each
-                part.
-            origin: of a scorer that is not built in, to be recorded.
+            score_tables: returns, for each table of completions in order, one score, or None, per
+                row; it may read some tables before it returns the scores of the first.
+            model: the record of the scorer's model; its scores are costly, so they are stored after
+                each part.
+            origin: the recorded origin of a scorer that is not built in.
         """
         parts, scored = self._parts(), self._scored(scorer, slug)
         pieces = [self.stored.table(slug)] if scored else []
@@ -184,49 +190,49 @@ class Scores:
                 self.stored.write(slug, pa.concat_tables(pieces), made_from)
 
     def scorers(self) -> Iterator[tuple[str, str]]:
-        """(scorer, slug) of every scorer whose stored scores are of the completions of now.
+        """Yield (scorer, slug) of every scorer with scores of the current completions.
 
-        DamagedError where a file of scores does not name its scorer.
+        Raises DamagedError for a file of scores that does not name its scorer.
         """
         for file in sorted(self.stored.folder.glob("*.parquet")):
             name = self.stored.meta(file.stem).get("scorer")
-            if isinstance(name, str) and self.stored.says(file.stem, self._made_from(name)):
+            if isinstance(name, str) and self.stored.is_from(file.stem, self._made_from(name)):
                 yield name, file.stem
 
     def origin(self, scorer: str) -> object:
-        """The origin of a scorer, as its stored scores record it; None if they record none."""
+        """Return the origin of a scorer that its stored scores record; None if they do not."""
         metas = [self.stored.meta(slug) for name, slug in self.scorers() if name == scorer]
         return next((meta.get("origin") for meta in metas), None)
 
     def rows(self, slug: str) -> list[float | None]:
-        """The stored scores, one for each completion in the order of the parts."""
+        """Return the stored scores, one per completion, in the order of the parts."""
         scores: list[float | None] = self.stored.table(slug)["score"].to_pylist()
         return scores
 
     def model(self, slug: str) -> JsonObject | None:
-        """The record of the model that gave the stored scores; None where no whole file has one."""
+        """Return the recorded model of the stored scores; None without a record or a file."""
         model = self.stored.meta_or_none(slug).get("model")
         return model if isinstance(model, Mapping) else None
 
     def has(self, scorer: str, slug: str) -> bool:
-        """True if scores of the completions of now are stored, whole."""
+        """Return whether undamaged scores of the current completions are stored."""
         return self.stored.has(slug, self._made_from(scorer))
 
     def digest(self, scorer: str, slug: str) -> str | None:
-        """The digest of the stored scores; None if they are not of the current completions.
+        """Return the digest of the stored scores; None if they are of other completions.
 
-        DamagedError where their file is there and not as it was written.
+        Raises DamagedError if their file was changed.
         """
         digest = self.stored.digest(slug)
-        return digest if self.stored.says(slug, self._made_from(scorer)) else None
+        return digest if self.stored.is_from(slug, self._made_from(scorer)) else None
 
     def _scored(self, scorer: str, slug: str) -> int:
-        """The number of parts, from the first on, that the stored scores are of."""
+        """Return the number of parts, from the first on, that have stored scores."""
         parts = self.stored.meta_or_none(slug).get("parts")
         number = len(parts) if isinstance(parts, Sequence) else 0
         return number if number and self.stored.has(slug, self._made_from(scorer, number)) else 0
 
     def _made_from(self, scorer: str, number: int | None = None) -> JsonObject:
-        """The sources of scores of the first parts; with None, of all."""
+        """Return the sources of scores of the first parts; None: of all."""
         digests = [self._drawn.content(part) for part in self._parts()[:number]]
         return {"scorer": scorer, "rule": RULE, "parts": digests}

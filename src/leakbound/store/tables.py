@@ -1,6 +1,6 @@
-"""Parquet files with what made them in their metadata, and frozen values as their rows.
+"""Parquet files of frozen values, with their sources in the metadata.
 
-A value is a row, a field a column, by the types of the fields.
+A row is a value. Its columns are the fields, with Arrow types that follow from the fields' types.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functools import cache, lru_cache, partial
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pyarrow as pa
@@ -28,82 +28,78 @@ from numpy.typing import NDArray
 from leakbound.errors import InputError, require_no_fault
 from leakbound.store.files import DIGEST, DamagedError, as_read, digest_of, write_whole
 from leakbound.text.counting import CountedAs, counted_as, is_missing, visible
-from leakbound.types import (
-    Completion,
-    Decoding,
-    Event,
-    Json,
-    JsonObject,
-    Sample,
-)
+from leakbound.types import Completion, Decoding, Event, Json, JsonObject, Sample
 
 T = TypeVar("T")
 _TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 
 
-def _same(cell: Any) -> Any:
-    return cell
+class _Column(NamedTuple):
+    """The column of a field: its type, and the value of a cell that is read.
 
-
-@dataclass(frozen=True, slots=True)
-class _Cells:
-    """How a column holds a field: its type, and what becomes of each cell there and back."""
+    nan: whether NaN is stored as null.
+    """
 
     type: pa.DataType
-    write: Callable[[Any], Any] = _same
-    read: Callable[[Any], Any] = _same
+    read: Callable[[Any], Any] | None = None
+    nan: bool = False
 
 
 def schema_of(kind: Any) -> pa.Schema:
-    """The columns of a table of values of this dataclass.
+    """Return the schema of a table of values of this dataclass.
 
-    The fields of a value within a value are columns like its own.
+    The fields of a value within a value are columns of the same table.
     """
-    columns: list[pa.Field] = []
-    for name, cells in _columns(kind).items():
-        columns += [pa.field(name, cells.type)] if isinstance(cells, _Cells) else schema_of(cells)
-    return pa.schema(columns)
+    return table_of(kind, ()).schema
 
 
 def row_of(value: Any) -> dict[str, Any]:
-    """The row of a value, by column; a number that must be there and is not (NaN) is None."""
+    """Return the row of a value by column; NaN is None where it is stored as null."""
     row: dict[str, Any] = {}
     kind: Any = type(value)
-    for name, cells in _columns(kind).items():
+    for name, column in _columns(kind).items():
         own = getattr(value, name)
-        row |= {name: cells.write(own)} if isinstance(cells, _Cells) else row_of(own)
+        if isinstance(column, _Column):
+            row[name] = None if column.nan and math.isnan(own) else own
+        else:
+            row |= row_of(own)
     return row
 
 
-def table_of(kind: type[Any], values: Sequence[object]) -> pa.Table:
-    """A row a value, a column a field."""
-    return pa.table(list(_columns_of(kind, values)), schema_of(kind))
-
-
-def _columns_of(kind: Any, values: Sequence[object]) -> Iterator[pa.Array]:
-    for name, cells in _columns(kind).items():
+def table_of(kind: Any, values: Sequence[object]) -> pa.Table:
+    """Return a table with a row per value and a column per field."""
+    columns: dict[str, pa.Array] = {}
+    for name, column in _columns(kind).items():
         own = list(map(attrgetter(name), values))
-        if isinstance(cells, _Cells):
-            yield pa.array(map(cells.write, own), cells.type)
+        if isinstance(column, _Column):
+            columns[name] = pa.array(own, column.type, from_pandas=column.nan)
         else:
-            yield from _columns_of(cells, own)
+            inner = table_of(column, own)
+            columns |= dict(zip(inner.column_names, inner.columns, strict=True))
+    return pa.table(columns)
 
 
 def values_of(kind: Callable[..., T], table: pa.Table) -> Iterator[T]:
-    """The inverse of `table_of`; columns of other names are passed over."""
+    """Yield the values of a table: the inverse of `table_of`. Other columns are ignored."""
     columns = _columns(kind)
     for row in zip(*(_read(*field, table) for field in columns.items()), strict=True):
         yield kind(**dict(zip(columns, row, strict=True)))
 
 
-def _read(name: str, cells: _Cells | type, table: pa.Table) -> Iterable[Any]:
-    if isinstance(cells, _Cells):
-        return map(cells.read, table[name].to_pylist())
-    return values_of(cells, table)
+def _read(name: str, column: _Column | type, table: pa.Table) -> Iterable[Any]:
+    if not isinstance(column, _Column):
+        return values_of(column, table)
+    cells = table[name].to_pylist()
+    return map(column.read, cells) if column.read else cells
+
+
+def cells_of(table: pa.Table, *names: str) -> Iterator[Any]:
+    """Yield the cells of these columns, row by row."""
+    return zip(*(table[name].to_pylist() for name in names), strict=True)
 
 
 def to_pandas(table: pa.Table) -> Any:
-    """The table as a `pandas.DataFrame`; InputError, with the remedy, without pandas."""
+    """Return the table as a `pandas.DataFrame`; raise InputError without pandas."""
     try:
         import_module("pandas")
     except ImportError as error:
@@ -115,37 +111,33 @@ def to_pandas(table: pa.Table) -> Any:
 
 
 @cache
-def _columns(kind: Any) -> dict[str, _Cells | type]:
-    """By the name of each field its column, or the kind of the value that it holds."""
-    # `types` imports NumPy for a type checker alone
+def _columns(kind: Any) -> dict[str, _Column | type]:
+    """Return the column of each field by name, or the dataclass of a value within the value."""
+    # `types` imports NumPy only for type checkers
     hints = get_type_hints(kind, localns={"np": np, "NDArray": NDArray})
     return {
-        name: hint if is_dataclass(hint) and isinstance(hint, type) else _cells(hint)
+        name: hint if is_dataclass(hint) and isinstance(hint, type) else _column(hint)
         for name, hint in hints.items()
     }
 
 
-def _cells(hint: Any) -> _Cells:
-    """The column of a field; where it may hold several, of the first kind that is named."""
+def _column(hint: Any) -> _Column:
+    """Return the column of a field; the first member of a union decides."""
     union = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     kind = next(member for member in union if member is not types.NoneType)
     origin, of = get_origin(kind), get_args(kind)
     if hasattr(origin, "__value__"):  # a `type` statement, as NDArray is one from NumPy 2.5 on
-        return _cells(origin.__value__[of])
+        return _column(origin.__value__[of])
     if origin is Literal:
-        return _Cells(pa.string())
+        return _Column(pa.string())
     if origin is tuple:
-        return _Cells(pa.list_(_cells(of[0]).type), read=_frozen)
+        return _Column(pa.list_(_column(of[0]).type), _frozen)
     if origin is np.ndarray:
         (dtype,) = get_args(of[1])
-        return _Cells(pa.list_(pa.from_numpy_dtype(dtype)), read=partial(np.array, dtype=dtype))
+        return _Column(pa.list_(pa.from_numpy_dtype(dtype)), partial(np.array, dtype=dtype))
     if kind is float and types.NoneType not in union:
-        return _Cells(pa.float64(), _null, _nan)
-    return _Cells(_TYPES[kind])
-
-
-def _null(number: float) -> float | None:
-    return None if math.isnan(number) else number
+        return _Column(pa.float64(), _nan, nan=True)
+    return _Column(_TYPES[kind])
 
 
 def _nan(cell: float | None) -> float:
@@ -157,12 +149,12 @@ def _frozen(cell: Any) -> Any:
 
 
 _META = b"leakbound"
-_ROWS, _TABLE = "rows", "table"  # keys of the metadata, next to `DIGEST`
-_BATCH = 2**16  # rows at a time as Python's values, which take several times a table's memory
+_ROWS, _TABLE = "rows", "table"  # keys of the metadata, in addition to `DIGEST`
+_BATCH = 2**16  # rows that are converted at a time: Python values take much more memory
 _KEPT = 32  # tables in memory
 _UNCHANGED = set[tuple[Path, tuple[int, ...]]]()
-"""Files in states whose tables had their digests: read again, they have them still."""
-# Errors that damaged bytes may raise in pyarrow, or in code that uses the values it made of them.
+"""Files in states whose table had its digest: their digest is not computed again."""
+# Errors that damaged bytes may raise in pyarrow, or in code that uses the values read from them.
 _UNREADABLE = (
     pa.ArrowException, OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError,
     MemoryError, RecursionError,
@@ -171,7 +163,10 @@ _UNREADABLE = (
 
 @dataclass(frozen=True, slots=True)
 class DrawnRow:
-    """A row of a file of completions; `unanswered`: missing unless a filter let the answer pass."""
+    """A row of a file of completions.
+
+    unanswered: whether the answer is missing, unless a content filter belongs to the system.
+    """
 
     query_id: str
     completion: Completion
@@ -180,7 +175,7 @@ class DrawnRow:
 
     @classmethod
     def of(cls, sample: Sample, completion: Completion) -> DrawnRow:
-        """The row of a completion of this sample."""
+        """Return the row of a completion of a sample."""
         counted = counted_as(completion, sample.decoding.stop)
         return cls(sample.query.id, completion, counted, is_missing(completion, counted))
 
@@ -193,17 +188,15 @@ class EventRow:
     event: Event
 
 
-DRAWN_AGAIN = (
-    "Restore the file from a copy, or remove it and run the command that sampled it again."
-)
+DRAWN_AGAIN = "Restore it from a copy, or remove it and run the command that sampled it again."
 """The fix for a damaged file of a part."""
 
-SCORED_AGAIN = "Restore the file from a copy, or remove it and run `leakbound score` again."
+SCORED_AGAIN = "Restore it from a copy, or remove it and run `leakbound score` again."
 """The fix for a damaged file of scores."""
 
 
 def write_table(path: Path, table: pa.Table, meta: JsonObject) -> str:
-    """Write a table whole, with `meta` and one digest of both, which is returned."""
+    """Write a table with metadata and one digest of both, and return the digest."""
     values = as_read({k: v for k, v in meta.items() if k not in (_ROWS, _TABLE, DIGEST)})
     values |= {_ROWS: table.num_rows, _TABLE: digest(table)}
     about = digest_of(values)
@@ -213,37 +206,37 @@ def write_table(path: Path, table: pa.Table, meta: JsonObject) -> str:
 
 
 def read_meta(path: Path, remedy: str = "") -> dict[str, Json]:
-    """The metadata of a file as it was written, with its `digest`.
+    """Return the metadata of a file, with its `digest`.
 
-    Raises DamagedError, with the remedy, if it is no whole Parquet file of ours or was changed, and
-    IncompleteError where the disk fails.
+    Raises DamagedError, with the remedy, if the file is damaged, changed or not ours, and
+    IncompleteError if the disk fails.
     """
     with reading(path, remedy):
         return {**_meta_of(path, _state(path))}
 
 
 def read_table(path: Path, remedy: str = "") -> pa.Table:
-    """The table; DamagedError, with the remedy, unless it and its metadata are as written."""
+    """Return the table; raise DamagedError, with the remedy, if it or its metadata changed."""
     with reading(path, remedy):
         return _table_of(path, _state(path))
 
 
 def _state(path: Path) -> tuple[int, ...]:
-    """A mark that differs once a file was written again."""
+    """Return a mark that changes when a file is written again."""
     stat = path.stat()
     return stat.st_ino, stat.st_ctime_ns, stat.st_mtime_ns, stat.st_size
 
 
 @lru_cache(maxsize=2**12)
 def _meta_of(path: Path, state: tuple[int, ...]) -> dict[str, Json]:
-    """The metadata of the file in this state; reading the same state again costs nothing."""
+    """Return the metadata of a file in this state, from memory after the first call."""
     with pq.ParquetFile(path) as file:
         return _meta(path, file)
 
 
 @lru_cache(maxsize=_KEPT)
 def _table_of(path: Path, state: tuple[int, ...]) -> pa.Table:
-    """The table of the file in this state; the last few are kept in memory."""
+    """Return the table of a file in this state; the last few stay in memory."""
     with pq.ParquetFile(path) as file:
         meta, table = _meta(path, file), file.read()
     if (path, state) not in _UNCHANGED:
@@ -263,7 +256,7 @@ def _meta(path: Path, file: pq.ParquetFile) -> dict[str, Json]:
 
 @contextmanager
 def reading(path: Path, remedy: str) -> Iterator[None]:
-    """Report a file that cannot be read: its name, the fault, the fix."""
+    """Raise DamagedError for a file that cannot be read: its name, the fault, the fix."""
     try:
         yield
     except _UNREADABLE as error:
@@ -280,13 +273,13 @@ def _require_unchanged(path: Path, unchanged: bool) -> None:
         raise DamagedError(f"`{path}` was changed after it was written")
 
 
-def says(meta: JsonObject, wanted: JsonObject) -> bool:
-    """True if the metadata of a file have all these values."""
+def states(meta: JsonObject, wanted: JsonObject) -> bool:
+    """Return whether the metadata of a file have all these values."""
     return all(meta.get(key) == value for key, value in wanted.items())
 
 
 def digest(table: pa.Table) -> str:
-    """SHA-256 over names, kinds and values of the columns, however their rows lie in memory."""
+    """Return a SHA-256 over the columns' names, types and values, for any layout in memory."""
     total = hashlib.sha256()
     for name, column in zip(table.column_names, table.columns, strict=True):
         total.update(f"{json.dumps([name, len(column)])}\n".encode())
@@ -298,7 +291,7 @@ def digest(table: pa.Table) -> str:
 
 
 def _feed(total: hashlib._Hash, cells: pa.Array) -> None:
-    """Which cells are null, then the others: how long each list or text is, then what they hold."""
+    """Hash which cells are null, then the length of each list or text, then the contents."""
     _feed_numbers(total, cells.is_null())
     cells = cells.drop_null()
     if pa.types.is_list(cells.type):
@@ -316,24 +309,24 @@ def _feed(total: hashlib._Hash, cells: pa.Array) -> None:
 
 
 def _feed_numbers(total: hashlib._Hash, cells: pa.Array) -> None:
-    """Numbers without nulls: their kind, then each, its least byte first."""
+    """Hash the type of numbers without nulls, then each number, least byte first."""
     numbers = cells.to_numpy(zero_copy_only=False)
     kind = numbers.dtype.newbyteorder("<")
     if kind.hasobject:
-        raise TypeError(f"no column of ours has cells of type {cells.type}")
+        raise TypeError(f"leakbound writes no column of type {cells.type}")
     total.update(kind.str.encode())
     total.update(np.ascontiguousarray(numbers, kind).data)
 
 
 def missing(table: pa.Table, decoding: Decoding) -> pa.ChunkedArray:
-    """Whether the answer of each stored completion is missing, see `is_missing`."""
+    """Return whether the answer of each stored completion is missing, see `is_missing`."""
     if decoding.filter == "missing":
         return table["unanswered"]
     return pc.and_(table["unanswered"], pc.not_equal(table["counted"], "filtered"))
 
 
 def tally(table: pa.Table) -> dict[tuple[str, str], int]:
-    """Draws of a table of completions by (query id, class or other number of a `Ledger`)."""
+    """Return the draws of a table of completions by (query id, number of a `Ledger`)."""
     seen = pa.array(filter(visible, table["thought"].unique().to_pylist()), pa.string())
     kinds = ("query_id", "counted", "refused", "hidden", "thought")
     columns = {name: table[name] for name in (*kinds, "count")}
@@ -353,5 +346,5 @@ def tally(table: pa.Table) -> dict[tuple[str, str], int]:
 
 
 def completions_of(table: pa.Table) -> Iterator[tuple[str, Completion]]:
-    """(query id, completion) of each row of a table of completions."""
+    """Yield (query id, completion) of each row of a table of completions."""
     return zip(table["query_id"].to_pylist(), values_of(Completion, table), strict=True)

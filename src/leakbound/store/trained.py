@@ -18,7 +18,7 @@ REMEDY = "Restore it from a copy, or train the model again."
 
 @dataclass(frozen=True, slots=True)
 class TrainedTerm:
-    """A term of the objective, as `recipe.json` states it."""
+    """A term of the objective in `recipe.json`."""
 
     loss: str
     split: str
@@ -34,8 +34,8 @@ class TrainedFolder:
 
     Attributes:
         path: the folder.
-        terms: of the objective.
-        steps: the values logged at each step, by name; `step` counts from 1.
+        terms: the terms of the objective.
+        steps: the logged values of each step, by their names; `step` counts from 1.
     """
 
     path: Path
@@ -43,10 +43,9 @@ class TrainedFolder:
     steps: tuple[Mapping[str, float], ...]
 
     def curve(self, loss: str, split: str) -> tuple[tuple[int, float], ...]:
-        """(step, mean of a loss over a split), without its weight.
+        """Return (step, mean of a loss over a split), without its weight.
 
-        Empty unless the objective has one term of that name, with its own mean and a constant
-        weight.
+        Empty unless the objective has one such term, with a separate mean and a constant weight.
         """
         terms = [term for term in self.terms if (term.loss, term.split) == (loss, split)]
         if len(terms) != 1 or not terms[0].weight or terms[0].reduce == "joined" or terms[0].dual:
@@ -57,14 +56,14 @@ class TrainedFolder:
 
 
 def is_trained(path: Path) -> bool:
-    """True for a folder that has the log of a training."""
+    """Return whether a folder has the log of a training."""
     return (path / LOG).is_file()
 
 
 def read_trained(path: Path) -> TrainedFolder:
-    """The log and the objective of a trained model.
+    """Return the log and the objective of a trained model.
 
-    Raises DamagedError, with the line, where one of them is not as training writes it.
+    Raises DamagedError, with the line, if one of them is damaged.
     """
     objective = _recipe(path).get("objective")
     terms = objective.get("terms") if isinstance(objective, Mapping) else None
@@ -76,12 +75,12 @@ def read_trained(path: Path) -> TrainedFolder:
 
 
 def has_recipe(model: Path) -> bool:
-    """True for a folder that has the recipe of its model."""
+    """Return whether a folder has the recipe of its model."""
     return (model / RECIPE).is_file()
 
 
 def coin_of(model: object) -> Coin | None:
-    """The coin that chose the subjects of the model in a folder; None where no recipe has one."""
+    """Return the coin that chose a trained model's subjects; None without a coin or a recipe."""
     folder = Path(model) if isinstance(model, str | Path) else None
     if folder is None or not has_recipe(folder):
         return None
@@ -95,7 +94,7 @@ def _recipe(folder: Path) -> Mapping[str, Json]:
 
 
 def read_steps(log: Path) -> Iterator[Mapping[str, float]]:
-    """The lines of a training log; DamagedError, with the line, for one that is no step."""
+    """Yield the steps of a training log; raise DamagedError for a line that is no step."""
     for number, line in enumerate(read_bytes(log, REMEDY).splitlines(), 1):
         try:
             values = {name: float(value) for name, value in json.loads(line).items()}

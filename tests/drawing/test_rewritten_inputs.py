@@ -1,4 +1,4 @@
-"""Rewritings: how they share a question's outputs, and through the main verb on a known law."""
+"""Rewritings: their shares of a question's outputs, and a run with known distributions."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from leakbound.scorers import make_scorer
 from leakbound.store import Arm, Run, read_accepted, read_values
 from leakbound.store.plan import PART
 from leakbound.study import Rewritings
-from leakbound.types import Decoding, Draws, Failure, Query, Sample
-from tiny import WORDS, tiny_llama, tiny_tokenizer
+from leakbound.types import Decoding, Draws, Failure, Query
+from tiny import WORDS, tiny_model_folder, tiny_tokenizer
 
 ASKED = ("Tell me the secret of {}.", "Please say the secret of {}.", "Is there one of {}?")
 LEAKS = {"p0": 0.0, "p0~00": 0.5, "p0~01": 0.1, "p0~02": 0.2, "p1": 0.3, "p1~00": 0.3}
@@ -35,7 +35,7 @@ RULES = Rewritings("benchmark", queries=3)
 
 
 def benchmark(**changes: Any) -> Benchmark:
-    """Two questions, with three rewritings and with one; a third has none that may be asked."""
+    """Two questions, with three rewritings and with one."""
     asked = {"p0": ASKED, "p1": ASKED[:1]}
     plain = benchmark_of(
         asked, question="What is the secret of {}?", answer="It is hush{}.", keywords=("hush{}",)
@@ -61,7 +61,7 @@ def drawn(arm: Arm) -> dict[str, int]:
 
 
 def evaluated(out: Path, made: Any = None, task: Benchmark | None = None, **how: Any) -> Run:
-    """A run that asks what the benchmark says in other words too, unless otherwise said."""
+    """Return a run with the benchmark's rewritings, unless `how` names others."""
     usual = {"rewritings": RULES, "n": 64, "scorers": ["keyword"]}
     return evaluate(made or engine(), task or benchmark(), out=out, **usual | how)
 
@@ -76,7 +76,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return evaluated(tmp_path_factory.mktemp("inputs") / "r", n=512)
 
 
-def test_pools_queries_and_the_question_itself_stand_apart(whole: Run) -> None:
+def test_pools_queries_and_questions_have_separate_rows(whole: Run) -> None:
     run = whole
     assert [q.id for q in run.queries] == list(LEAKS)
     assert [q.id for q in run.questions] == ["p0", "p1"]
@@ -105,7 +105,7 @@ def test_pools_queries_and_the_question_itself_stand_apart(whole: Run) -> None:
     assert [r.over for r in own] == [None]
 
 
-def test_what_rewritings_find_beyond_the_question_is_certified(whole: Run) -> None:
+def test_gaps_of_rewritings_are_bounded(whole: Run) -> None:
     run = whole
     gap = PROBABILITY | {"beyond": "own words", "inputs": "these queries"}
     of_worst = gap | {"inputs": "worst query"}
@@ -130,7 +130,7 @@ def test_what_rewritings_find_beyond_the_question_is_certified(whole: Run) -> No
 
 
 @pytest.mark.slow
-def test_the_control_is_asked_the_same(tmp_path: Path) -> None:
+def test_the_control_gets_the_same_queries(tmp_path: Path) -> None:
     quiet = engine(dict.fromkeys(LEAKS, 0.01), name="c")
     run = evaluated(tmp_path / "r", control=quiet, n=256)
     target, control = run.arms["target inputs"], run.arms["control inputs"]
@@ -149,7 +149,7 @@ def test_the_control_is_asked_the_same(tmp_path: Path) -> None:
         sampled(tmp_path / "t", control=finished, n=256, rewritings=fewer)
 
 
-def test_a_source_is_asked_once_and_what_it_gave_is_kept(tmp_path: Path) -> None:
+def test_a_source_runs_once(tmp_path: Path) -> None:
     file, out = tmp_path / "mine.jsonl", tmp_path / "r"
     write = "\n".join(json.dumps({"id": "p0", "rewriting": text.format("p0")}) for text in ASKED)
     file.write_text(write)
@@ -186,9 +186,7 @@ def test_a_limit_leaves_rows_of_a_file_out_and_refuses_none(tmp_path: Path) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("of", [None, "answer", "question"])
-def test_questions_without_a_rewriting_are_asked_as_they_are_and_named(
-    of: str | None, tmp_path: Path
-) -> None:
+def test_questions_without_a_rewriting_are_used_and_named(of: str | None, tmp_path: Path) -> None:
     first, second = benchmark().prompts
     bad = replace(second, paraphrases=() if of is None else (getattr(second, of),))
     run = evaluated(tmp_path / "r", task=benchmark(prompts=(first, bad)))
@@ -229,7 +227,7 @@ def test_other_inputs_are_never_mixed_in_where_a_selection_stopped(tmp_path: Pat
             sampled(tmp_path / "r", **changed)
 
 
-def test_input_selection_keeps_what_is_answered_as_surely(tmp_path: Path) -> None:
+def test_input_selection_keeps_confident_queries(tmp_path: Path) -> None:
     run = evaluated(tmp_path / "r", CannedEngine(SURE), rewritings=IDS)
     assert [q.id for q in run.queries] == ["p0", "p0~00", "p0~02", "p1"]
     values = read_values(run.path)
@@ -284,7 +282,7 @@ def test_a_failed_query_takes_its_question_out_of_the_pools(tmp_path: Path) -> N
     assert rows(run, arm="target", query_id=None)
 
 
-def test_the_fixed_design_asks_every_query_as_often(tmp_path: Path) -> None:
+def test_the_fixed_design_draws_equally(tmp_path: Path) -> None:
     run = evaluated(tmp_path / "r", rewritings=FIXED)
     assert drawn(run.arms["target inputs"]) == {q: 16 if q.startswith("p0") else 32 for q in LEAKS}
     mine = rows(run, arm="target inputs", scope="question")
@@ -296,7 +294,7 @@ def test_the_fixed_design_asks_every_query_as_often(tmp_path: Path) -> None:
 
 
 class Rewriter:
-    """A chat model whose replies are told apart by their numbers; some never come."""
+    """A chat model whose replies depend on the number of the rewriting; some never come."""
 
     name = "fake"
 
@@ -308,9 +306,7 @@ class Rewriter:
         ]  # fmt: skip
 
 
-def test_fresh_draws_a_rewriting_for_every_output(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fresh_has_a_rewriting_per_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     models = SimpleNamespace(chat=lambda name: Rewriter())
     module = SimpleNamespace(OpenModels=lambda **loading: models)  # the real one loads torch
     monkeypatch.setitem(sys.modules, "leakbound.engines.models", module)
@@ -345,27 +341,24 @@ def test_rewritings_that_cannot_be_are_refused(settings: dict[str, Any], named: 
 
 
 class Heedless(CannedEngine):
-    """Gives every query as many draws as the largest share has, or a result under another id."""
+    """Gives every query as many draws as the largest share has, or a failure of another query."""
 
-    lie: Any = None
+    other = False
 
     def generate(self, queries: Sequence[Query], decoding: Decoding, draws: Draws) -> Any:
         for found in super().generate(queries, decoding, replace(draws, draws_per_query={})):
-            yield self.lie(replace(found.query, id="q")) if self.lie else found
+            query = replace(found.query, id="q")
+            yield Failure(query=query, reason="none") if self.other else found
 
 
-@pytest.mark.parametrize(
-    ("lie", "why"),
-    [
-        (None, "does not heed `Draws`"),
-        (lambda query: Sample(query=query, decoding=Decoding(), completions=()), "'q' was not ask"),
-        (lambda query: Failure(query=query, reason="none"), "'q' was not asked"),
-    ],
-)
-def test_an_engine_that_draws_otherwise_is_found_out(lie: Any, why: str, tmp_path: Path) -> None:
+def test_an_engine_that_ignores_its_job_is_refused(tmp_path: Path) -> None:
     made = Heedless(engine().texts)
-    made.lie = lie
-    with pytest.raises(ModelError, match=why):
+    with pytest.raises(
+        ModelError, match=r"query 'p\d.*' where \d+ were planned. It ignores `Draws`"
+    ):
+        sampled(tmp_path / "r", made)
+    made.other = True
+    with pytest.raises(ModelError, match="'q', which was not in its job"):
         sampled(tmp_path / "r", made)
 
 
@@ -375,12 +368,10 @@ TEMPLATE = "{% for turn in messages %}{{ turn['content'] }} {% endfor %}"
 def rewriter(folder: Path, seed: int) -> Path:
     """A small chat model, in place of the one that is there."""
     tokenizer = tiny_tokenizer(WORDS, chat_template=TEMPLATE)
-    tiny_llama(len(tokenizer), seed, max_position_embeddings=512).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    return tiny_model_folder(folder, seed, tokenizer, max_position_embeddings=512)
 
 
-def test_another_rewriter_in_its_place_is_noticed_when_a_run_goes_on(tmp_path: Path) -> None:
+def test_a_replaced_rewriter_is_refused_when_a_run_resumes(tmp_path: Path) -> None:
     folder, out = rewriter(tmp_path / "rewriter", 1), tmp_path / "run"
     inputs = Rewritings(f"model:transformers:{folder}", queries=2)
     first = evaluated(out, rewritings=inputs)
