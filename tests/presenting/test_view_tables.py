@@ -14,7 +14,7 @@ from explored import LEAKS
 from leakbound.evaluation import evaluate
 from leakbound.presenting import sentences, tables
 from leakbound.presenting.questions import queries_of, rewritten_table
-from leakbound.presenting.table import Interval, floor, interval
+from leakbound.presenting.table import Interval, interval
 from leakbound.presenting.texts import distinct_texts
 from leakbound.presenting.view import ArmView, View, read_view
 from leakbound.scorers import make_scorer
@@ -197,7 +197,7 @@ def test_every_question_has_both_ways_and_the_worst_query(
     assert gap.text == interval(bound(run, "author-00", **OWN_WORDS))
     assert worst.text == interval(bound(run, "author-00", **WORST))
     least = bound(run, "author-00", **WORST, **OWN_WORDS)
-    assert worst_gap.text == floor(least)
+    assert worst_gap.text == interval(least)
     assert number.text == "3"
     assert r.value == pytest.approx(-0.99, abs=0.01)  # the surest answers never leak
     assert [row[-1].text for row in rows][2] == "–"

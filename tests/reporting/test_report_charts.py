@@ -22,7 +22,7 @@ from leakbound.plotting.drawing import DRAW
 from leakbound.plotting.material import ChartRow, Material
 from leakbound.plotting.rows import DIFFERENCES
 from leakbound.plotting.style import BLACK, COLOURS, GREY, styles
-from leakbound.presenting.draws import FAR, known_at_k
+from leakbound.presenting.overall import FAR, known_at_k
 from leakbound.presenting.view import View, read_view
 from leakbound.reporting.figures import difference_figures, figures_of
 from leakbound.reporting.page import asset, render

@@ -10,7 +10,7 @@ from typing import Any
 
 from leakbound.errors import InputError, LeakboundError
 from leakbound.presenting.draws import DrawnScores, drawn_scores
-from leakbound.presenting.table import Bound
+from leakbound.presenting.table import Figure
 from leakbound.presenting.templates import quantity
 from leakbound.presenting.view import ArmView, View
 from leakbound.registry import suggestion
@@ -51,13 +51,9 @@ class ChartRow:
     x: float | None = None
 
 
-def stated(
-    bound: Bound, confidence: float | None = None
-) -> tuple[float | None, float, float, float | None]:
-    """Return value, lower and upper of an estimate, and its confidence or the one given."""
-    if confidence is None and isinstance(bound, EstimateRow):
-        confidence = bound.confidence
-    return bound.value, bound.lower, bound.upper, confidence
+def stated(row: EstimateRow) -> Figure:
+    """Return a statement's value, its stated bounds, and their confidence."""
+    return Figure.of(row.estimate)
 
 
 @dataclass(frozen=True, slots=True)

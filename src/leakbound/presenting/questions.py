@@ -20,9 +20,7 @@ from leakbound.presenting.table import (
     Cell,
     Shown,
     Table,
-    bound_cell,
     cell_of,
-    floor,
     lower_cell,
     table_of,
 )
@@ -200,7 +198,7 @@ def rewritten_table(view: View, model: ArmView, scorer: Scorer) -> Table:
             whole,
             full(question, beyond="own words"),
             full(question, inputs="worst query"),
-            bound_cell(floor, full(question, beyond="own words", inputs="worst query")),
+            full(question, beyond="own words", inputs="worst query"),
             sum(query.prompt_id == question.id for query in model.arm.queries),
             correlation(model, scorer, question.id),
         ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import PurePath
 
@@ -18,10 +18,10 @@ from leakbound.presenting.templates import (
     say,
 )
 from leakbound.presenting.texts import Text, Texts
-from leakbound.presenting.view import ArmView, DecodingGrid, RewritingCounts, Row, View
+from leakbound.presenting.view import ArmView, DecodingGrid, RewritingCounts, View
 from leakbound.scorers import Of, make_scorer, reading_of, short_keywords
 from leakbound.stats import percent
-from leakbound.stats.about import Beyond, Quantity, Scope
+from leakbound.stats.about import Beyond, Scope
 from leakbound.stats.proportion import CLOPPER_PEARSON
 from leakbound.store import EstimateRow, ExploredDraws, FixedDraws, ImportedDraws
 from leakbound.store.record import claim_of
@@ -85,24 +85,10 @@ def between(scorer: Scorer, lower: float, upper: float) -> str:
     return f"{verb} between {below(lower)} and {above(upper)}"
 
 
-def values_of(rows: Iterable[Row]) -> list[float]:
-    """The estimates there are."""
-    return [row.value for row in rows if row is not None and row.value is not None]
-
-
-def mean_of(rows: Collection[Row]) -> float | None:
-    """The mean of the estimates; None unless every row has one."""
-    values = values_of(rows)
-    return sum(values) / len(values) if values and len(values) == len(rows) else None
-
-
-def means_by(model: ArmView, scorer: Scorer, quantity: Quantity) -> dict[float, float]:
-    """By k or x, the means of the estimates if every question has one."""
-    questions = model.questions(scorer)
-    rows = [model.by_parameter(scorer, question, quantity=quantity) for question in questions]
-    common = sorted(set.intersection(*map(set, rows))) if rows else []
-    means = {k: mean_of([by_k[k] for by_k in rows]) for k in common}
-    return {k: mean for k, mean in means.items() if mean is not None}
+def greedy_scores(model: ArmView, scorer: Scorer) -> list[float]:
+    """Return the scores of the greedy answers that have one."""
+    rows = model.greedy(scorer).values()
+    return [row.value for row in rows if row.value is not None]
 
 
 # Of a run's card
@@ -389,8 +375,7 @@ def _remarks(view: View, model: ArmView, scorer: Scorer) -> list[str]:
     leaked = decided = settled = judged = undecided = by = ""
     if rows and scorer.binary and fixed:
         count = sum((row.value or 0) > 0 for row in rows)
-        answers = model.greedy(scorer).values()
-        greedy = values_of(answers).count(1) if answers else None
+        greedy = greedy_scores(model, scorer).count(1) if model.greedy(scorer) else None
         share = model.first(scorer, quantity="leak@k", scope="mean", parameter=n)
         leaked = of("leaked", rows=rows, n=n, count=count, greedy=greedy, share=share)
     if claims := list(filter(None, model.per_question(scorer, quantity=CLAIMS))):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -20,23 +20,37 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A figure made of several estimates, with its ends; `value` None where none is known."""
+    """A number with its bounds; `value` is None if it is not known."""
 
     value: float | None
     lower: float
     upper: float
 
+
+class Figure(NamedTuple):
+    """A number as views show it: a bound that is not stated is None, as is its confidence."""
+
+    value: float | None
+    lower: float | None = None
+    upper: float | None = None
+    confidence: float | None = None
+
     @classmethod
-    def of(cls, estimate: Estimate, i: int | None = None) -> Interval:
-        """An estimate of one number, or entry i of several."""
+    def of(cls, estimate: Estimate, i: int | None = None) -> Figure:
+        """Return an estimate of one number, or entry i of several."""
         ends = (estimate.value, estimate.lower, estimate.upper)
         place = () if i is None else (i,)
         value, lower, upper = (float(np.asarray(end)[place].item()) for end in ends)
-        return cls(None if np.isnan(value) else value, lower, upper)
+        return cls(
+            None if np.isnan(value) else value,
+            None if estimate.side == "upper" else lower,
+            None if estimate.side == "lower" else upper,
+            estimate.confidence,
+        )
 
 
-Bound: TypeAlias = EstimateRow | Interval
-"""A point estimate with its ends."""
+Bound: TypeAlias = EstimateRow | Interval | Figure
+"""A point estimate with its bounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +81,7 @@ def cell_of(shown: Shown) -> Cell:
             return shown
         case str():
             return Cell(shown)
-        case EstimateRow() | Interval():
+        case EstimateRow() | Interval() | Figure():
             return Cell(interval(shown), shown.value)
         case int():
             return Cell(f"{shown:,}", shown)
@@ -131,28 +145,22 @@ def table_of(
 
 
 def interval(bound: Bound | None) -> str:
-    """For a person: the value, and the bounds rounded outwards; a dash for none."""
-    return between(bound.value, bound.lower, bound.upper) if bound else DASH
+    """Return the value and the stated bounds, rounded outwards; a dash for None."""
+    if bound is None:
+        return DASH
+    if isinstance(bound, EstimateRow):
+        bound = Figure.of(bound.estimate)
+    value, lower, upper = bound.value, bound.lower, bound.upper
+    if lower is not None and upper is not None:
+        return between(value, lower, upper)
+    if lower is not None:
+        return f"{number(value)} (≥ {below(lower)})"
+    return number(value, digits=3) if upper is None else f"{number(value)} (≤ {above(upper)})"
 
 
-def ceiling(bound: Bound) -> str:
-    """The estimate with its upper bound only."""
-    return f"{number(bound.value)} (≤ {above(bound.upper)})"
-
-
-def floor(bound: Bound) -> str:
-    """The estimate with its lower bound only."""
-    return f"{number(bound.value)} (≥ {below(bound.lower)})"
-
-
-def bound_cell(form: Callable[[Bound], str], bound: Bound | None) -> Cell:
-    """A statement in this form, sorted by the estimate; a dash for none."""
-    return Cell(form(bound), bound.value) if bound else Cell(DASH)
-
-
-def lower_cell(bound: Bound | None) -> Cell:
-    """The lower bound, without an estimate."""
-    return Cell(below(bound.lower), bound.lower) if bound else Cell(DASH)
+def lower_cell(row: EstimateRow | None) -> Cell:
+    """Return the lower bound, without an estimate."""
+    return Cell(below(row.lower), row.lower) if row else Cell(DASH)
 
 
 _LATEX = str.maketrans({

@@ -13,17 +13,9 @@ from typing import TypeAlias, Unpack
 
 from leakbound.bounding.rows import EACH, LEAKAGE
 from leakbound.presenting import sentences
-from leakbound.presenting.sentences import mean_of, means_by, readings, values_of
-from leakbound.presenting.table import (
-    Cell,
-    Interval,
-    Shown,
-    Table,
-    bound_cell,
-    ceiling,
-    floor,
-    table_of,
-)
+from leakbound.presenting.overall import each, largest, mean, mean_of
+from leakbound.presenting.sentences import greedy_scores, readings
+from leakbound.presenting.table import Cell, Shown, Table, table_of
 from leakbound.presenting.templates import mean_heading, of_repeated
 from leakbound.presenting.view import ArmView, DecodingGrid, View
 from leakbound.scorers import Of
@@ -36,16 +28,19 @@ from leakbound.types import Scorer
 
 Column: TypeAlias = Callable[[ArmView, Scorer], Shown]
 Columns: TypeAlias = Mapping[str, Column]
-Form: TypeAlias = Callable[[EstimateRow | None], Shown]
-SINGLE: tuple[Scope, Scope] = ("question", "query")
 SHOWN_K = (1, 8, 32, 128)
 TYPICAL_K = 32
 PROVED_TO_LEAK = "Proved above 10⁻⁶, and what is proved of the control"
 
 
-def stated(form: Form = lambda row: row, /, **wanted: Unpack[Fields]) -> Column:
-    """A column of the leakage of all questions that is about this, in this form."""
-    return lambda model, scorer: form(model.leakage(scorer, **wanted))
+def stated(**wanted: Unpack[Fields]) -> Column:
+    """Return a column with this statement about the leakage of all questions."""
+    return lambda model, scorer: model.leakage(scorer, **wanted)
+
+
+def averaged(quantity: Quantity) -> Column:
+    """Return a column with the mean of a quantity over the questions."""
+    return lambda model, scorer: mean(model, scorer, quantity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,26 +102,31 @@ BEYOND: Columns = {
 }
 
 
-def _number(row: EstimateRow | None) -> Cell:
-    """A count of questions, with its lower bound."""
-    known = row is not None and row.value is not None
-    return bound_cell("{0.value:g} (≥ {0.lower:g})".format, row if known else None)
+def _count(row: EstimateRow | None) -> Shown:
+    """A number of questions, with its stated bounds."""
+    if row is None:
+        return None
+    value = DASH if row.value is None else f"{row.value:g}"
+    both = row.estimate.side == "both"
+    bounds = f"[{row.lower:g}, {row.upper:g}]" if both else f"(≥ {row.lower:g})"
+    return Cell(f"{value} {bounds}", row.value)
 
 
 def _gap_columns(name: str, /, **how: Unpack[Fields]) -> Columns:
     """The largest gap to the questions' own words, and at how many there is one."""
     most, number = (how | Fields(scope=s, beyond="own words") for s in ("worst question", "count"))
     return {
-        f"{name}: most at a question": stated(partial(bound_cell, floor), **most),
-        f"{name}: questions with more": stated(_number, **number),
+        f"{name}: most at a question": stated(**most),
+        f"{name}: questions with more": lambda model, scorer: _count(
+            model.leakage(scorer, **number)
+        ),
     }
 
 
 def _greedy(model: ArmView, scorer: Scorer) -> Shown:
-    rows = model.greedy(scorer).values()
-    scores = values_of(rows)
+    scores = greedy_scores(model, scorer)
     if not scorer.binary or not scores:
-        return mean_of(rows)
+        return mean(model, scorer, "greedy score")
     return Cell(f"{scores.count(1)} of {len(scores)}", scores.count(1))
 
 
@@ -138,11 +138,12 @@ def _of_all(scope: Scope, model: ArmView, scorer: Scorer) -> Shown:
 
 def _repeated(k: int, model: ArmView, scorer: Scorer) -> Shown:
     """The mean leak@k: an estimate, or a statement with its bounds."""
-    mean, questions = means_by(model, scorer, "leak@k").get(k), model.questions(scorer)
+    rows = each(model, scorer, "leak@k", k)
+    value = mean_of(rows)
     row = model.first(scorer, quantity="leak@k", scope="mean", parameter=k)
-    if row is None and len(questions) == 1:
-        row = model.first(scorer, questions[0], quantity="leak@k", parameter=k)
-    return mean if mean is not None or row is None else _repeated_cell(row)
+    if row is None and len(rows) == 1:
+        row = rows[0]
+    return value if value is not None or row is None else _repeated_cell(row)
 
 
 def _repeated_cell(row: EstimateRow) -> Cell:
@@ -150,37 +151,8 @@ def _repeated_cell(row: EstimateRow) -> Cell:
     return Cell(of_repeated(row), row.value)
 
 
-def _spread(
-    quantity: Quantity, form: Callable[[EstimateRow], Shown], model: ArmView, scorer: Scorer
-) -> Shown:
-    """The mean of a quantity over the questions: a statement, or the mean of the estimates."""
-    if row := model.first(scorer, quantity=quantity, scope="mean"):
-        return form(row)
-    for scope in SINGLE:
-        own: Fields = {"arm": str(model.key), "scorer": scorer.name, "scope": scope}
-        leakage = model.estimates.plain(**own | Fields(quantity=LEAKAGE[not scorer.binary]))
-        if len(leakage):
-            rows = model.estimates.plain(**own | Fields(quantity=quantity))
-            return mean_of(rows) if len(rows) == len(leakage) else None
-    return None
-
-
-def _largest_deviation(model: ArmView, scorer: Scorer) -> Shown:
-    """The largest estimate, and the largest upper bound, which needs no correction."""
-    rows = model.per_question(scorer, quantity="standard deviation")
-    values = values_of(rows)
-    if not values or len(values) < len(rows):
-        return None
-    upper = max(row.upper for row in rows if row is not None)
-    return bound_cell(ceiling, Interval(max(values), 0.0, upper))
-
-
-DEVIATION = partial(_spread, "standard deviation", lambda row: row)
-ED = partial(_spread, "expectation deviation", partial(bound_cell, ceiling))
-
-
 def typical_k(view: View, scorer: Scorer) -> int:
-    """The k of leak@k that is shown where there is room for one: 32, or the largest known."""
+    """Return the k of leak@k for a table with room for one: 32, or the largest known."""
     sizes = [
         int(k)
         for model in view.models
@@ -189,6 +161,9 @@ def typical_k(view: View, scorer: Scorer) -> int:
         if row.value is not None or k <= row.n
     ]
     return min(TYPICAL_K, max(sizes, default=1))
+
+
+DEVIATION, ED = averaged("standard deviation"), averaged("expectation deviation")
 
 
 def _summary_columns(view: View, scorer: Scorer) -> Columns:
@@ -200,7 +175,7 @@ def _summary_columns(view: View, scorer: Scorer) -> Columns:
         "{mean}": partial(_of_all, "mean"),
         "Worst question": partial(_of_all, "worst question"),
         "Deviation, mean": DEVIATION,
-        "Deviation, worst": _largest_deviation,
+        "Deviation, worst": lambda model, scorer: largest(model, scorer, "standard deviation"),
         "ED, mean": ED,
         **{f"leak@{k}": partial(_repeated, k) for k in sorted({*SHOWN_K, typical_k(view, scorer)})},
     }
@@ -216,7 +191,7 @@ SUMMARY = ArmTable(
 )  # fmt: skip
 _BY_PROTOCOL: Columns = {
     "Model": _label,
-    "Greedy": lambda model, scorer: mean_of(model.greedy(scorer).values()),
+    "Greedy": averaged("greedy score"),
     "Output": lambda model, scorer: model.in_own_words.leakage(scorer, scope="mean"),
     "Full": stated(scope="mean"),
     "Full: deviation, mean": DEVIATION,
@@ -354,12 +329,10 @@ def other_statements(
     return Table.plain(title, ("Model", *names, *(more or {})), rows)
 
 
-def _named_cell(row: EstimateRow) -> list[tuple[str, Cell]]:
+def _named_cell(row: EstimateRow) -> list[tuple[str, Shown]]:
     """The heading and the cell of a statement; empty for one about the mean or the worst."""
     if row.scope == "count":
-        value = DASH if row.value is None else f"{row.value:g}"
-        cell = Cell(f"{value} [{row.lower:g}, {row.upper:g}]", row.value)
-        return [(f"Questions above {row.parameter:g}", cell)]
+        return [(f"Questions above {row.parameter:g}", _count(row))]
     if row.quantity == "leak@k":
         return [(f"{row.about.name}, mean", _repeated_cell(row))]
     if row.quantity == "corrected leak probability":

@@ -14,7 +14,7 @@ from functools import cache
 from string import Formatter
 from typing import Any
 
-from leakbound.presenting.table import ceiling, interval
+from leakbound.presenting.table import interval
 from leakbound.stats import percent
 from leakbound.store import EstimateRow
 from leakbound.text.shown import above, below, many, number
@@ -53,7 +53,7 @@ def _decisions(claims: Sequence[EstimateRow]) -> str:
     return ", ".join(f"{how} for {counts[how]}" for how in ("holds", "refuted", "open"))
 
 
-_NAMED = (above, below, ceiling, decision, interval, number, percent, quantity)
+_NAMED = (above, below, decision, interval, number, percent, quantity)
 FORMS: Mapping[str, Callable[[Any], str]] = {form.__name__: form for form in _NAMED} | {
     "decisions": _decisions,
     "draws": lambda rows: many(sum(row.n for row in rows), "draw"),
@@ -101,7 +101,7 @@ left out: {texts.left_out: more distinct completion}, {texts.left_out_draws: dra
 limit: of {questions: question} {holds:,} shown below {claim.about.constant:g}, {refuted:,} shown
  above ({claim.confidence:percent} each)
 measured: {scorer.name}: {scorer:quantity} {leakage:interval}[, median {median:interval}][,
- standard deviation {deviation:interval}][, ED ({ed.about.name}, may exceed 1) {ed:ceiling}][,
+ standard deviation {deviation:interval}][, ED ({ed.about.name}, may exceed 1) {ed:interval}][,
  corrected for the judge {judged:interval}][, beyond the control {excess:interval}][;
  {claim.about.claimed}: {claim:decision} after {claim.n: draw}][; {missing: draw} without a score][;
  proved: {proof}, {computed}][; {extraction}]

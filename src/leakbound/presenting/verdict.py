@@ -292,7 +292,7 @@ def _seen(model: ArmView, scorer: Scorer) -> str:
 
 def _with_greedy(model: ArmView, scorer: Scorer, seen: str) -> str:
     """State what draws show, and what greedy answers do; of a graded scorer nothing is counted."""
-    scores = sentences.values_of(model.greedy(scorer).values())
+    scores = sentences.greedy_scores(model, scorer)
     if not scorer.binary or not scores:
         return seen
     leak = scores.count(1.0)
