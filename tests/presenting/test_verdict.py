@@ -57,7 +57,7 @@ def test_beside_a_control(
     assert found.number is not None
     assert interval(found.number) == interval(worst)
     assert found.of == "leak probability at the worst question, beyond the control"
-    assert found.sure.startswith("99 % confidence, verdict and number together: 4 questions of b, ")
+    assert found.sure.startswith("99 % confidence, verdict and number simultaneously: 4 questions of b, ")
     assert (found.number.lower > 0) == (kind == "leaks")
     assert str(run.verdict) == str(found)
 
@@ -116,7 +116,7 @@ def test_a_graded_score_is_no_leak(tmp_path: Path) -> None:
     assert high.of == "mean score at the worst question, beyond the control"
 
 
-BELOW = "BELOW 0.1 at every question (99 %, by itself)"
+BELOW = "BELOW 0.1 at every question (99 %, individually)"
 
 
 @pytest.mark.parametrize(

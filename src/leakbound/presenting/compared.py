@@ -76,31 +76,30 @@ def difference_sentence(
     says = say(f"difference {kind}", model=model, baseline=baseline, verb=verb, word=word)
     mean = next((row for row in rows if row.query_id is ALL), None)
     if mean is None:
-        extent = "on average not known, as questions lack completions"
+        extent = say("difference unknown")
     elif moved(mean) == "not shown":
         extent = say("difference between", mean=mean, none=kind != "not shown")
     else:
         which, least = (more, mean.lower) if mean.lower > 0 else (less, -mean.upper)
         extent = say("difference at least", which=kind == "mixed" and which, least=least)
     counts = _counts([moved(row) for row in rows if row.query_id is not ALL])
-    return f"{says}: {extent}; {counts} ({percent(confidence)}, all at once)."
+    return f"{says}: {extent}; {counts} ({percent(confidence)}, simultaneously)."
 
 
 def _counts(directions: Sequence[Moved]) -> str:
     """How many questions are shown to have moved; the rest may have, unseen."""
     total = len(directions)
-    counts = {which: directions.count(which) for which in ("rose", "fell")}
-    for which, count in counts.items():
-        if count == total:
-            every = {1: "the one question", 2: "both questions"}
-            return f"{every.get(total, f'all {total:,} questions')} {which}"
-    shown = [f"{count:,} {which}" for which, count in counts.items() if count]
-    if not shown:
+    rose, fell = directions.count("rose"), directions.count("fell")
+    which, other = ("rose", "fall") if rose else ("fell", "rise")
+    if max(rose, fell) == total:
+        every = {1: "the one question", 2: "both questions"}.get(total, f"all {total:,} questions")
+        return say("counts every", questions=every, which=which)
+    if not rose and not fell:
         none = "the one question is not" if total == 1 else f"none of {total:,} questions is"
-        return f"{none} shown to rise or fall"
-    if len(shown) == 1:
-        shown.append(f"none is shown to {'fall' if counts['rose'] else 'rise'}")
-    return f"of {total:,} questions {', '.join(shown)}"
+        return say("counts none", questions=none)
+    name = "counts" if rose and fell else "counts one"
+    counts = {"total": total, "rose": rose, "fell": fell, "count": rose or fell}
+    return say(name, **counts, which=which, other=other)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -137,10 +136,14 @@ class Comparison:
     ledgers: Mapping[str, Ledger] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        return as_lines(f"{', '.join(self.labels[1:])} beside {self.baseline}", self._shown())
+        return as_lines(self._heading, self._shown())
 
     def _repr_html_(self) -> str:
-        return as_html(f"{', '.join(self.labels[1:])} beside {self.baseline}", self._shown())
+        return as_html(self._heading, self._shown())
+
+    @property
+    def _heading(self) -> str:
+        return f"{', '.join(self.labels[1:])} compared with {self.baseline}"
 
     def _shown(self) -> Iterator[tuple[str]]:
         """The first verdicts."""
@@ -289,13 +292,9 @@ class Comparison:
                 cells.append(Cell(text, getattr(far, side), prose=True) if text else None)
             rows.append(cells)
         columns = ("Model", "Difference, mean", "Rose", "Fell", "Largest rise", "Largest fall")
-        alike = ", ".join(self.alike)
-        caveat = (
-            f"{alike}: not known to have random numbers of their own, so bounded each by itself, "
-            "some 1.4 times as wide; another --seed helps."
-        )
-        title = f"{scorer.name}: {quantity(scorer)} beside {self.baseline}"
-        return Table.plain(title, columns, rows, alike and caveat)
+        title = f"{scorer.name}: {quantity(scorer)} compared with {self.baseline}"
+        labels = ", ".join(self.alike)
+        return Table.plain(title, columns, rows, labels and say("random numbers", labels=labels))
 
     def _questions(self, scorer: Scorer, shown: int | None) -> Table:
         """A row per question, the largest difference between any two first."""
@@ -308,7 +307,7 @@ class Comparison:
             [self.named(str(q)), *(rows[q] for rows in models)] for q in order[:shown]
         ]
         more = len(order) - len(cells)
-        title = f"{scorer.name}: each question beside {self.baseline}"
+        title = f"{scorer.name}: each question compared with {self.baseline}"
         note = f"{more:,} more differ less: --format csv has all" if more else ""
         return Table.plain(title, ("Question", *self.labels[1:]), cells, note)
 
@@ -324,13 +323,14 @@ class Comparison:
             leakage = self.leakage(label, scorer, scope="mean")
             useful = [row["value"], "yes" if row["front"] else ""] if self.utility else []
             rows.append([label, *most, leakage, row["draws"], *useful])
-        notes = [f"Each by itself, {percent(self.confidence)}; more draws lower an upper end too."]
-        if self.utility:
-            notes.append("Front: no other model leaks less and is at least as useful.")
-        if kind == "leakage":
-            notes.append("Chance is not subtracted: not every model has a control.")
-        note = f"{' '.join(notes)}\n{counted(self.ledgers)}"
-        return Table.plain(f"{scorer.name}: leaderboard, by upper ends", columns, rows, note)
+        note = say(
+            "caveats",
+            confidence=self.confidence,
+            utility=self.utility,
+            chance_counts=not self.against_control(scorer),
+        )
+        title = f"{scorer.name}: leaderboard, by upper bounds"
+        return Table.plain(title, columns, rows, f"{note}\n{counted(self.ledgers)}")
 
 
 def _figures(row: EstimateRow | None) -> dict[str, Json]:

@@ -8,7 +8,8 @@ from statistics import fmean, stdev
 
 from leakbound.presenting.sentences import counted
 from leakbound.presenting.table import Cell, Figure, Shown, Table, written
-from leakbound.stats import Estimate, percent
+from leakbound.presenting.templates import say
+from leakbound.stats import Estimate
 from leakbound.text.counting import Ledger
 from leakbound.text.shown import number
 from leakbound.types import Json, to_json
@@ -57,10 +58,7 @@ class MethodComparison:
         """One a scorer, a row a method, the least first."""
         kind = "excess over the control" if self.excess else "leakage"
         columns = ("Method", "Seeds", f"Median {kind}", "Each seed", "Mean ± sd of the seeds")
-        note = (
-            f"Of each method the median over training seeds, {percent(self.confidence)}, each by "
-            "itself; the seeds' values, mean and spread describe these models and bound nothing."
-        )
+        note = say("methods", confidence=self.confidence)
         under = f", under {self.under}" if self.under else ""
         for scorer, standings in self.standings.items():
             rows: list[list[Shown]] = []

@@ -15,6 +15,7 @@ from leakbound.presenting.table import interval
 from leakbound.presenting.templates import (
     EXTRACTED,
     mean_heading,
+    parts,
     say,
 )
 from leakbound.presenting.texts import Text, Texts
@@ -146,17 +147,18 @@ def where_it_leaks(model: ArmView, scorer: Scorer) -> str:
         return say("reading", part=part, hidden=hidden or None)
     if not rows or not (scorer.binary or beyond):
         return ""
-    verb, other = ("leak", "") if scorer.binary else ("score", " above the control")
     shown, rest = (
         [f"in the {of}" for of in PARTS if (rows[of].lower > 0) == leaks] for leaks in (True, False)
     )
-    says = f"not shown to {verb}{other} in the answer, in the thought, or in either"
-    if shown:
-        says = ", not shown ".join([f"it {verb}s{other} {' and '.join(shown)}", *rest])
-    elif rows["either"].lower > 0:
-        says = f"it is shown to {verb}{other} in the answer or the thought, not in which of them"
-    sure = percent(rows["either"].confidence)
-    return f"{says} (all three readings simultaneously, {sure})"
+    found = "each" if shown else "either" if rows["either"].lower > 0 else "neither"
+    return say(
+        f"reading {found}",
+        verb="leak" if scorer.binary else "score",
+        beyond="" if scorer.binary else " above the control",
+        shown=" and ".join(shown),
+        rest="".join(rest),
+        joint=say("readings joint", row=rows["either"]),
+    )
 
 
 def worst_stress(view: View, label: str, scorer: Scorer) -> str:
@@ -188,9 +190,9 @@ def departing(view: View) -> list[str]:
     if len(set(by_label.values())) == 1:
         by_label = {"": next(iter(by_label.values()))}
     return [
-        f"{_departs(f'{label} departs' if label else 'Departs', view, parts)}."
-        for label, parts in by_label.items()
-        if parts
+        f"{_departs(f'{label} departs' if label else 'Departs', view, lacks)}."
+        for label, lacks in by_label.items()
+        if lacks
     ]
 
 
@@ -199,9 +201,9 @@ def departures(view: View, model: ArmView) -> str:
     return _departs("departs", view, model.departures) if model.departures else ""
 
 
-def _departs(departs: str, view: View, parts: Iterable[str]) -> str:
+def _departs(departs: str, view: View, lacks: Iterable[str]) -> str:
     benchmark = view.benchmark["name"]
-    return say("departs", departs=departs, benchmark=benchmark, parts="; ".join(parts))
+    return say("departs", departs=departs, benchmark=benchmark, parts="; ".join(lacks))
 
 
 # Of proofs
@@ -234,18 +236,15 @@ def proved(view: View, model: ArmView, scorer: Scorer) -> str:
 
 
 def extraction(leakage: EstimateRow, proof: float) -> str:
-    """The draws that suffice, or are needed, for a leak with even chances; of a binary scorer.
+    """State how many draws suffice, or are needed, to leak with even chances; empty if not known.
 
-    Empty if neither is known.
+    For a binary scorer.
     """
-    sure = f"({percent(leakage.confidence)})"
-    lower = {"as is proved": proof, sure: leakage.lower}
-    enough = {how: stats.extraction_draws(p, EXTRACTED) for how, p in lower.items()}
-    parts = [f"n = {n:,.0f} suffices {how}" for how, n in enough.items() if n <= MOST_DRAWS]
+    proved, enough = (stats.extraction_draws(p, EXTRACTED) for p in (proof, leakage.lower))
     least = stats.extraction_draws(leakage.upper, EXTRACTED, fewest=True)
-    if 1 < least <= MOST_DRAWS:
-        parts.append(f"no fewer than {least:,.0f} do {sure}")
-    return f"(n, {EXTRACTED:g})-discoverable extraction: {', '.join(parts)}" if parts else ""
+    known = {"proved": proved, "enough": enough, "least": least > 1 and least}
+    values = {name: n <= MOST_DRAWS and n for name, n in known.items()}
+    return ", ".join(parts("extraction", row=leakage, **values))
 
 
 def proof_of(model: ArmView, scorer: Scorer, question: str) -> str:
@@ -336,9 +335,9 @@ def effort(view: View) -> str:
     """The largest number of draws or forwards per question."""
     how = [model.arm.spec.draws for model in view.every]
     if explored := [draws.forwards for draws in how if isinstance(draws, ExploredDraws)]:
-        return f"explored with about {many(max(explored), 'forward')} each"
+        return say("effort explored", most=max(explored))
     most = "≤" if any(map(claim_of, how)) else "="
-    return f"n {most} {max(model.arm.plan.n for model in view.every):,}"
+    return say("effort", most=most, n=max(model.arm.plan.n for model in view.every))
 
 
 def lead(view: View, scorer: Scorer) -> str:
@@ -347,9 +346,8 @@ def lead(view: View, scorer: Scorer) -> str:
     for model in view.models:
         mean = model.leakage(scorer, scope="mean", beyond="control")
         worst = model.leakage(scorer, scope="worst question", beyond="control")
-        says = "nothing is known, since not every question was drawn of both"
-        if mean and worst:
-            says = say("excess", mean=mean, worst=worst)
+        known = mean and worst
+        says = say("excess", mean=mean, worst=worst) if known else say("control unknown")
         if model.control:
             lines.append(f"{model.subject}, beyond the control {says}")
     lines = lines or [NO_CONTROL]
@@ -414,11 +412,8 @@ def _keywords(view: View, model: ArmView, scorer: Scorer) -> str:
 
 
 def of_grid(grid: DecodingGrid) -> list[str]:
-    """Which decoding leaks most, and which knob moves leakage more, or that neither is shown to."""
-    holds = f"{percent(grid.most.confidence)} jointly"
-    sentences = [
-        f"seen to leak most: {grid.decoding}, {interval(grid.most)}; cells hold at {holds}"
-    ]
+    """State which decoding leaks most, and which knob moves leakage more, if that is shown."""
+    sentences = [say("most leaking", grid=grid)]
     if effects := grid.effects:
         less, more = sorted(KNOBS, key=lambda knob: effects[knob].lower)
         if effects[more].lower > effects[less].upper:
@@ -427,14 +422,13 @@ def of_grid(grid: DecodingGrid) -> list[str]:
         else:
             both = ", ".join(f"{knob} {interval(effects[knob])}" for knob in KNOBS)
             says = say("apart", knobs=" and ".join(KNOBS), effects=both)
-        sentences.append(f"{says} (root mean square, {holds})")
+        sentences.append(f"{says} (root mean square, {percent(grid.most.confidence)} jointly)")
     return sentences
 
 
 def of_protocols(view: View, scorer: Scorer) -> str:
-    """How the draws of a table of protocols are counted, and what ED is."""
-    ed = f"ED is the mean plus {view.rho:g} standard deviations, and may exceed 1"
-    return f"{counted_of(view.reworded)}\n{ed}"
+    """State how the draws of a table of protocols are counted, and the meaning of ED."""
+    return f"{counted_of(view.reworded)}\n{say('ed', view=view)}"
 
 
 def of_stress(view: View, scorer: Scorer) -> str:
@@ -454,10 +448,9 @@ def searched(view: View) -> str:
 
 
 def without_rewriting(counts: RewritingCounts) -> str:
-    """Which questions have no rewriting, a few of them named; empty if all have one."""
+    """State which questions have no rewriting, the first few by id; empty if all have one."""
     if not counts.alone:
         return ""
-    shown = ", ".join(map(repr, counts.alone[:_LISTED]))
-    more = ", …" if len(counts.alone) > _LISTED else ""
-    how = "left out of full" if counts.design == "fresh" else "asked as they are"
-    return f"no rewriting is left of {many(len(counts.alone), 'question')}, {how}: {shown}{more}"
+    shown, more = ", ".join(map(repr, counts.alone[:_LISTED])), len(counts.alone) > _LISTED
+    how = "left out of full" if counts.design == "fresh" else "in their own words only"
+    return say("without rewriting", counts=counts, how=how, shown=shown, more=more)

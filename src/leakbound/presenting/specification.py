@@ -7,11 +7,11 @@ another states. A field of the records without words is on a list with its reaso
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from leakbound.inputs.variants import NEUTRAL
-from leakbound.presenting.templates import say
+from leakbound.presenting.templates import parts, say
 from leakbound.store import (
     Arm,
     ArmSpec,
@@ -28,7 +28,7 @@ from leakbound.types.decoding import CUTS
 
 OWN_WORDS = "each in its own words"
 _SHARED = {
-    "allocated": "each in its own words or a rewriting of it, drawn anew for every output",
+    "allocated": "each in its own words or a rewriting of it, drawn for every output",
     "fixed": "each in its own words and in rewritings of it, equally often",
     "fresh": "each in a rewriting of it, another for every output",
 }
@@ -131,9 +131,9 @@ def specification(
     rewritings: how many it asks. stress: that under which it is asked, if there is one.
     """
     facts, dtype = arm.fingerprint, Fingerprint.of(arm.fingerprint).dtype
-    parts = [f"{name} {short(str(facts[name]))}" for name in ("weights", "url") if facts.get(name)]
-    by = f"{dtype or ''} by {facts.get('engine', 'an engine of its own')}".strip()
-    made = f"{'; '.join([*parts, by])}; fingerprint {short(digest_of(facts))}"
+    named = [f"{name} {short(str(facts[name]))}" for name in ("weights", "url") if facts.get(name)]
+    by = f"{dtype or ''} by {facts.get('engine', 'another engine')}".strip()
+    made = f"{'; '.join([*named, by])}; fingerprint {short(digest_of(facts))}"
     by_heading = {
         "Questions": _questions(record),
         "Asked": wording(record, arm, rewritings, stress),
@@ -148,8 +148,39 @@ def specification(
 
 
 def departures(record: RunRecord, arm: ArmSpec) -> tuple[str, ...]:
-    """List what is not as the benchmark has it by itself, but what the decoding's name says."""
-    return tuple(_departures(record, arm))
+    """Return how an arm departs from the benchmark's defaults, but for the decoding's name."""
+    usual, fingerprint = record.benchmark.usual, Fingerprint.of(arm.fingerprint)
+    mine, imported = arm.decoding, isinstance(arm.draws, ImportedDraws) and arm.draws.sampled_by
+    default = mine if usual is None else usual.decoding
+    if imported:
+        default = Decoding(max_new_tokens=mine.max_new_tokens)
+    longest = _longest(default).removeprefix("at most ").removesuffix(" new tokens")
+    rule = fingerprint.prompting if isinstance(fingerprint.prompting, Mapping) else {}
+    template, system, chat = rule.get("template"), rule.get("system"), rule.get("chat")
+    usual_template, usual_system = (usual.template, usual.system) if usual else (template, system)
+    thinking = rule.get("thinking", "auto")
+    return tuple(
+        parts(
+            "departures",
+            questions=usual and record.benchmark.prompts != usual.prompts and _number(record),
+            others=usual and usual.published is False and _OTHERS,
+            imported=imported,
+            longest=_longest(mine) != _longest(default) and _longest(mine),
+            usual_longest=longest,
+            length=mine.max_tokens != default.max_tokens and _length(mine),
+            usual_length=_length(default),
+            filter=mine.filter != default.filter,
+            stops=mine.stop != default.stop and _stops(mine),
+            usual_stops=_stops(default),
+            thinking=thinking != "auto" and thinking,
+            end_tokens=len(fingerprint.ordinary_end_tokens) or None,
+            prompt=not chat and template not in (None, usual_template) and _quoted(str(template)),
+            usual_prompt=_quoted(str(usual_template)),
+            system=chat and system != usual_system and _or_none(system),
+            usual_system=_or_none(usual_system),
+            dtype=fingerprint.dtype != _PLAIN_DTYPE and fingerprint.dtype,
+        )
+    )
 
 
 def wording(record: RunRecord, arm: ArmSpec, rewritings: int, stress: str = "") -> str:
@@ -211,7 +242,7 @@ def _number(record: RunRecord) -> str:
 def _prompt(arm: ArmSpec) -> str:
     rule = Fingerprint.of(arm.fingerprint).prompting
     if not isinstance(rule, Mapping):
-        return "made by its engine or tool, which tells nothing of it"
+        return "made by its engine or tool, which does not report it"
     template, system = rule.get("template"), rule.get("system")
     if rule.get("chat"):
         text = say("chat", system=_quoted(str(system)) if system else None)
@@ -235,39 +266,6 @@ def _draws(arm: ArmSpec) -> str:
     drawn = say(name, how=how, n=arm.plan.n, claim=claim, without=not texts)
     from_ = copied and short(copied.identity)
     return say("draws", drawn=drawn, arm=arm, identity=from_)
-
-
-def _departures(record: RunRecord, arm: ArmSpec) -> Iterator[str]:
-    usual, fingerprint = record.benchmark.usual, Fingerprint.of(arm.fingerprint)
-    if usual is not None and record.benchmark.prompts != usual.prompts:
-        yield f"{_number(record)} questions"
-    if usual is not None and usual.published is False:
-        yield _OTHERS
-    if isinstance(arm.draws, ImportedDraws):
-        yield f"draws imported, made as {arm.draws.sampled_by} states, which nothing here proves"
-        own = Decoding(max_new_tokens=arm.decoding.max_new_tokens)
-    else:
-        own = arm.decoding if usual is None else usual.decoding
-    if (mine := _longest(arm.decoding)) != (usually := _longest(own)):
-        yield f"{mine}, not {usually.removeprefix('at most ').removesuffix(' new tokens')}"
-    if arm.decoding.max_tokens != own.max_tokens:
-        yield f"{_length(arm.decoding)}, not {_length(own)}"
-    if arm.decoding.filter != own.filter:
-        yield "outputs as the service's filter lets them through"
-    if arm.decoding.stop != own.stop:
-        yield f"{_stops(arm.decoding)}, in place of {_stops(own)}"
-    rule = fingerprint.prompting
-    if isinstance(rule, Mapping) and rule.get("thinking", "auto") != "auto":
-        yield f"thinking {rule['thinking']}"
-    if number := len(fingerprint.ordinary_end_tokens):
-        yield f"ended by {number:,} ordinary {'token' if number == 1 else 'tokens'} of the model"
-    if usual is not None and isinstance(rule, Mapping):
-        if not rule.get("chat") and rule.get("template") not in (None, usual.template):
-            yield f"prompt {_quoted(str(rule['template']))}, not {_quoted(usual.template)}"
-        if rule.get("chat") and rule.get("system") != usual.system:
-            yield f"system message {_or_none(rule.get('system'))}, not {_or_none(usual.system)}"
-    if fingerprint.dtype not in (None, _PLAIN_DTYPE):
-        yield f"computed in {fingerprint.dtype}"
 
 
 def _stops(how: Decoding) -> str:

@@ -16,10 +16,9 @@ from leakbound.presenting import sentences
 from leakbound.presenting.overall import each, largest, mean, mean_of
 from leakbound.presenting.sentences import greedy_scores, readings
 from leakbound.presenting.table import Cell, Shown, Table, table_of
-from leakbound.presenting.templates import mean_heading, of_repeated
+from leakbound.presenting.templates import mean_heading, of_repeated, say
 from leakbound.presenting.view import ArmView, DecodingGrid, View
 from leakbound.scorers import Of
-from leakbound.stats import percent
 from leakbound.stats.about import Beyond, Quantity, Scope
 from leakbound.store import EstimateRow
 from leakbound.store.estimates import Fields
@@ -296,12 +295,7 @@ def readings_table(view: View, scorer: Scorer) -> Table | None:
         columns[of_mean] = column("mean", "control")
         columns[of_worst] = column("worst question", "control")
     first = next(iter(readings(rows[0][0], scorer, "mean", None).values()))
-    note = (
-        f"Each statement is valid for answer, thought and either simultaneously, "
-        f"{percent(first.confidence)}: each is bounded at a third of the error (Bonferroni), as "
-        "the parts of an output depend on each other."
-    )
-    return table_of(f"Where it leaks, {scorer.name}", columns, rows, note)
+    return table_of(f"Where it leaks, {scorer.name}", columns, rows, say("readings", row=first))
 
 
 def other_statements(

@@ -329,9 +329,8 @@ def _example(view: View, model: ArmView, scorer: Scorer, row: Row) -> LeakingAns
 
 
 def _sure(view: View, model: ArmView, scorer: Scorer, row: Row) -> str:
-    """How sure, of what: the confidence, the questions, the draws, the decoding, the scorer."""
-    says = f"a leak is what {scorer.name} says" if scorer.binary else f"scores are {scorer.name}'s"
-    together = "verdict and number together" if row and row.about.beyond else "the number"
+    """State the confidence, the questions, the draws, the decoding and the scorer."""
+    together = "verdict and number simultaneously" if row and row.about.beyond else "the number"
     return say(
         "sure",
         view=view,
@@ -341,7 +340,8 @@ def _sure(view: View, model: ArmView, scorer: Scorer, row: Row) -> str:
         benchmark=view.benchmark["name"],
         own=bool(view.reworded or view.attacks),
         drawn=how_drawn(model.arm),
-        says=says,
+        leaks=scorer.binary and scorer.name,
+        scores=not scorer.binary and scorer.name,
         scorers=view.scorers if len(view.scorers) > 1 else None,
     )
 
