@@ -106,7 +106,7 @@ def test_differences_are_those_of_the_counts_and_hold_at_once(
         bound(one, confidence=0.98)
     found = compare(pair)
     assert found.confidence == 0.98
-    assert found.alike == ("alike",)
+    assert found.dependent == ("alike",)
     mean, *each = differences(found)["alike"]
     hits = [leaks(one) for one in pair]
     np.testing.assert_allclose([row.value for row in each], (hits[1] - hits[0]) / 200)
@@ -133,7 +133,7 @@ def test_other_seeds_are_bet_on_and_narrower(alike: Mapping[str, Run]) -> None:
     for name in ("alike", "apart"):
         found = compare([alike["before"], alike[name]])
         mean, *_ = differences(found)[name]
-        assert bool(found.alike) == (name == "alike")
+        assert bool(found.dependent) == (name == "alike")
         widths.append(mean.upper - mean.lower)
     assert widths[1] < widths[0]
 
@@ -142,7 +142,7 @@ def test_two_models_under_one_seed_share_no_random_numbers(runs: Mapping[str, Ru
     pair = [runs["before"], runs["like"]]
     hits = np.stack([leaks(one) for one in pair])
     assert hits[0][0] != hits[1][0]  # the same chance of the same words
-    assert compare(pair).alike == ()
+    assert compare(pair).dependent == ()
 
 
 @pytest.mark.slow

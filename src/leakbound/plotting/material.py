@@ -28,16 +28,16 @@ class LackingError(LeakboundError):
 
 @dataclass(frozen=True, slots=True)
 class ChartRow:
-    """One number of a chart, with its bounds where it has any.
+    """One number of a chart, with its bounds if it has any.
 
     Attributes:
         model: the label of the model, the run or the line that the number belongs to.
         quantity: the name of the number.
-        value, lower, upper: the estimate and its bounds; None where there is none.
+        value, lower, upper: the estimate and its bounds, or None.
         confidence: the confidence of the bounds.
         question: the question's id; empty for a number about all questions.
         group: the panel or the setting; each kind of chart names it in its CSV.
-        x: the place along the horizontal axis, where the axis is a number.
+        x: the place along the horizontal axis, if the axis is a number.
     """
 
     model: str
@@ -77,7 +77,7 @@ class Chart:
     rows: Callable[[Any], Iterable[ChartRow]]
 
     def made(self, material: Material) -> Sequence[ChartRow]:
-        """Return the rows, at least one; LackingError where there is none."""
+        """Return the rows; LackingError without any."""
         if rows := tuple(self.rows(material)):
             return rows
         raise LackingError(f"it needs {self.needs}")

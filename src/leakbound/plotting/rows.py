@@ -323,7 +323,7 @@ def _confidence(material: Material) -> Iterator[ChartRow]:
 
 
 def _differences(differences: Mapping[str, Iterable[EstimateRow]]) -> Iterator[ChartRow]:
-    """How far every question moved from the baseline, with bounds, those that fell most first."""
+    """Differences of every question from the baseline, with bounds, the largest falls first."""
     for label, rows in differences.items():
         for row in sorted(rows, key=lambda row: (row.query_id is ALL, row.value or 0.0)):
             name = "mean" if row.query_id is ALL else moved(row)

@@ -1,4 +1,4 @@
-"""Methods side by side, each over the seeds that its models were trained from."""
+"""Comparisons of methods, each over the seeds that its models were trained from."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class MethodStanding:
     """A method under one scorer.
 
     Attributes:
-        method: by its name.
-        median: over its training seeds, of the mean over the questions; an upper end of 1 says
-            nothing.
-        seeds: what each of its models leaks, by the label of its run.
+        method: the name of the method.
+        median: over its training seeds, of the mean over the questions; an upper bound of 1 carries
+            no information.
+        seeds: the leakage of each of its models, by the label of its run.
     """
 
     method: str
@@ -42,9 +42,9 @@ class MethodComparison:
 
     Attributes:
         standings: of the methods, by scorer.
-        excess: whether it is what lies beyond the control, else what leaks.
-        under: the stress that all were put through; empty for none.
-        confidence: of each statement by itself.
+        excess: whether the numbers are excesses over the control, else leakages.
+        under: the stress of all models; empty without one.
+        confidence: of each statement individually.
         ledgers: by the label of each run, how the draws are counted.
     """
 
@@ -55,7 +55,7 @@ class MethodComparison:
     ledgers: Mapping[str, Ledger] = field(default_factory=dict)
 
     def tables(self) -> Iterator[Table]:
-        """One a scorer, a row a method, the least first."""
+        """Yield a table per scorer with a row per method, the least leakage first."""
         kind = "excess over the control" if self.excess else "leakage"
         columns = ("Method", "Seeds", f"Median {kind}", "Each seed", "Mean ± sd of the seeds")
         note = say("methods", confidence=self.confidence)
@@ -73,7 +73,7 @@ class MethodComparison:
             yield Table.plain(title, columns, rows, f"{note}\n{counted(self.ledgers)}")
 
     def to_dict(self) -> dict[str, Json]:
-        """Every statement, unrounded."""
+        """Return every statement, unrounded."""
         return {
             "confidence": self.confidence,
             "under": self.under,
@@ -82,7 +82,7 @@ class MethodComparison:
         }
 
     def written(self, form: str) -> str:
-        """As Markdown, LaTeX or CSV."""
+        """Return the comparison as Markdown, LaTeX or CSV."""
         return written(form, self.tables(), self._rows())
 
     def _rows(self) -> Iterator[dict[str, Json]]:

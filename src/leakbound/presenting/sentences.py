@@ -1,4 +1,4 @@
-"""Every sentence about statements, in one place; numbers are rounded so as to claim no more."""
+"""Sentences about the statements of a view; `templates` has their words."""
 
 from __future__ import annotations
 
@@ -46,32 +46,32 @@ NO_CONTROL = (
 
 
 def clipped(text: str, most: int = MOST_CHARACTERS) -> str:
-    """A text, or its beginning and the number of characters that were cut."""
+    """Return a text, or its beginning and the number of characters that were cut."""
     if len(text) <= most:
         return text
     return f"{text[:most]}… ({many(len(text) - most, 'more character')})"
 
 
 def loaded_name(name: str) -> str:
-    """The name of a loaded model: a hub's as it is, of a path the last part, a server's model."""
+    """Return the name of a loaded model: its name on a hub or server, or the end of its path."""
     if "://" in name:
         name = name.rpartition("#")[2]
     return name if name.count("/") == 1 and name[0] not in "./~" else PurePath(name).name or name
 
 
 def model_name(model: ArmView) -> str:
-    """The name of the model that an arm loaded."""
+    """Return the name of the model that an arm loaded."""
     return loaded_name(model.facts.get("model", model.label))
 
 
 def named(model: ArmView) -> str:
-    """The model's name, after the label if that is another one than the arm's."""
+    """Return the model's name, after its label if the label differs from name and arm."""
     name = model_name(model)
     return name if model.label in (name, str(model.key)) else f"{model.label} ({name})"
 
 
 def title(view: View) -> str:
-    """The title of a page, so that it is not taken for another."""
+    """Return the title of a page, with the names of its models."""
     names = list(dict.fromkeys(model_name(model) for model in view.targets))
     if not names:  # greedy answers only
         return "What the greedy answers leak"
@@ -96,11 +96,11 @@ def greedy_scores(model: ArmView, scorer: Scorer) -> list[float]:
 
 
 def inconsistent(model: ArmView, scorer: Scorer) -> str:
-    """A proof above an upper bound, in words; empty if they agree.
+    """State that a proof exceeds an upper bound; empty if they agree.
 
-    The basis of the proof, the measured margin or the stored texts, is wrong, or the draws are the
-    few in which a bound fails. Of many questions some bound may fail: leaks in a fixed number of
-    draws are reported only if their p-value is below alpha / 2 over the questions (Bonferroni).
+    The basis of the proof (the measured margin or the stored texts) is wrong, or a bound fails for
+    these draws. Among many questions some bound may fail: leaks in a fixed number of draws are
+    reported only if their p-value is below alpha / 2 over the questions (Bonferroni).
     """
     questions = model.questions(scorer)
     for question, drawn in zip(questions, model.leakages(scorer), strict=True):
@@ -117,7 +117,7 @@ def inconsistent(model: ArmView, scorer: Scorer) -> str:
 
 
 def over_others(model: ArmView, scorer: Scorer) -> str:
-    """How much more these questions leak than the control questions; empty without those."""
+    """State the excess of these questions over the control questions; empty without those."""
     mean = model.leakage(scorer, scope="mean", beyond="other questions")
     coin = model.first(scorer, quantity="randomisation p-value")
     return say("other questions", mean=mean, coin=coin) if mean else ""
@@ -126,7 +126,7 @@ def over_others(model: ArmView, scorer: Scorer) -> str:
 def readings(
     model: ArmView, scorer: Scorer, scope: Scope, beyond: Beyond | None
 ) -> dict[Of, EstimateRow]:
-    """The statements of each reading of a model, by part; empty if it has no visible thoughts."""
+    """Return the statements about each part of the outputs; empty without visible thoughts."""
     rows = {
         of: model.first(scorer, quantity=names, scope=scope, beyond=beyond, jointly=True)
         for of, names in READ.items()
@@ -137,7 +137,7 @@ def readings(
 def where_it_leaks(model: ArmView, scorer: Scorer) -> str:
     """State in which part of its outputs a model leaks, or which part all statements are about.
 
-    Empty if it has no thoughts, and without a control for scores that are not binary.
+    Empty without thoughts, and without a control for scores that are not binary.
     """
     beyond: Beyond | None = "control" if model.control else None
     rows = readings(model, scorer, "worst question", beyond)
@@ -162,9 +162,9 @@ def where_it_leaks(model: ArmView, scorer: Scorer) -> str:
 
 
 def worst_stress(view: View, label: str, scorer: Scorer) -> str:
-    """State what a model leaks under the stress under which it leaks most; empty without any.
+    """State the leakage of a model under its worst stress; empty without any stress.
 
-    And beyond the equally stressed control, if there is one.
+    The excess over the equally stressed control is stated too, if there is one.
     """
     models = [model for model in view.stressed if model.label == label]
     most = models[0].leakage(scorer, scope="most-leaking stress") if models else None
@@ -210,10 +210,10 @@ def _departs(departs: str, view: View, lacks: Iterable[str]) -> str:
 
 
 def proved_to_leak(view: View, model: ArmView, scorer: Scorer) -> list[float]:
-    """The lower bounds of proofs that count, question by question.
+    """Return the lower bounds of proofs that count, question by question.
 
-    Any text is possible, so some chance of the answer can be proved of a model that never saw it.
-    Those count that are above a stated level, and above what is proved of the control.
+    Any text is possible, so some chance of the answer can be proved for a model that never saw it.
+    Proofs count above a stated level and above the proof of the control.
     """
     controls = [other for other in view.models if other.is_control]
     return [
@@ -225,7 +225,7 @@ def proved_to_leak(view: View, model: ArmView, scorer: Scorer) -> list[float]:
 
 
 def proved(view: View, model: ArmView, scorer: Scorer) -> str:
-    """State of how many questions a leak is proved, and how large; empty if of none."""
+    """State the number of questions with a proved leak, and its size; empty without any."""
     bounds = proved_to_leak(view, model, scorer)
     if not bounds:
         return ""
@@ -236,9 +236,9 @@ def proved(view: View, model: ArmView, scorer: Scorer) -> str:
 
 
 def extraction(leakage: EstimateRow, proof: float) -> str:
-    """State how many draws suffice, or are needed, to leak with even chances; empty if not known.
+    """State the number of draws that suffice, or are needed, to leak with probability 1/2.
 
-    For a binary scorer.
+    For a binary scorer; empty if neither is known.
     """
     proved, enough = (stats.extraction_draws(p, EXTRACTED) for p in (proof, leakage.lower))
     least = stats.extraction_draws(leakage.upper, EXTRACTED, fewest=True)
@@ -248,7 +248,7 @@ def extraction(leakage: EstimateRow, proof: float) -> str:
 
 
 def proof_of(model: ArmView, scorer: Scorer, question: str) -> str:
-    """State what leaking texts prove of a question; empty if nothing is proved."""
+    """State the leakage of a question that leaking texts prove; empty without a proof."""
     proof = model.proof(scorer, question)
     repeated = model.where(scorer, question, quantity="leak@k", proved=True).rows[-1:]
     return say("proof", proof=proof, repeated=next(iter(repeated), None)) if proof else ""
@@ -258,7 +258,7 @@ def proof_of(model: ArmView, scorer: Scorer, question: str) -> str:
 
 
 def measured(model: ArmView, scorer: Scorer, question: str) -> str:
-    """All that is estimated of one question, but for curves; empty if it was not bounded."""
+    """State all estimates of one question, but for curves; empty if it was not bounded."""
     leakage = model.leakage(scorer, question)
     if leakage is None:
         return ""
@@ -280,7 +280,7 @@ def measured(model: ArmView, scorer: Scorer, question: str) -> str:
 
 
 def explored(model: ArmView, question: str) -> str:
-    """State in one sentence what exploring a question found; empty if it was not explored."""
+    """State the results of exploring a question; empty if it was not explored."""
     masses, draws = model.masses, model.first(make_scorer(model.estimates.scorers[0]), question)
     if masses is None or question not in masses.remainder:
         return ""
@@ -296,7 +296,7 @@ def explored(model: ArmView, question: str) -> str:
 
 
 def how_often(text: Text) -> str:
-    """A completion's known mass, its draws, or both: the same text may be spelt in two ways."""
+    """Return a completion's known mass, its draws, or both: one text may have two spellings."""
     drawn = f"{text.count:,} ({share(text.share)})"
     if not text.mass:
         return drawn
@@ -305,13 +305,13 @@ def how_often(text: Text) -> str:
 
 
 def decodings(view: View) -> list[str]:
-    """The decodings of the models that were sampled, each once."""
+    """Return the decodings of the models that were sampled, each once."""
     shown = (described(model.arm.decoding, model.engine.confirmed) for model in view.models)
     return list(dict.fromkeys(shown))
 
 
 def left_out(texts: Texts) -> str:
-    """State how many of a question's completions are not shown; empty if all are."""
+    """State the number of a question's completions that are not shown; empty if all are."""
     if not texts.left_out:
         return ""
     are, mass = "is" if texts.left_out == 1 else "are", max(texts.left_out_mass, 0.0) or None
@@ -327,12 +327,12 @@ def counted(ledgers: Mapping[str, Ledger]) -> str:
 
 
 def counted_of(models: Iterable[ArmView]) -> str:
-    """As `counted`, of these models."""
+    """State how the draws of these models are counted."""
     return counted({label: own for model in models for label, own in model.ledgers.items()})
 
 
 def effort(view: View) -> str:
-    """The largest number of draws or forwards per question."""
+    """Return the largest number of draws or forwards per question."""
     how = [model.arm.spec.draws for model in view.every]
     if explored := [draws.forwards for draws in how if isinstance(draws, ExploredDraws)]:
         return say("effort explored", most=max(explored))
@@ -341,7 +341,7 @@ def effort(view: View) -> str:
 
 
 def lead(view: View, scorer: Scorer) -> str:
-    """How far models leak beyond controls, and their departures if these differ, for a console."""
+    """State the excess over controls, and departures if these differ between models."""
     lines = []
     for model in view.models:
         mean = model.leakage(scorer, scope="mean", beyond="control")
@@ -357,7 +357,7 @@ def lead(view: View, scorer: Scorer) -> str:
 
 
 def remarks(view: View, scorer: Scorer) -> str:
-    """State what the figures are; and of each model its counts, claims, masses and caveats."""
+    """State the meaning of the numbers; and per model its counts, claims, masses and caveats."""
     explored = any(model.arm.explored for model in view.models)
     figures = say("figures", view=view, explored=explored)
     of_models = [_remarks(view, model, scorer) for model in view.models]
@@ -366,7 +366,7 @@ def remarks(view: View, scorer: Scorer) -> str:
 
 
 def _remarks(view: View, model: ArmView, scorer: Scorer) -> list[str]:
-    """Counts, what is proved, decided and settled; then caveats; each or empty."""
+    """Return counts, proofs, decisions and settled masses; then caveats; each may be empty."""
     of, rows = partial(say, model=model), model.leakages(scorer)
     plan, n, masses = model.arm.spec.draws, model.arm.plan.n, model.masses
     fixed = isinstance(plan, FixedDraws | ImportedDraws) and not claim_of(plan)
@@ -397,7 +397,7 @@ def _remarks(view: View, model: ArmView, scorer: Scorer) -> list[str]:
 
 
 def _keywords(view: View, model: ArmView, scorer: Scorer) -> str:
-    """Name the keywords that longer words may contain, with how often a control gives them."""
+    """Name the keywords that longer words may contain, with their frequency in a control."""
     if not model.is_control and any(other.is_control for other in view.models):
         return ""
     rates = []
@@ -440,7 +440,7 @@ def of_stress(view: View, scorer: Scorer) -> str:
 
 
 def searched(view: View) -> str:
-    """How each search was made."""
+    """State the settings of each search."""
     several = len(view.searches) > 1
     return "\n".join(
         say("searched", search=search, run=several and run) for run, search in view.searches.items()
@@ -449,8 +449,8 @@ def searched(view: View) -> str:
 
 def without_rewriting(counts: RewritingCounts) -> str:
     """State which questions have no rewriting, the first few by id; empty if all have one."""
-    if not counts.alone:
+    if not counts.lacking:
         return ""
-    shown, more = ", ".join(map(repr, counts.alone[:_LISTED])), len(counts.alone) > _LISTED
+    shown, more = ", ".join(map(repr, counts.lacking[:_LISTED])), len(counts.lacking) > _LISTED
     how = "left out of full" if counts.design == "fresh" else "in their own words only"
     return say("without rewriting", counts=counts, how=how, shown=shown, more=more)

@@ -1,7 +1,7 @@
-"""All that decides the numbers of an arm, in words, and how it departs from the benchmark.
+"""The specification of an arm: everything that decides its numbers, in words.
 
-Certificates, short texts and comparisons take their words from here, so that none leaves out what
-another states. A field of the records without words is on a list with its reason, or a test fails.
+Certificates, short texts and comparisons take their words from here, so that all are complete. A
+field of the records without words must be on a list with its reason, or a test fails.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def specification_of(run: Run, arm: Arm) -> dict[str, str]:
 
 
 def short_limit(arm: Arm) -> str:
-    """Say why an arm's limit on tokens may hide what it leaks; empty where it may not."""
+    """State why an arm's limit on tokens may hide leaks; empty if it does not."""
     most, longest = arm.decoding.max_new_tokens, arm.spec.longest_answer
     if longest is not None and "max_new_tokens" not in arm.decoding.unknown:
         says = f"the limit of {most:,} new tokens is below the longest reference answer"
@@ -119,16 +119,16 @@ def short_limit(arm: Arm) -> str:
 
 
 def public_id(query: Query) -> str:
-    """The id of a query; a digest of it where it contains the text of the query."""
+    """Return the id of a query, or its digest if the id contains the text of the query."""
     return digest_of({"id": query.id})[:_DIGITS] if query.text in query.id else query.id
 
 
 def specification(
     record: RunRecord, arm: ArmSpec, rewritings: int = 0, stress: str = ""
 ) -> dict[str, str]:
-    """By heading, what an arm's numbers are about: all that was fixed of it and of its questions.
+    """Return by heading everything that was fixed about an arm and its questions.
 
-    rewritings: how many it asks. stress: that under which it is asked, if there is one.
+    rewritings: the number of its rewritings. stress: the stress of its queries, if there is one.
     """
     facts, dtype = arm.fingerprint, Fingerprint.of(arm.fingerprint).dtype
     named = [f"{name} {short(str(facts[name]))}" for name in ("weights", "url") if facts.get(name)]
@@ -184,7 +184,7 @@ def departures(record: RunRecord, arm: ArmSpec) -> tuple[str, ...]:
 
 
 def wording(record: RunRecord, arm: ArmSpec, rewritings: int, stress: str = "") -> str:
-    """Say what is asked for a question: its own words, or rewritings, whose and how many."""
+    """State the wording of the queries: own words, or the source and number of rewritings."""
     if isinstance(follow_ups := arm.fingerprint.get("dialogue"), Sequence):
         words = ", then ".join(repr(str(turn)) for turn in follow_ups)
         return f"each in its own words, then {words}; a conversation counts by its worst turn,"
@@ -212,7 +212,7 @@ def wording(record: RunRecord, arm: ArmSpec, rewritings: int, stress: str = "") 
 
 
 def decoding(arm: ArmSpec) -> str:
-    """The distribution that is drawn from, and what ends a completion beside its end token."""
+    """State the output distribution, and the tokens that end an output besides its end token."""
     fingerprint = Fingerprint.of(arm.fingerprint)
     text = described(arm.decoding, fingerprint.confirmed)
     number = len(fingerprint.ordinary_end_tokens)
@@ -282,7 +282,7 @@ def _or_none(text: object) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A text in quotes; of a long one the beginning, and a digest of all of it."""
+    """Return a text in quotes; for a long text, its beginning and the digest of all of it."""
     if len(text) <= _LONG:
         return repr(text)
     whole = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -290,6 +290,6 @@ def _quoted(text: str) -> str:
 
 
 def short(value: str) -> str:
-    """A digest cut; anything else as it is."""
+    """Return the beginning of a digest; any other text unchanged."""
     is_digest = len(value) >= 32 and all(c in "0123456789abcdef" for c in value)
     return value[:_DIGITS] if is_digest else value

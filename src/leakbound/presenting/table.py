@@ -1,4 +1,4 @@
-"""Tables for people: cells read as text and sorted as numbers; in Markdown, LaTeX and CSV."""
+"""Tables of cells with text and number, and their form in Markdown, LaTeX and CSV."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A number with its bounds; `value` is None if it is not known."""
+    """A number with its bounds; the number may be unknown."""
 
     value: float | None
     lower: float
@@ -28,7 +28,7 @@ class Interval:
 
 
 class Figure(NamedTuple):
-    """A number as views show it: a bound that is not stated is None, as is its confidence."""
+    """A number as views show it, with the bounds that are stated."""
 
     value: float | None
     lower: float | None = None
@@ -58,10 +58,10 @@ class Cell:
     """One cell of a table.
 
     Attributes:
-        text: as it is read.
-        value: what the text rounds.
-        anchor: what it leads to, on a page.
-        prose: whether it is to be read from the left, in lines.
+        text: the text of the cell.
+        value: the number that the text rounds.
+        anchor: the link target on a page.
+        prose: whether the text is left-aligned and may have several lines.
     """
 
     text: str
@@ -75,7 +75,7 @@ Shown: TypeAlias = Cell | Bound | str | int | float | None
 
 
 def cell_of(shown: Shown) -> Cell:
-    """Make a cell: bounds are rounded outwards, a figure without bounds has a digit more."""
+    """Make a cell: bounds are rounded outwards, a number without bounds has one more digit."""
     match shown:
         case Cell():
             return shown
@@ -90,14 +90,14 @@ def cell_of(shown: Shown) -> Cell:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A titled table; the first cell of a row names it.
+    """A table with a title; the first cell of a row names it.
 
     Attributes:
-        title: what it shows.
-        columns: what stands above each column.
-        rows: a cell a column each.
-        note: what is to be said after it, in lines.
-        lead: what is to be said before it, in lines.
+        title: the title.
+        columns: the headings.
+        rows: one cell per column each.
+        note: the lines after it.
+        lead: the lines before it.
     """
 
     title: str
@@ -116,7 +116,7 @@ class Table:
         *,
         prose: bool = False,
     ) -> Table:
-        """A table of these cells; `prose`: they are to be read from the left."""
+        """Make a table of these cells; `prose`: they are left-aligned."""
         cells = (tuple(map(cell_of, row)) for row in rows)
         if prose:
             cells = (tuple(replace(cell, prose=True) for cell in row) for row in cells)
@@ -124,11 +124,11 @@ class Table:
 
     @property
     def texts(self) -> tuple[tuple[str, ...], ...]:
-        """The rows as they are read."""
+        """The texts of the rows."""
         return tuple(tuple(cell.text for cell in row) for row in self.rows)
 
     def only(self, *columns: str) -> Table:
-        """The same with these columns alone, of those it has, in this order."""
+        """Return the table with these columns, if it has them, in this order."""
         kept = [name for name in columns if name in self.columns]
         places = [self.columns.index(name) for name in kept]
         rows = tuple(tuple(row[i] for i in places) for row in self.rows)
@@ -138,7 +138,7 @@ class Table:
 def table_of(
     title: str, columns: Mapping[str, Callable[[T], Shown]], items: Iterable[T], note: str = ""
 ) -> Table:
-    """A row for each item; each column says what stands above it and makes an item's cell."""
+    """Make a table with a row per item; `columns` makes the cells by heading."""
     return Table.plain(
         title, tuple(columns), ([cell(item) for cell in columns.values()] for item in items), note
     )
@@ -172,17 +172,17 @@ _MARKDOWN = str.maketrans({c: f"\\{c}" for c in "\\`*_|<>[]#"})
 
 
 def markdown(tables: Sequence[Table], opening: str = "") -> str:
-    """Tables in GitHub's Markdown, each under its title, with its notes below.
+    """Return tables in GitHub's Markdown, each under its title, with its notes below.
 
-    `opening`: what is said before all of them, in lines.
+    `opening`: the lines before all of them.
     """
     return "\n".join([*_paragraphs(opening, _MARKDOWN), *map(_markdown, tables)])
 
 
 def latex(tables: Sequence[Table], opening: str = "") -> str:
-    """Tables for LaTeX with the package booktabs: caption and label are made of each title.
+    """Return tables for LaTeX's package booktabs, with caption and label made of the title.
 
-    `opening`: what is said before all of them, in lines.
+    `opening`: the lines before all of them.
     """
     head = "% needs \\usepackage{booktabs}"
     return "\n".join([head, *_paragraphs(opening, _LATEX), *map(_latex, tables)])
@@ -191,7 +191,7 @@ def latex(tables: Sequence[Table], opening: str = "") -> str:
 def written(
     form: str, tables: Iterable[Table], rows: Iterable[Mapping[str, Json]], opening: str = ""
 ) -> str:
-    """The rows as CSV; or the tables as `markdown` or `latex`, under what is said first."""
+    """Return the rows as CSV, or the tables as `markdown` or `latex` after the opening."""
     if form == "csv":
         return csv_of([*rows])
     return (latex if form == "latex" else markdown)([*tables], opening)
@@ -223,11 +223,11 @@ def _latex(table: Table) -> str:
 
 
 def _paragraphs(text: str, escapes: Mapping[int, str]) -> list[str]:
-    """The lines of a lead or a note, each a paragraph."""
+    """Return the lines of a lead or a note, each as a paragraph."""
     lines = [_plain(line).translate(dict(escapes)) for line in text.splitlines()]
     return [part for line in lines for part in (line, "")]
 
 
 def _plain(text: str) -> str:
-    """On one line, with nothing that a terminal or a page would obey."""
+    """Return a text on one line without control characters."""
     return " ".join(visible(text).split())

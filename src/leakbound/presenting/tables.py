@@ -1,7 +1,7 @@
-"""Tables of what models leak over all questions, for page and console.
+"""Tables of leakage over all questions, for page and console.
 
-A table with a row per arm is data: its title, its arms, and for each heading the statement that a
-cell shows and the form in which it does. `painted` makes the table of a view.
+A table with a row per arm is data: its title, its arms, and the cell that each heading shows.
+`painted` makes the table of a view.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Column: TypeAlias = Callable[[ArmView, Scorer], Shown]
 Columns: TypeAlias = Mapping[str, Column]
 SHOWN_K = (1, 8, 32, 128)
 TYPICAL_K = 32
-PROVED_TO_LEAK = "Proved above 10⁻⁶, and what is proved of the control"
+PROVED_TO_LEAK = "Proved above 10⁻⁶ and above the control"
 
 
 def stated(**wanted: Unpack[Fields]) -> Column:
@@ -47,10 +47,10 @@ class ArmTable:
     """A table with a row per arm.
 
     Attributes:
-        title: its title; words in braces are those of `painted`.
-        arms: the field of a view that has its arms.
-        columns: the columns by heading, which may have words in braces; or what makes them.
-        note: makes its note.
+        title: its title; `painted` replaces words in braces.
+        arms: the field of a view with its arms.
+        columns: the columns by heading, with words in braces; or a function that makes them.
+        note: a function that makes its note.
         console: the columns that a console has room for; empty: all.
     """
 
@@ -90,7 +90,7 @@ def _label(model: ArmView, scorer: Scorer) -> str:
 
 
 def _name(model: ArmView, scorer: Scorer) -> str:
-    """The label, and that it is the control if a run of its own is next to others."""
+    """Return the label, and that it is the control if the control is a run of the view."""
     other_run = model.is_control and not model.key.is_control
     return f"{model.label} (control)" if other_run else model.label
 
@@ -102,7 +102,7 @@ BEYOND: Columns = {
 
 
 def _count(row: EstimateRow | None) -> Shown:
-    """A number of questions, with its stated bounds."""
+    """Return a number of questions, with its stated bounds."""
     if row is None:
         return None
     value = DASH if row.value is None else f"{row.value:g}"
@@ -112,7 +112,7 @@ def _count(row: EstimateRow | None) -> Shown:
 
 
 def _gap_columns(name: str, /, **how: Unpack[Fields]) -> Columns:
-    """The largest gap to the questions' own words, and at how many there is one."""
+    """Return the largest gap to the questions' own words, and the number of gaps."""
     most, number = (how | Fields(scope=s, beyond="own words") for s in ("worst question", "count"))
     return {
         f"{name}: most at a question": stated(**most),
@@ -130,13 +130,13 @@ def _greedy(model: ArmView, scorer: Scorer) -> Shown:
 
 
 def _of_all(scope: Scope, model: ArmView, scorer: Scorer) -> Shown:
-    """The leakage of all questions, or that some could not be sampled."""
+    """Return the leakage of all questions, or that some could not be sampled."""
     absent = DASH if model.arm.decoding.greedy else "incomplete"
     return model.leakage(scorer, scope=scope) or absent
 
 
 def _repeated(k: int, model: ArmView, scorer: Scorer) -> Shown:
-    """The mean leak@k: an estimate, or a statement with its bounds."""
+    """Return the mean leak@k: an estimate, or a statement with its bounds."""
     rows = each(model, scorer, "leak@k", k)
     value = mean_of(rows)
     row = model.first(scorer, quantity="leak@k", scope="mean", parameter=k)
@@ -146,7 +146,7 @@ def _repeated(k: int, model: ArmView, scorer: Scorer) -> Shown:
 
 
 def _repeated_cell(row: EstimateRow) -> Cell:
-    """leak@k with its bounds."""
+    """Return leak@k with its bounds."""
     return Cell(of_repeated(row), row.value)
 
 
@@ -231,7 +231,7 @@ ATTACKED = ArmTable(
 
 
 def _adds(model: ArmView, scorer: Scorer) -> Shown:
-    """At how many questions the stress adds, simultaneously."""
+    """Return the number of questions where the stress adds leakage, all valid simultaneously."""
     rows = model.estimates.matching(
         arm=str(model.key), scorer=scorer.name, quantity=LEAKAGE, beyond="unstressed", scope=EACH
     )
@@ -276,7 +276,7 @@ COST = ArmTable(
 
 
 def readings_table(view: View, scorer: Scorer) -> Table | None:
-    """A row per model and part of its outputs: what leaks there; None if none has thoughts."""
+    """Return a row per model and part of its outputs, or None without visible thoughts."""
     rows = [(model, of) for model in view.models for of in readings(model, scorer, "mean", None)]
     if not rows:
         return None
@@ -301,7 +301,7 @@ def readings_table(view: View, scorer: Scorer) -> Table | None:
 def other_statements(
     title: str, models: Sequence[ArmView], scorer: Scorer, more: Columns | None = None
 ) -> Table | None:
-    """A row per model: statements about all questions but the mean and the worst, and `more`.
+    """Return a row per model: statements about counts, leak@k and judged means, and `more`.
 
     None if there is neither.
     """
@@ -324,7 +324,7 @@ def other_statements(
 
 
 def _named_cell(row: EstimateRow) -> list[tuple[str, Shown]]:
-    """The heading and the cell of a statement; empty for one about the mean or the worst."""
+    """Return the heading and the cell of a statement; empty for one in another table."""
     if row.scope == "count":
         return [(f"Questions above {row.parameter:g}", _count(row))]
     if row.quantity == "leak@k":
@@ -335,7 +335,7 @@ def _named_cell(row: EstimateRow) -> list[tuple[str, Shown]]:
 
 
 def statements_table(view: View, scorer: Scorer) -> Table | None:
-    """A row per model: its other statements, and what leaking texts prove; None without both."""
+    """Return a row per model: its other statements and its proofs, or None without both."""
 
     def leaking(model: ArmView, scorer: Scorer) -> Shown:
         number = len(sentences.proved_to_leak(view, model, scorer))
@@ -357,14 +357,14 @@ def statements_table(view: View, scorer: Scorer) -> Table | None:
 
 
 def proofs_in(view: View) -> bool:
-    """Whether leaking texts of known probability prove something."""
+    """Return whether leaking texts of known probability prove a leak."""
     return any(
         model.leakages(scorer, proved=True) for model in view.models for scorer in view.scorers
     )
 
 
 def decodings_table(grid: DecodingGrid) -> Table:
-    """A row per decoding: the figures of the heat maps."""
+    """Return a row per decoding: the numbers of the heat maps."""
     names = ["Decoding", "Temperature", "Top-p", "Mean over the questions"]
     names += [f"leak@{grid.k}"] if grid.k else []
     rows: list[list[Shown]] = []
@@ -375,17 +375,17 @@ def decodings_table(grid: DecodingGrid) -> Table:
 
 
 def effects_table(grid: DecodingGrid) -> Table:
-    """How far each knob moves the mean leakage, and what both together add."""
+    """Return the effect of each knob on the mean leakage, and of both together."""
     columns = ("Knob", "Effect, root mean square")
     return Table.plain("What moves leakage", columns, grid.effects.items())
 
 
 def tried_table(view: View) -> Table:
-    """A row per run: how many rewritings were tried, removed for which reason, and asked."""
+    """Return a row per run: the rewritings tried, removed by reason, and used."""
     reasons = list(dict.fromkeys(r for counts in view.tried.values() for r in counts.removed))
     rows: list[list[Shown]] = []
     for label, counts in view.tried.items():
         removed = (counts.removed.get(reason, 0) for reason in reasons)
         rows.append([label, counts.source, counts.design, counts.tried, *removed, counts.kept])
-    columns = ("Run", "Source", "Design", "Tried", *(f"Removed: {r}" for r in reasons), "Asked")
+    columns = ("Run", "Source", "Design", "Tried", *(f"Removed: {r}" for r in reasons), "Used")
     return Table.plain("Rewritings of all questions", columns, rows)

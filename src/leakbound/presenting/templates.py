@@ -2,7 +2,7 @@
 
 `{row:interval}` is a statement with its bounds, `{n: draw}` a number with its noun, and `{x:if}`
 only a condition. Numbers are rounded so that they claim no more than was shown. A part in brackets
-is left out if one of its values is None, False or an empty text.
+is left out if it has a value that is None, False or empty.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ EXTRACTED = 0.5  # the chance of a leak from which a text counts as extracted
 
 
 def quantity(scorer: Scorer) -> str:
-    """The name of the expected leakage of a scorer."""
+    """Return the name of the expected leakage of a scorer."""
     return "leak probability" if scorer.binary else "mean score"
 
 
 def mean_heading(scorer: Scorer) -> str:
-    """The heading of the mean leakage."""
+    """Return the heading of the mean leakage."""
     return f"Mean {quantity(scorer)}" if scorer.binary else "Mean score"
 
 
 def of_repeated(row: EstimateRow) -> str:
-    """leak@k with its bounds and, if there are too few draws for an estimate, n/k."""
+    """Return leak@k with its bounds and, if too few draws give no estimate, n/k."""
     if row.value is not None or not row.parameter:
         return interval(row)
     groups = row.n / (row.over if row.scope == "mean" and isinstance(row.over, int) else 1)
@@ -43,7 +43,7 @@ def of_repeated(row: EstimateRow) -> str:
 
 
 def decision(claim: EstimateRow) -> str:
-    """The decision on a claim: holds, refuted or open."""
+    """Return the decision on a claim: holds, refuted or open."""
     decided: dict[float | None, str] = {1.0: "holds", 0.0: "refuted"}
     return decided.get(claim.value, "open")
 
@@ -171,7 +171,7 @@ undecided: {model.label}: {missing:,} of {rows:draws} have no score; they count 
  upper bounds, as none in lower bounds
 under stress: the added leakage is valid for all stresses and questions of a model simultaneously,
  {view.confidence:percent}; other intervals are valid individually
-without rewriting: no rewriting is left of {counts.alone: question}, {how}: {shown}[, …{more:if}]
+without rewriting: no rewriting is left for {counts.lacking: question}, {how}: {shown}[, …{more:if}]
 worst stress: under the worst of {stresses:len} stress{stresses:es}[{talks:if} (a conversation
  counts by the largest of its answers)], corrected for the choice:
  {heading} {most:interval}[,{within}][; beyond its control put through the same,
@@ -204,7 +204,7 @@ def say(name: str, /, **values: Any) -> str:
 
 
 def parts(name: str, /, **values: Any) -> list[str]:
-    """Fill the parts in brackets of a template, those that are not left out."""
+    """Fill the parts in brackets of a template, and return those that are not left out."""
     return list(filter(None, (_filled(part, values, True) for part in _parts(name)[1::2])))
 
 
