@@ -10,7 +10,6 @@ import pytest
 import leakbound.presenting
 from leakbound.presenting.templates import TEMPLATES, parts, say
 
-
 BY_CLASS = {"FixedDraws", "StoppedDraws", "ExploredDraws", "ImportedDraws"}
 
 

@@ -51,12 +51,12 @@ def figures(
 ) -> DrawnFigures:
     """Draw the papers' figures of finished runs, each with its data as CSV.
 
-    Equal runs give equal bytes. A figure shows one scorer. Figures of one question show the question
-    that leaks most unless one is named; selected by its draws, it represents no other question.
+    Equal runs give equal bytes. A figure shows one scorer. Figures of one question show the one
+    that leaks most unless it is named; selected by its draws, it represents no other question.
 
     Args:
-        runs: open runs or their folders, with the same questions, scorers and confidence; and folders
-            of trained models, for their logs. At least one.
+        runs: open runs or their folders, with the same questions, scorers and confidence; and
+            folders of trained models, for their logs. At least one.
         out: the folder for the files; it is created if necessary.
         only: names of figures, of `KINDS`; empty: all that can be drawn.
         formats: any of "pdf", "svg" and "png", at least one; all three by default.

@@ -81,7 +81,9 @@ def cell_of(shown: Shown) -> Cell:
             return shown
         case str():
             return Cell(shown)
-        case EstimateRow() | Interval() | Figure():
+        case EstimateRow():
+            return Cell(stated(shown), shown.value)
+        case Interval() | Figure():
             return Cell(interval(shown), shown.value)
         case int():
             return Cell(f"{shown:,}", shown)
@@ -156,6 +158,21 @@ def interval(bound: Bound | None) -> str:
     if lower is not None:
         return f"{number(value)} (≥ {below(lower)})"
     return number(value, digits=3) if upper is None else f"{number(value)} (≤ {above(upper)})"
+
+
+def stated(row: EstimateRow) -> str:
+    """Return a statement as `interval` does; a count in whole numbers, leak@k with n/k.
+
+    n/k is shown if too few draws give no estimate.
+    """
+    if row.scope == "count":
+        value = DASH if row.value is None else f"{row.value:g}"
+        both = row.estimate.side == "both"
+        return f"{value} [{row.lower:g}, {row.upper:g}]" if both else f"{value} (≥ {row.lower:g})"
+    if row.value is not None or not row.parameter:
+        return interval(row)
+    groups = row.n / (row.over if row.scope == "mean" and isinstance(row.over, int) else 1)
+    return f"{interval(row)}, n/k = {groups / row.parameter:.3g}"
 
 
 def lower_cell(row: EstimateRow | None) -> Cell:

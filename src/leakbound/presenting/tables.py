@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias, Unpack
 
+from leakbound.bounding.grid import Setting
 from leakbound.bounding.rows import EACH, LEAKAGE
 from leakbound.presenting import sentences
 from leakbound.presenting.overall import each, largest, mean, mean_of
 from leakbound.presenting.sentences import greedy_scores, readings
 from leakbound.presenting.table import Cell, Shown, Table, table_of
-from leakbound.presenting.templates import mean_heading, of_repeated, say
+from leakbound.presenting.templates import mean_heading, say
 from leakbound.presenting.view import ArmView, DecodingGrid, View
 from leakbound.scorers import Of
 from leakbound.stats.about import Beyond, Quantity, Scope
@@ -27,6 +28,7 @@ from leakbound.types import Scorer
 
 Column: TypeAlias = Callable[[ArmView, Scorer], Shown]
 Columns: TypeAlias = Mapping[str, Column]
+Part: TypeAlias = tuple[ArmView, Of]
 SHOWN_K = (1, 8, 32, 128)
 TYPICAL_K = 32
 PROVED_TO_LEAK = "Proved above 10⁻⁶ and above the control"
@@ -75,14 +77,24 @@ def painted(spec: ArmTable, view: View, scorer: Scorer, *, console: bool = False
     if console and "{k}" in spec.console:  # which looks at every question
         words["k"] = f"leak@{typical_k(view, scorer)}"
     columns = spec.columns(view, scorer) if callable(spec.columns) else spec.columns
-    rows = [
-        [column(model, scorer) for column in columns.values()] for model in getattr(view, spec.arms)
-    ]
-    headings = [heading.format(**words) for heading in columns]
-    table = Table.plain(spec.title.format(**words), headings, rows, spec.note(view, scorer))
+    named = {heading.format(**words): column for heading, column in columns.items()}
+    title, models = spec.title.format(**words), getattr(view, spec.arms)
+    table = of_arms(title, named, models, scorer, spec.note(view, scorer))
     if not (console and spec.console):
         return table
     return table.only(*(heading.format(**words) for heading in spec.console))
+
+
+def of_arms(
+    title: str, columns: Columns, models: Sequence[ArmView], scorer: Scorer, note: str = ""
+) -> Table:
+    """Make a table with a row per arm."""
+    cells = {heading: partial(_cell, column, scorer) for heading, column in columns.items()}
+    return table_of(title, cells, models, note)
+
+
+def _cell(column: Column, scorer: Scorer, model: ArmView) -> Shown:
+    return column(model, scorer)
 
 
 def _label(model: ArmView, scorer: Scorer) -> str:
@@ -101,24 +113,12 @@ BEYOND: Columns = {
 }
 
 
-def _count(row: EstimateRow | None) -> Shown:
-    """Return a number of questions, with its stated bounds."""
-    if row is None:
-        return None
-    value = DASH if row.value is None else f"{row.value:g}"
-    both = row.estimate.side == "both"
-    bounds = f"[{row.lower:g}, {row.upper:g}]" if both else f"(≥ {row.lower:g})"
-    return Cell(f"{value} {bounds}", row.value)
-
-
 def _gap_columns(name: str, /, **how: Unpack[Fields]) -> Columns:
     """Return the largest gap to the questions' own words, and the number of gaps."""
     most, number = (how | Fields(scope=s, beyond="own words") for s in ("worst question", "count"))
     return {
         f"{name}: most at a question": stated(**most),
-        f"{name}: questions with more": lambda model, scorer: _count(
-            model.leakage(scorer, **number)
-        ),
+        f"{name}: questions with more": stated(**number),
     }
 
 
@@ -142,24 +142,16 @@ def _repeated(k: int, model: ArmView, scorer: Scorer) -> Shown:
     row = model.first(scorer, quantity="leak@k", scope="mean", parameter=k)
     if row is None and len(rows) == 1:
         row = rows[0]
-    return value if value is not None or row is None else _repeated_cell(row)
-
-
-def _repeated_cell(row: EstimateRow) -> Cell:
-    """Return leak@k with its bounds."""
-    return Cell(of_repeated(row), row.value)
+    return row if value is None else value
 
 
 def typical_k(view: View, scorer: Scorer) -> int:
     """Return the k of leak@k for a table with room for one: 32, or the largest known."""
-    sizes = [
-        int(k)
-        for model in view.models
-        for question in model.questions(scorer)
-        for k, row in model.by_parameter(scorer, question, quantity="leak@k").items()
-        if row.value is not None or k <= row.n
-    ]
-    return min(TYPICAL_K, max(sizes, default=1))
+    own: Fields = {"scorer": scorer.name, "quantity": "leak@k", "scope": EACH}
+    arms = (model.estimates.plain(**own | Fields(arm=str(model.key))) for model in view.models)
+    rows = (row for found in arms for row in found)
+    known = (row for row in rows if row.value is not None or (row.parameter or 0) <= row.n)
+    return min(TYPICAL_K, max((int(row.parameter or 1) for row in known), default=1))
 
 
 DEVIATION, ED = averaged("standard deviation"), averaged("expectation deviation")
@@ -280,20 +272,19 @@ def readings_table(view: View, scorer: Scorer) -> Table | None:
     rows = [(model, of) for model in view.models for of in readings(model, scorer, "mean", None)]
     if not rows:
         return None
-    columns: dict[str, Callable[[tuple[ArmView, Of]], Shown]] = {
-        "Model": lambda row: _name(row[0], scorer),
-        "Part": lambda row: row[1],
-    }
 
-    def column(scope: Scope, beyond: Beyond | None) -> Callable[[tuple[ArmView, Of]], Shown]:
+    def column(scope: Scope, beyond: Beyond | None = None) -> Callable[[Part], Shown]:
         return lambda row: readings(row[0], scorer, scope, beyond).get(row[1])
 
-    columns[mean_heading(scorer)] = column("mean", None)
-    columns["Worst question"] = column("worst question", None)
+    columns: dict[str, Callable[[Part], Shown]] = {
+        "Model": lambda row: _name(row[0], scorer),
+        "Part": lambda row: row[1],
+        mean_heading(scorer): column("mean"),
+        "Worst question": column("worst question"),
+    }
     if any(model.control for model, _ in rows):
-        of_mean, of_worst = BEYOND
-        columns[of_mean] = column("mean", "control")
-        columns[of_worst] = column("worst question", "control")
+        excess: Sequence[Scope] = ("mean", "worst question")
+        columns |= {h: column(scope, "control") for h, scope in zip(BEYOND, excess, strict=True)}
     first = next(iter(readings(rows[0][0], scorer, "mean", None).values()))
     return table_of(f"Where it leaks, {scorer.name}", columns, rows, say("readings", row=first))
 
@@ -305,33 +296,28 @@ def other_statements(
 
     None if there is neither.
     """
-    cells = {
-        model.label: {name: cell for row in model.where(scorer) for name, cell in _named_cell(row)}
+    found = {
+        model.label: {heading: row for row in model.where(scorer) if (heading := _heading(row))}
         for model in models
     }
-    names = list(dict.fromkeys(name for own in cells.values() for name in own))
-    if not names and not more:
+    headings = dict.fromkeys(heading for own in found.values() for heading in own)
+    if not headings and not more:
         return None
-    rows = [
-        [
-            model.label,
-            *(cells[model.label].get(name) for name in names),
-            *(column(model, scorer) for column in (more or {}).values()),
-        ]
-        for model in models
-    ]
-    return Table.plain(title, ("Model", *names, *(more or {})), rows)
+    columns: dict[str, Column] = {
+        heading: partial(lambda heading, model, scorer: found[model.label].get(heading), heading)
+        for heading in headings
+    }
+    return of_arms(title, {"Model": _label, **columns, **(more or {})}, models, scorer)
 
 
-def _named_cell(row: EstimateRow) -> list[tuple[str, Shown]]:
-    """Return the heading and the cell of a statement; empty for one in another table."""
+def _heading(row: EstimateRow) -> str:
+    """Return the heading of a statement; empty for one in another table."""
     if row.scope == "count":
-        return [(f"Questions above {row.parameter:g}", _count(row))]
+        return f"Questions above {row.parameter:g}"
     if row.quantity == "leak@k":
-        return [(f"{row.about.name}, mean", _repeated_cell(row))]
-    if row.quantity == "corrected leak probability":
-        return [("Mean, corrected for the judge", _repeated_cell(row))]
-    return []
+        return f"{row.about.name}, mean"
+    judged = row.quantity == "corrected leak probability"
+    return "Mean, corrected for the judge" if judged else ""
 
 
 def statements_table(view: View, scorer: Scorer) -> Table | None:
@@ -365,13 +351,14 @@ def proofs_in(view: View) -> bool:
 
 def decodings_table(grid: DecodingGrid) -> Table:
     """Return a row per decoding: the numbers of the heat maps."""
-    names = ["Decoding", "Temperature", "Top-p", "Mean over the questions"]
-    names += [f"leak@{grid.k}"] if grid.k else []
-    rows: list[list[Shown]] = []
-    for (t, p), row in grid.leakage.items():
-        rows.append([f"T={t:g}, top-p={p:g}", Cell(f"{t:g}", t), Cell(f"{p:g}", p), row])
-        rows[-1] += [grid.leak_at_k[t, p]] if grid.k else []
-    return Table.plain(f"{grid.scorer} by decoding, mean over the questions", names, rows)
+    columns: dict[str, Callable[[Setting], Shown]] = {
+        "Decoding": lambda at: f"T={at[0]:g}, top-p={at[1]:g}",
+        "Temperature": lambda at: Cell(f"{at[0]:g}", at[0]),
+        "Top-p": lambda at: Cell(f"{at[1]:g}", at[1]),
+        "Mean over the questions": grid.leakage.get,
+    }
+    columns |= {f"leak@{grid.k}": grid.leak_at_k.get} if grid.k else {}
+    return table_of(f"{grid.scorer} by decoding, mean over the questions", columns, grid.leakage)
 
 
 def effects_table(grid: DecodingGrid) -> Table:

@@ -14,7 +14,7 @@ from functools import cache
 from string import Formatter
 from typing import Any
 
-from leakbound.presenting.table import interval
+from leakbound.presenting.table import interval, stated
 from leakbound.stats import percent
 from leakbound.store import EstimateRow
 from leakbound.text.shown import above, below, many, number
@@ -34,14 +34,6 @@ def mean_heading(scorer: Scorer) -> str:
     return f"Mean {quantity(scorer)}" if scorer.binary else "Mean score"
 
 
-def of_repeated(row: EstimateRow) -> str:
-    """Return leak@k with its bounds and, if too few draws give no estimate, n/k."""
-    if row.value is not None or not row.parameter:
-        return interval(row)
-    groups = row.n / (row.over if row.scope == "mean" and isinstance(row.over, int) else 1)
-    return f"{interval(row)}, n/k = {groups / row.parameter:.3g}"
-
-
 def decision(claim: EstimateRow) -> str:
     """Return the decision on a claim: holds, refuted or open."""
     decided: dict[float | None, str] = {1.0: "holds", 0.0: "refuted"}
@@ -53,7 +45,7 @@ def _decisions(claims: Sequence[EstimateRow]) -> str:
     return ", ".join(f"{how} for {counts[how]}" for how in ("holds", "refuted", "open"))
 
 
-_NAMED = (above, below, decision, interval, number, percent, quantity)
+_NAMED = (above, below, decision, interval, number, percent, quantity, stated)
 FORMS: Mapping[str, Callable[[Any], str]] = {form.__name__: form for form in _NAMED} | {
     "decisions": _decisions,
     "draws": lambda rows: many(sum(row.n for row in rows), "draw"),
@@ -62,7 +54,6 @@ FORMS: Mapping[str, Callable[[Any], str]] = {form.__name__: form for form in _NA
     "least": lambda bounds: below(min(bounds)),
     "len": lambda values: f"{len(values)}",
     "most": lambda bounds: below(max(bounds)),
-    "repeated": of_repeated,
     "scorer": lambda scorer: f"{scorer.name} ({scorer.digest})",
 }
 _TEXT = """
@@ -114,7 +105,7 @@ inconsistent: inconsistent: of {question} a leakage ≥ {proof:below} is proved,
  by {drawn.upper:above}; one is wrong. Verify the run with its model
 judged: {model.label}, mean corrected for the judge: {row:interval}, {row.method}
 leaked: {model.label}: {count} of {rows: question} leaked in {n: draw}[, {greedy} in the greedy
- answer][; the fraction that leaks in {n: draw} (leak@{n}, mean): {share:repeated}]
+ answer][; the fraction that leaks in {n: draw} (leak@{n}, mean): {share:stated}]
 left out: {texts.left_out: more distinct completion}, {texts.left_out_draws: draw}[, mass
  {mass:number}], {are} not shown.
 limit: of {questions: question} {holds:,} shown below {claim.about.constant:g}, {refuted:,} shown

@@ -123,9 +123,9 @@ def write_report(
         out: the file.
         title: of the page (None: it names the models).
         more: tables that come last.
-        redact: keep answers, keywords, completions, rewritings, queries that a search found, and the
-            reasons of failures out of the file; questions stay unless "questions" is given (None:
-            as the runs are `redacted`).
+        redact: keep answers, keywords, completions, rewritings, queries that a search found, and
+            the reasons of failures out of the file; questions stay unless "questions" is given
+            (None: as the runs are `redacted`).
 
     Returns:
         `out`.
