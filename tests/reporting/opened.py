@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import csv
+import json
+import shutil
+import subprocess
 from collections import Counter
 from html.parser import HTMLParser
 from io import StringIO
+from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
+import pytest
+
 from leakbound.reporting.details import unpacked
+from report_runs import browser_lacks
 
 VOID = {"meta", "input"}
 
@@ -75,3 +83,16 @@ def _rows(address: str) -> list[dict[str, str]]:
     kind, _, text = address.partition(",")
     assert kind == "data:text/csv;charset=utf-8"
     return list(csv.DictReader(StringIO(unquote(text))))
+
+
+def browsed(script: str, *targets: Path) -> dict[str, Any]:
+    """What a script of this folder finds in a real browser."""
+    if lacking := browser_lacks():
+        pytest.skip(f"needs {lacking}")
+    command = ["node", Path(__file__).with_name(script), shutil.which("chromium"), *targets]
+    done = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
