@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Unpack
 
@@ -74,7 +74,7 @@ def difference_sentence(
     verb, more, less = ("leaks", "more", "less") if binary else ("scores", "higher", "lower")
     word = {"more": more, "less": less}.get(kind, "").upper()
     says = say(f"difference {kind}", model=model, baseline=baseline, verb=verb, word=word)
-    mean = next((row for row in rows if row.query_id is ALL), None)
+    mean, each = mean_and_each(rows)
     if mean is None:
         extent = say("difference unknown")
     elif moved(mean) == "not shown":
@@ -82,8 +82,18 @@ def difference_sentence(
     else:
         which, least = (more, mean.lower) if mean.lower > 0 else (less, -mean.upper)
         extent = say("difference at least", which=kind == "mixed" and which, least=least)
-    counts = _counts([moved(row) for row in rows if row.query_id is not ALL])
+    counts = _counts(list(map(moved, each)))
     return f"{says}: {extent}; {counts} ({percent(confidence)}, simultaneously)."
+
+
+def mean_and_each(
+    rows: Iterable[EstimateRow],
+) -> tuple[EstimateRow | None, list[EstimateRow]]:
+    """Split differences into that of the mean, if it is known, and those of the questions."""
+    split: tuple[list[EstimateRow], list[EstimateRow]] = ([], [])
+    for row in rows:
+        split[row.query_id is not ALL].append(row)
+    return next(iter(split[0]), None), split[1]
 
 
 def _counts(directions: Sequence[Moved]) -> str:
@@ -210,14 +220,14 @@ class Comparison:
             differences = self.differences(scorer).values()
             for verdict, rows in zip(self.under(scorer), differences, strict=True):
                 fixed = {"scorer": scorer.name, "model": verdict.model, "baseline": self.baseline}
-                mean = next((row for row in rows if row.query_id is ALL), None)
+                mean, each = mean_and_each(rows)
                 of = {**fixed, "scope": "mean", "question": None, "asked": None}
                 yield {**of, "verdict": verdict.sentence, **_figures(mean)}
-                for row in rows:
-                    if (question := row.query_id) is not ALL:
-                        text = self.questions.get(question)
-                        of = {**fixed, "scope": "question", "question": question, "asked": text}
-                        yield {**of, "verdict": moved(row), **_figures(row)}
+                for row in each:
+                    question = str(row.query_id)
+                    text = self.questions.get(question)
+                    of = {**fixed, "scope": "question", "question": question, "asked": text}
+                    yield {**of, "verdict": moved(row), **_figures(row)}
 
     def written(self, form: Form) -> str:
         """Return every difference as CSV, or the tables in another form after the opening."""
@@ -282,8 +292,7 @@ class Comparison:
     def _differences(self, scorer: Scorer) -> Table:
         rows: list[list[Shown]] = []
         for label, differences in self.differences(scorer).items():
-            mean = next((row for row in differences if row.query_id is ALL), None)
-            each = [row for row in differences if row.query_id is not ALL]
+            mean, each = mean_and_each(differences)
             rose, fell = ([r for r in each if moved(r) == which] for which in ("rose", "fell"))
             cells: list[Shown] = [label, mean, len(rose), len(fell)]
             for side, shown in (("lower", rose), ("upper", fell)):
@@ -298,10 +307,8 @@ class Comparison:
 
     def _questions(self, scorer: Scorer, shown: int | None) -> Table:
         """Return a row per question, the largest difference between any two first."""
-        models = [
-            {row.query_id: row for row in rows if row.query_id is not ALL}
-            for rows in self.differences(scorer).values()
-        ]
+        split = map(mean_and_each, self.differences(scorer).values())
+        models = [{row.query_id: row for row in each} for _, each in split]
         order = sorted(models[0], key=lambda q: -max(abs(rows[q].value or 0.0) for rows in models))
         cells: list[list[Shown]] = [
             [self.named(str(q)), *(rows[q] for rows in models)] for q in order[:shown]
