@@ -52,6 +52,14 @@ class Page(HTMLParser):
         if self._open and self._open[-1] not in ("script", "style"):
             self.body += data
 
+    def require_well_formed(self) -> None:
+        """Every element is closed, no id is used twice, and every link within the page arrives."""
+        assert self.unclosed == []
+        ids = Counter(attributes["id"] for _, attributes in self.elements if attributes.get("id"))
+        assert max(ids.values()) == 1
+        links = [str(a["href"]) for a in self.named("a") + self.named("use")]
+        assert {link[1:] for link in links if link.startswith("#")} <= set(ids)
+
     def named(self, tag: str, kind: str = "") -> list[dict[str, str | None]]:
         """The attributes of the elements with this name, and of this class if one is named."""
         return [
