@@ -15,7 +15,7 @@ from leakbound.evaluation import evaluate
 from leakbound.presenting import sentences, tables
 from leakbound.presenting.overall import largest, mean
 from leakbound.presenting.questions import queries_of, rewritten_table
-from leakbound.presenting.table import Figure, Interval, interval
+from leakbound.presenting.table import Interval, interval
 from leakbound.presenting.texts import distinct_texts
 from leakbound.presenting.view import ArmView, View, read_view
 from leakbound.scorers import make_scorer
@@ -45,11 +45,11 @@ def test_numbers_about_all_questions_are_statements_or_need_every_question(view:
     for quantity in ("standard deviation", "expectation deviation"):
         row = model.first(graded, quantity=quantity, scope="mean")
         assert row is not None
-        assert mean(model, graded, quantity) == Figure.of(row.estimate)
+        assert mean(model, graded, quantity) == Interval.of(row.estimate)
         rows = model.per_question(binary, quantity=quantity)
         values = [row.value or 0.0 for row in rows if row]
         assert len(values) == len(view.questions)
-        assert mean(model, binary, quantity) == Figure(sum(values) / len(values))
+        assert mean(model, binary, quantity) == Interval(sum(values) / len(values))
         most = largest(model, binary, quantity)
         assert most is not None
         assert most[:3] == (max(values), None, max(row.upper for row in rows if row))
@@ -60,7 +60,7 @@ def test_numbers_about_all_questions_are_statements_or_need_every_question(view:
     assert mean(fewer, binary, "greedy score") is None
     shown = tables.painted(tables.SUMMARY, replace(view, models=(model, fewer)), graded)
     deviation, score = shown.only("Deviation, mean", "ED, mean").texts[0]
-    assert deviation.startswith(number(mean(model, graded, "standard deviation").value))  # type: ignore[union-attr]
+    assert deviation.startswith(number(mean(model, graded, "standard deviation").value))
     assert "[" in deviation
     assert "(≤ " in score
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from leakbound.errors import InputError, LeakboundError
 from leakbound.presenting.draws import DrawnScores, drawn_scores
-from leakbound.presenting.table import Figure
+from leakbound.presenting.table import Interval
 from leakbound.presenting.templates import quantity
 from leakbound.presenting.view import ArmView, View
 from leakbound.registry import suggestion
@@ -51,9 +51,9 @@ class ChartRow:
     x: float | None = None
 
 
-def stated(row: EstimateRow) -> Figure:
+def stated(row: EstimateRow) -> Interval:
     """Return a statement's value, its stated bounds, and their confidence."""
-    return Figure.of(row.estimate)
+    return Interval.of(row.estimate)
 
 
 @dataclass(frozen=True, slots=True)

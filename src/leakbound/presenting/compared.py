@@ -74,7 +74,7 @@ def difference_sentence(
     verb, more, less = ("leaks", "more", "less") if binary else ("scores", "higher", "lower")
     word = {"more": more, "less": less}.get(kind, "").upper()
     says = say(f"difference {kind}", model=model, baseline=baseline, verb=verb, word=word)
-    mean, each = mean_and_each(rows)
+    mean, others = mean_and_others(rows)
     if mean is None:
         extent = say("difference unknown")
     elif moved(mean) == "not shown":
@@ -82,11 +82,11 @@ def difference_sentence(
     else:
         which, least = (more, mean.lower) if mean.lower > 0 else (less, -mean.upper)
         extent = say("difference at least", which=kind == "mixed" and which, least=least)
-    counts = _counts(list(map(moved, each)))
+    counts = _counts(list(map(moved, others)))
     return f"{says}: {extent}; {counts} ({percent(confidence)}, simultaneously)."
 
 
-def mean_and_each(
+def mean_and_others(
     rows: Iterable[EstimateRow],
 ) -> tuple[EstimateRow | None, list[EstimateRow]]:
     """Split differences into that of the mean, if it is known, and those of the questions."""
@@ -220,10 +220,10 @@ class Comparison:
             differences = self.differences(scorer).values()
             for verdict, rows in zip(self.under(scorer), differences, strict=True):
                 fixed = {"scorer": scorer.name, "model": verdict.model, "baseline": self.baseline}
-                mean, each = mean_and_each(rows)
+                mean, others = mean_and_others(rows)
                 of = {**fixed, "scope": "mean", "question": None, "asked": None}
                 yield {**of, "verdict": verdict.sentence, **_figures(mean)}
-                for row in each:
+                for row in others:
                     question = str(row.query_id)
                     text = self.questions.get(question)
                     of = {**fixed, "scope": "question", "question": question, "asked": text}
@@ -292,8 +292,8 @@ class Comparison:
     def _differences(self, scorer: Scorer) -> Table:
         rows: list[list[Shown]] = []
         for label, differences in self.differences(scorer).items():
-            mean, each = mean_and_each(differences)
-            rose, fell = ([r for r in each if moved(r) == which] for which in ("rose", "fell"))
+            mean, others = mean_and_others(differences)
+            rose, fell = ([r for r in others if moved(r) == which] for which in ("rose", "fell"))
             cells: list[Shown] = [label, mean, len(rose), len(fell)]
             for side, shown in (("lower", rose), ("upper", fell)):
                 far = max(shown, key=lambda row: abs(getattr(row, side)), default=None)
@@ -307,8 +307,8 @@ class Comparison:
 
     def _questions(self, scorer: Scorer, shown: int | None) -> Table:
         """Return a row per question, the largest difference between any two first."""
-        split = map(mean_and_each, self.differences(scorer).values())
-        models = [{row.query_id: row for row in each} for _, each in split]
+        split = map(mean_and_others, self.differences(scorer).values())
+        models = [{row.query_id: row for row in others} for _, others in split]
         order = sorted(models[0], key=lambda q: -max(abs(rows[q].value or 0.0) for rows in models))
         cells: list[list[Shown]] = [
             [self.named(str(q)), *(rows[q] for rows in models)] for q in order[:shown]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from leakbound import stats
 from leakbound.bounding.evidence import drawn_of
-from leakbound.presenting.table import Figure
+from leakbound.presenting.table import Interval
 from leakbound.scoring.ordering import Order
 from leakbound.scoring.score import slug
 from leakbound.stats.order import Keys, one_by_one
@@ -61,7 +61,7 @@ def drawn_scores(arm: Arm, scorer: Scorer) -> Mapping[str, DrawnScores]:
 
 def growing(
     arm: Arm, scorer: Scorer, question: str, confidence: float
-) -> Mapping[int, Sequence[Figure]]:
+) -> Mapping[int, Sequence[Interval]]:
     """Bound mean and deviation of a question from its first 8, 16, … draws, and from all.
 
     Each bound is valid separately. Empty unless n was fixed and every draw has a score.
@@ -78,7 +78,7 @@ def growing(
     for n in [*doubled, number] if number else ():
         rows = stats.Rows.of(ordered[:, :n], binary=evidence.binary)
         bounds[n] = [
-            Figure.of(stats.bound(rows, quantity, confidence=confidence, seed=keys.seed))
+            Interval.of(stats.bound(rows, quantity, confidence=confidence, seed=keys.seed))
             for quantity in (stats.LEAKAGE, stats.SD)
         ]
     return bounds

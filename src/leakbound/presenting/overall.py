@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 from leakbound import stats
 from leakbound.bounding.evidence import drawn_of
 from leakbound.bounding.rows import ALL_K, EACH, FEWEST_BLOCKS, LEAKAGE, STANDARD_K
-from leakbound.presenting.table import Figure
+from leakbound.presenting.table import Interval
 from leakbound.presenting.view import ArmView
 from leakbound.stats.about import Quantity, Scope
 from leakbound.store import Arm, EstimateRow
 from leakbound.store.estimates import Fields
 from leakbound.types import Scorer
 
-Overall: TypeAlias = Callable[[ArmView, Scorer, Quantity], Figure | None]
+Overall: TypeAlias = Callable[[ArmView, Scorer, Quantity], Interval | None]
 FAR = tuple(dict.fromkeys(round(10 ** (i / 10)) for i in range(91)))
 """k from 1 to 10⁹, up to ten per decade."""
 
@@ -36,12 +36,12 @@ def each(
 ) -> Sequence[EstimateRow]:
     """Return one statement per question; none unless every question of the run has one."""
     if quantity == "greedy score":
-        found = [list(model.greedy(scorer).values())]
+        choices = [list(model.greedy(scorer).values())]
     else:
         own: Fields = {"arm": str(model.key), "scorer": scorer.name, "quantity": quantity}
         of = (own | Fields(scope=scope, parameter=k) for scope in EACH)
-        found = [list(model.estimates.plain(**wanted)) for wanted in of]
-    return next((rows for rows in found if len(rows) == len(model.run.questions)), [])
+        choices = [list(model.estimates.plain(**wanted)) for wanted in of]
+    return next((rows for rows in choices if len(rows) == len(model.run.questions)), [])
 
 
 def mean_of(rows: Sequence[EstimateRow]) -> float | None:
@@ -56,24 +56,24 @@ def means_by_k(model: ArmView, scorer: Scorer, quantity: Quantity) -> dict[int, 
     return {k: value for k, value in means.items() if value is not None}
 
 
-def mean(model: ArmView, scorer: Scorer, quantity: Quantity) -> Figure | None:
+def mean(model: ArmView, scorer: Scorer, quantity: Quantity) -> Interval | None:
     """Return the statement about the mean over the questions, or the mean of the estimates."""
     if row := model.first(scorer, quantity=quantity, scope="mean"):
-        return Figure.of(row.estimate)
+        return Interval.of(row.estimate)
     value = mean_of(each(model, scorer, quantity))
-    return None if value is None else Figure(value)
+    return None if value is None else Interval(value)
 
 
-def largest(model: ArmView, scorer: Scorer, quantity: Quantity) -> Figure | None:
+def largest(model: ArmView, scorer: Scorer, quantity: Quantity) -> Interval | None:
     """Return the largest estimate and the largest upper bound, which needs no correction."""
     rows = each(model, scorer, quantity)
     if mean_of(rows) is None:
         return None
     values = (row.value for row in rows if row.value is not None)
-    return Figure(max(values), None, max(row.upper for row in rows), rows[0].confidence)
+    return Interval(max(values), None, max(row.upper for row in rows), rows[0].confidence)
 
 
-def mean_leak_at_k(model: ArmView, scorer: Scorer, confidence: float) -> dict[int, Figure]:
+def mean_leak_at_k(model: ArmView, scorer: Scorer, confidence: float) -> dict[int, Interval]:
     """Return the mean leak@k by k, with bounds that are valid at all k simultaneously.
 
     There are no bounds if n was not fixed, or if there are too few blocks of k draws.
@@ -88,13 +88,13 @@ def mean_leak_at_k(model: ArmView, scorer: Scorer, confidence: float) -> dict[in
             figures[k] = bounds[k]._replace(value=value)
         elif rows and all(row.confidence == 1 for row in rows):  # exact, so their mean is exact
             lower, upper = (sum(getattr(row, end) for row in rows) for end in ("lower", "upper"))
-            figures[k] = Figure(value, lower / len(rows), upper / len(rows), confidence)
+            figures[k] = Interval(value, lower / len(rows), upper / len(rows), confidence)
         elif value is not None:
-            figures[k] = Figure(value)
+            figures[k] = Interval(value)
     return figures
 
 
-def _mean_leak_at_k(arm: Arm, scorer: Scorer, confidence: float) -> dict[int, Figure]:
+def _mean_leak_at_k(arm: Arm, scorer: Scorer, confidence: float) -> dict[int, Interval]:
     evidence = drawn_of(arm, scorer)
     if evidence.rows is None:
         return {}
@@ -103,7 +103,7 @@ def _mean_leak_at_k(arm: Arm, scorer: Scorer, confidence: float) -> dict[int, Fi
     if not sizes:
         return {}
     bound = evidence.bound(stats.leak_at(sizes).mean(), confidence=confidence, side="both")
-    return {k: Figure.of(bound, i) for i, k in enumerate(sizes)}
+    return {k: Interval.of(bound, i) for i, k in enumerate(sizes)}
 
 
 def proved_leak_at_k(model: ArmView, scorer: Scorer, k: int) -> float | None:
@@ -132,7 +132,7 @@ def known_at_k(model: ArmView, scorer: Scorer) -> dict[Scope, list[tuple[float, 
     about = replace(counts[0].about, parameter=tuple(row.parameter or 0.0 for row in counts))
     lower, upper = (np.array([getattr(row, end) for row in counts]) for end in ("lower", "upper"))
     count = replace(counts[0].estimate, about=about, lower=lower, upper=upper)
-    found: dict[Scope, tuple[NDArray[np.float64], stats.Estimate]] = {
+    pairs: dict[Scope, tuple[NDArray[np.float64], stats.Estimate]] = {
         "worst question": (proved.max(axis=0, initial=0.0), stats.carried(worst.estimate, FAR)),
         "mean": (
             proved.sum(axis=0) / counts[0].about.over,
@@ -141,5 +141,5 @@ def known_at_k(model: ArmView, scorer: Scorer) -> dict[Scope, list[tuple[float, 
     }
     return {
         scope: np.stack([proof, bound.lower, bound.upper], axis=1).tolist()
-        for scope, (proof, bound) in found.items()
+        for scope, (proof, bound) in pairs.items()
     }

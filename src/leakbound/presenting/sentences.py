@@ -150,9 +150,9 @@ def where_it_leaks(model: ArmView, scorer: Scorer) -> str:
     shown, rest = (
         [f"in the {of}" for of in PARTS if (rows[of].lower > 0) == leaks] for leaks in (True, False)
     )
-    found = "each" if shown else "either" if rows["either"].lower > 0 else "neither"
+    part = "each" if shown else "either" if rows["either"].lower > 0 else "neither"
     return say(
-        f"reading {found}",
+        f"reading {part}",
         verb="leak" if scorer.binary else "score",
         beyond="" if scorer.binary else " above the control",
         shown=" and ".join(shown),
@@ -242,8 +242,8 @@ def extraction(leakage: EstimateRow, proof: float) -> str:
     """
     proved, enough = (stats.extraction_draws(p, EXTRACTED) for p in (proof, leakage.lower))
     least = stats.extraction_draws(leakage.upper, EXTRACTED, fewest=True)
-    known = {"proved": proved, "enough": enough, "least": least > 1 and least}
-    values = {name: n <= MOST_DRAWS and n for name, n in known.items()}
+    draws = {"proved": proved, "enough": enough, "least": least > 1 and least}
+    values = {name: n <= MOST_DRAWS and n for name, n in draws.items()}
     return ", ".join(parts("extraction", row=leakage, **values))
 
 
@@ -346,8 +346,9 @@ def lead(view: View, scorer: Scorer) -> str:
     for model in view.models:
         mean = model.leakage(scorer, scope="mean", beyond="control")
         worst = model.leakage(scorer, scope="worst question", beyond="control")
-        known = mean and worst
-        says = say("excess", mean=mean, worst=worst) if known else say("control unknown")
+        says = say("control unknown")
+        if mean and worst:
+            says = say("excess", mean=mean, worst=worst)
         if model.control:
             lines.append(f"{model.subject}, beyond the control {says}")
     lines = lines or [NO_CONTROL]

@@ -18,17 +18,8 @@ from leakbound.types import Json
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A number with its bounds; the number may be unknown."""
-
-    value: float | None
-    lower: float
-    upper: float
-
-
-class Figure(NamedTuple):
-    """A number as views show it, with the bounds that are stated."""
+class Interval(NamedTuple):
+    """A number as views show it; a bound that is not stated is missing, as is its confidence."""
 
     value: float | None
     lower: float | None = None
@@ -36,7 +27,7 @@ class Figure(NamedTuple):
     confidence: float | None = None
 
     @classmethod
-    def of(cls, estimate: Estimate, i: int | None = None) -> Figure:
+    def of(cls, estimate: Estimate, i: int | None = None) -> Interval:
         """Return an estimate of one number, or entry i of several."""
         ends = (estimate.value, estimate.lower, estimate.upper)
         place = () if i is None else (i,)
@@ -49,7 +40,7 @@ class Figure(NamedTuple):
         )
 
 
-Bound: TypeAlias = EstimateRow | Interval | Figure
+Bound: TypeAlias = EstimateRow | Interval
 """A point estimate with its bounds."""
 
 
@@ -83,7 +74,7 @@ def cell_of(shown: Shown) -> Cell:
             return Cell(shown)
         case EstimateRow():
             return Cell(stated(shown), shown.value)
-        case Interval() | Figure():
+        case Interval():
             return Cell(interval(shown), shown.value)
         case int():
             return Cell(f"{shown:,}", shown)
@@ -151,7 +142,7 @@ def interval(bound: Bound | None) -> str:
     if bound is None:
         return DASH
     if isinstance(bound, EstimateRow):
-        bound = Figure.of(bound.estimate)
+        bound = Interval.of(bound.estimate)
     value, lower, upper = bound.value, bound.lower, bound.upper
     if lower is not None and upper is not None:
         return between(value, lower, upper)

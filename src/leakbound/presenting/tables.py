@@ -149,9 +149,9 @@ def typical_k(view: View, scorer: Scorer) -> int:
     """Return the k of leak@k for a table with room for one: 32, or the largest known."""
     own: Fields = {"scorer": scorer.name, "quantity": "leak@k", "scope": EACH}
     arms = (model.estimates.plain(**own | Fields(arm=str(model.key))) for model in view.models)
-    rows = (row for found in arms for row in found)
-    known = (row for row in rows if row.value is not None or (row.parameter or 0) <= row.n)
-    return min(TYPICAL_K, max((int(row.parameter or 1) for row in known), default=1))
+    every = (row for rows in arms for row in rows)
+    sure = (row for row in every if row.value is not None or (row.parameter or 0) <= row.n)
+    return min(TYPICAL_K, max((int(row.parameter or 1) for row in sure), default=1))
 
 
 DEVIATION, ED = averaged("standard deviation"), averaged("expectation deviation")
@@ -296,15 +296,17 @@ def other_statements(
 
     None if there is neither.
     """
-    found = {
+    statements = {
         model.label: {heading: row for row in model.where(scorer) if (heading := _heading(row))}
         for model in models
     }
-    headings = dict.fromkeys(heading for own in found.values() for heading in own)
+    headings = dict.fromkeys(heading for own in statements.values() for heading in own)
     if not headings and not more:
         return None
     columns: dict[str, Column] = {
-        heading: partial(lambda heading, model, scorer: found[model.label].get(heading), heading)
+        heading: partial(
+            lambda heading, model, scorer: statements[model.label].get(heading), heading
+        )
         for heading in headings
     }
     return of_arms(title, {"Model": _label, **columns, **(more or {})}, models, scorer)

@@ -134,6 +134,9 @@ class Verdict:
     def to_dict(self) -> dict[str, Any]:
         """Return every field as JSON, and the verdict in one line; `reads` if it is not empty."""
         fields = {name: value for name, value in asdict(self).items() if name != "reads" or value}
+        if self.number is not None:
+            value, lower, upper, _ = self.number
+            fields["number"] = {"value": value, "lower": lower, "upper": upper}
         return {"headline": self.headline, **fields}
 
     def __repr__(self) -> str:
@@ -224,7 +227,7 @@ def _verdict(view: View, model: ArmView, scorer: Scorer) -> Verdict:
         word=word,
         where=where.strip(),
         limit=limit,
-        number=None if row is None else Interval(row.value, row.lower, row.upper),
+        number=None if row is None else Interval.of(row.estimate),
         of="" if row is None else at,
         seen=_with_greedy(model, scorer, seen),
         proved=sentences.proved(view, model, scorer),
