@@ -238,7 +238,7 @@ def test_input_selection_keeps_what_is_answered_as_surely(tmp_path: Path) -> Non
     assert values["p0~01"] < values["p0"] < values["p0~00"]
     assert set(run.arms) == {"greedy", "target", "target inputs"}
     tried = summary(run)[-1]
-    assert tried.columns[3:] == ("Tried", "Removed: less sure than the question", "Asked")
+    assert tried.columns[3:] == ("Tried", "Removed: less sure than the question", "Used")
     assert tried.texts[0][3:] == ("4", "2", "2")
 
 
@@ -327,7 +327,7 @@ def test_fresh_draws_a_rewriting_for_every_output(
     }  # fmt: skip
     assert all("over the input distribution" in r.target for r in leak)
     tried = summary(run)[-1]
-    assert tried.columns[3:] == ("Tried", "Removed: empty", "Asked")
+    assert tried.columns[3:] == ("Tried", "Removed: empty", "Used")
     assert tried.texts[0][1:] == ("model:fake", "fresh", "32", "2", "30")
 
 

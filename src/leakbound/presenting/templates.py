@@ -98,8 +98,8 @@ explored: settled mass {settled:number}, remainder {remainder:number} with {draw
 extraction: [n = {proved:,.0f} suffices as is proved][n = {enough:,.0f} suffices
  ({row.confidence:percent})][no fewer than {least:,.0f} do ({row.confidence:percent})]
 figures: intervals are valid at {view.confidence:percent} each[, given the measured
- margin{explored:if}], and are rounded outward; ≤ marks an upper bound, that of the worst deviation
- is the largest of any question; ED is the mean plus {view.rho:g} standard deviations; a number
+ margin{explored:if}], and are rounded outward; ≤ marks an upper bound, for the worst deviation the
+ largest upper bound of any question; ED is the mean plus {view.rho:g} standard deviations; a number
  without bounds is an estimate, a mean over the questions
 inconsistent: inconsistent: of {question} a leakage ≥ {proof:below} is proved, and draws bound it
  by {drawn.upper:above}; one is wrong. Verify the run with its model
