@@ -43,7 +43,7 @@ def explored(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFact
     leaks = rows(Run.open(out), quantity="leak@k", proved=False, parameter=1)
     drawn = sum(row.n for row in leaks if row.query_id)
     assert drawn > 0
-    assert f"{drawn} draws of what is left" in shown.out
+    assert f"{drawn} draws of the remainder" in shown.out
     assert "exploring target: 2/2 questions" in shown.err
     assert (out / "report.html").is_file()
     return out

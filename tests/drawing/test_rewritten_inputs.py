@@ -192,7 +192,7 @@ def test_questions_without_a_rewriting_are_used_and_named(of: str | None, tmp_pa
     run = evaluated(tmp_path / "r", task=benchmark(prompts=(first, bad)))
     assert drawn(run.arms["target inputs"])["p1"] == 64
     tried = summary(run)[-1]
-    assert "no rewriting is left of 1 question, asked as they are: 'p1'" in tried.note
+    assert "no rewriting is left for 1 question, in their own words only: 'p1'" in tried.note
     accepted = read_accepted(run.path, run.record)
     assert accepted is not None
     assert not accepted[1].queries
@@ -236,7 +236,7 @@ def test_input_selection_keeps_confident_queries(tmp_path: Path) -> None:
     assert values["p0~01"] < values["p0"] < values["p0~00"]
     assert set(run.arms) == {"greedy", "target", "target inputs"}
     tried = summary(run)[-1]
-    assert tried.columns[3:] == ("Tried", "Removed: less sure than the question", "Asked")
+    assert tried.columns[3:] == ("Tried", "Removed: less sure than the question", "Used")
     assert tried.texts[0][3:] == ("4", "2", "2")
 
 
@@ -323,7 +323,7 @@ def test_fresh_has_a_rewriting_per_output(tmp_path: Path, monkeypatch: pytest.Mo
     }  # fmt: skip
     assert all("over the input distribution" in r.target for r in leak)
     tried = summary(run)[-1]
-    assert tried.columns[3:] == ("Tried", "Removed: empty", "Asked")
+    assert tried.columns[3:] == ("Tried", "Removed: empty", "Used")
     assert tried.texts[0][1:] == ("model:fake", "fresh", "32", "2", "30")
 
 

@@ -118,8 +118,8 @@ def test_where_a_coin_chose_the_subjects_no_effect_of_teaching_is_tested(
     assert (row.value, row.over, row.scope) == (1 / 70, 8, "halves"), "all four leak more"
     (verdict,) = run_verdicts(run)
     assert verdict.beside.endswith(
-        "a coin chose which of 8 subjects were taught: had teaching changed nothing, it would put "
-        "the taught so far ahead with probability 0.015 (exact test by all 70 choices)"
+        "a coin chose which of 8 subjects were taught: if teaching changed nothing, the taught "
+        "would be this far ahead with probability 0.015 (exact test by all 70 choices)"
     )
     other = run.path.parent / "other"
     evaluate(

@@ -106,7 +106,7 @@ def test_differences_are_those_of_the_counts_and_hold_at_once(
         bound(one, confidence=0.98)
     found = compare(pair)
     assert found.confidence == 0.98
-    assert found.alike == ("alike",)
+    assert found.dependent == ("alike",)
     mean, *each = differences(found)["alike"]
     hits = [leaks(one) for one in pair]
     np.testing.assert_allclose([row.value for row in each], (hits[1] - hits[0]) / 200)
@@ -133,7 +133,7 @@ def test_other_seeds_are_bet_on_and_narrower(alike: Mapping[str, Run]) -> None:
     for name in ("alike", "apart"):
         found = compare([alike["before"], alike[name]])
         mean, *_ = differences(found)[name]
-        assert bool(found.alike) == (name == "alike")
+        assert bool(found.dependent) == (name == "alike")
         widths.append(mean.upper - mean.lower)
     assert widths[1] < widths[0]
 
@@ -142,7 +142,7 @@ def test_two_models_under_one_seed_share_no_random_numbers(runs: Mapping[str, Ru
     pair = [runs["before"], runs["like"]]
     hits = np.stack([leaks(one) for one in pair])
     assert hits[0][0] != hits[1][0]  # the same chance of the same words
-    assert compare(pair).alike == ()
+    assert compare(pair).dependent == ()
 
 
 @pytest.mark.slow
@@ -226,7 +226,7 @@ def test_every_form_holds_the_same_figures(runs: Mapping[str, Run], tmp_path: Pa
     paths = [shutil.copytree(runs[old].path, tmp_path / new) for old, new in names.items()]
     (verdict,) = compare(paths).verdicts
     assert verdict.sentence.startswith("b&c leaks LESS than a_1: by at least 0.")
-    assert verdict.sentence.endswith(f"of 3 questions 2 fell, {NO_RISE} (99 %, all at once).")
+    assert verdict.sentence.endswith(f"of 3 questions 2 fell, {NO_RISE} (99 %, simultaneously).")
     assert done("compare", *paths).out.startswith(f"{verdict.sentence}\n\n")
     markdown = done("compare", *paths, "--format", "markdown").out
     assert markdown.startswith(r"b&c leaks LESS than a\_1: by")
@@ -284,7 +284,7 @@ NO_RISE, NO_FALL, SHOWN = "none is shown to rise", "none is shown to fall", "sho
 SAYS = {
     "less": "after leaks LESS than before",
     "more": "after leaks MORE than before",
-    "mixed": "after beside before is MIXED",
+    "mixed": "after compared with before is MIXED",
     "not shown": "NO DIFFERENCE is shown between after and before",
 }
 
@@ -309,7 +309,7 @@ def test_a_verdict_says_what_is_shown_and_no_more(
     rows += [] if mean is None else [difference(None, mean)]
     assert change(rows) == kind
     shown = difference_sentence("after", "before", rows, binary=True, confidence=0.99)
-    assert shown == f"{SAYS[kind]}: {sentence} (99 %, all at once)."
+    assert shown == f"{SAYS[kind]}: {sentence} (99 %, simultaneously)."
 
 
 def test_an_end_at_0_shows_nothing() -> None:

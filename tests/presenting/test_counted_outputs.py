@@ -44,16 +44,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return given_run(tmp_path_factory.mktemp("cut") / "r", outputs(N - 2), N, control=control)
 
 
-def test_the_headline_names_the_cut_and_one_line_its_fraction(run: Run) -> None:
+def test_card_table_and_page_name_the_cut_and_its_fraction(run: Run) -> None:
     verdict = leakbound.show(run)
     assert verdict.headline == f"NOT SHOWN TO LEAK more than the control {FIRST}"
     assert verdict.outputs == COUNTED
-    assert "\n".join(verdict.lines).count(FIRST) == 1
-    assert "\n".join(verdict.lines).count("99.8 %") == 1
+    assert [" ".join(verdict.lines).count(words) for words in (FIRST, "99.8 %")] == [1, 1]
     assert json.loads(json.dumps(verdict.to_dict()))["ledger"]["cut"] == N - 2
-
-
-def test_a_table_names_the_cut_where_it_begins_and_where_draws_are_counted(run: Run) -> None:
     (table,) = summary(run)
     assert table.lead.startswith(f"target {FIRST}, ")
     lines = table.note.splitlines()
@@ -64,24 +60,19 @@ def test_a_table_names_the_cut_where_it_begins_and_where_draws_are_counted(run: 
     assert 2 <= html.count(FIRST) <= 6
 
 
-def test_a_comparison_says_so_of_each_model(run: Run, tmp_path: Path) -> None:
+def test_comparisons_and_runs_in_progress_name_it_for_each_model(run: Run, tmp_path: Path) -> None:
     engine = GivenEngine(outputs(0), "whole")
     other = evaluate(engine, benchmark("q0"), out=tmp_path / "whole", n=N)
     made = compare({"cut": run, "whole": other})
     assert f"cut {FIRST}" in made.opening
-    stated = made.to_dict()["ledgers"]
-    assert stated == {
-        "cut": run.ledger["target"].to_dict(), "whole": other.ledger["target"].to_dict()
-    }  # fmt: skip
-    written = made.written("markdown").replace("\\", "")
-    assert f"cut {FIRST}, {COUNTED}" in written
+    ledgers = {"cut": run.ledger["target"], "whole": other.ledger["target"]}
+    stated = {label: ledger.to_dict() for label, ledger in ledgers.items()}
+    assert made.to_dict()["ledgers"] == stated
+    assert f"cut {FIRST}, {COUNTED}" in made.written("markdown").replace("\\", "")
     assert [verdict.model for verdict in made.verdicts] == ["whole"]
-
-
-def test_methods_and_runs_that_grow_say_so_too(run: Run, tmp_path: Path) -> None:
-    (told,) = (so_far for so_far in follow(run).so_far if so_far.arm == "target")
-    assert FIRST in told.sentence
-    assert COUNTED in told.sentence
+    (so_far,) = (so_far for so_far in follow(run).so_far if so_far.arm == "target")
+    assert FIRST in so_far.sentence
+    assert COUNTED in so_far.sentence
     seeds = {f"npo-{i}": _seed(tmp_path, i) for i in range(5)}
     (table,) = compare_methods(seeds).tables()
     assert "npo-0 in the first 3 tokens, 64 draws: 32 complete, 32 cut (50.0 %" in table.note

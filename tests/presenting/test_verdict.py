@@ -57,7 +57,9 @@ def test_beside_a_control(
     assert found.number is not None
     assert interval(found.number) == interval(worst)
     assert found.of == "leak probability at the worst question, beyond the control"
-    assert found.sure.startswith("99 % confidence, verdict and number together: 4 questions of b, ")
+    assert found.sure.startswith(
+        "99 % confidence, verdict and number simultaneously: 4 questions of b, "
+    )
     assert (found.number.lower > 0) == (kind == "leaks")
     assert str(run.verdict) == str(found)
 
@@ -116,7 +118,7 @@ def test_a_graded_score_is_no_leak(tmp_path: Path) -> None:
     assert high.of == "mean score at the worst question, beyond the control"
 
 
-BELOW = "BELOW 0.1 at every question (99 %, by itself)"
+BELOW = "BELOW 0.1 at every question (99 %, individually)"
 
 
 @pytest.mark.parametrize(
@@ -191,7 +193,7 @@ def test_the_certificate_of_the_run(tmp_path: Path) -> None:
 
 def test_greedy_answers_alone_have_no_verdict(tmp_path: Path) -> None:
     run = made(tmp_path / "r", 0.2, 0.4, decodings=(Decoding(max_new_tokens=8, temperature=0),))
-    with pytest.raises(InputError, match=r"greedy answers alone.*above 0"):
+    with pytest.raises(InputError, match=r"only greedy answers.*above 0"):
         leakbound.show(run)
     assert "no verdict: " in repr(run)
     with pytest.raises(InputError, match="about 0 runs"):

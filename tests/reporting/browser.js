@@ -1,23 +1,11 @@
 // Opens a page in headless Chromium and prints, as JSON, what a reader would trip over.
-// Usage: node browser.js CHROMIUM PAGE; playwright-core and axe-core are found through NODE_PATH.
+// Usage: node browser.js CHROMIUM PAGE; see tabs.js.
 "use strict";
 const fs = require("node:fs");
-const { chromium } = require("playwright-core");
+const tabs = require("./tabs.js");
 
 const [executablePath, page] = process.argv.slice(2);
-const axe = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
-const errors = [];
-const requests = [];
-
-async function open(browser, options, hash = "") {
-  const context = await browser.newContext(options);
-  const tab = await context.newPage();
-  tab.on("console", (message) => errors.push(message.text()));
-  tab.on("pageerror", (error) => errors.push(error.message));
-  tab.on("request", (request) => requests.push(request.url()));
-  await tab.goto(`file://${page}${hash}`);
-  return tab;
-}
+const open = (browser, options, hash = "") => tabs.open(browser, options, `${page}${hash}`);
 
 async function look(browser, colorScheme, width) {
   const tab = await open(browser, { colorScheme, viewport: { width, height: 900 } });
@@ -33,10 +21,9 @@ async function look(browser, colorScheme, width) {
     [...document.querySelectorAll("section[aria-labelledby=summary] .scroll")]
       .filter((box) => box.scrollWidth > box.clientWidth)
       .map((box) => box.getAttribute("aria-label")));
-  await tab.evaluate(axe);
-  const { violations } = await tab.evaluate(() => axe.run());
+  const violations = await tabs.violations(tab);
   await tab.context().close();
-  return { over, wide, clipped, violations: violations.map((v) => `${v.id}: ${v.nodes[0].html}`) };
+  return { over, wide, clipped, violations };
 }
 
 // The first chart on a phone: its labels that run into each other or out of its frame.
@@ -146,11 +133,8 @@ async function withoutScript(browser) {
   return { shown, form, picture };
 }
 
-(async () => {
-  const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
+tabs.print(executablePath, async (browser) => {
   const looks = [];
   for (const [scheme, width] of [["light", 1440], ["light", 1280], ["dark", 390]]) looks.push(await look(browser, scheme, width));
-  const result = { looks, use: await use(browser), plain: await withoutScript(browser), phone: await phone(browser), wide: await fold(browser, 1280, 800), narrow: await fold(browser, 390, 844), paper: await paper(browser), errors, requests };
-  await browser.close();
-  console.log(JSON.stringify(result));
-})();
+  return { looks, use: await use(browser), plain: await withoutScript(browser), phone: await phone(browser), wide: await fold(browser, 1280, 800), narrow: await fold(browser, 390, 844), paper: await paper(browser) };
+});

@@ -1,24 +1,12 @@
 // Opens an index in headless Chromium and prints, as JSON, what a reader sees and trips over.
-// Usage: node index_browser.js CHROMIUM FOLDER; playwright-core and axe-core are found through NODE_PATH.
+// Usage: node index_browser.js CHROMIUM FOLDER; see tabs.js.
 "use strict";
-const fs = require("node:fs");
-const { chromium } = require("playwright-core");
+const tabs = require("./tabs.js");
 
 const [executablePath, folder] = process.argv.slice(2);
-const axe = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
-const errors = [];
-const requests = [];
-
-async function open(browser, options, file = "index.html") {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
-  const tab = await context.newPage();
-  tab.on("console", (message) => errors.push(message.text()));
-  tab.on("pageerror", (error) => errors.push(error.message));
-  tab.on("dialog", (dialog) => { errors.push(`dialog: ${dialog.message()}`); dialog.dismiss(); });
-  tab.on("request", (request) => requests.push(request.url()));
-  await tab.goto(`file://${folder}/${file}`);
-  return tab;
-}
+const WIDE = { viewport: { width: 1280, height: 900 } };
+const open = (browser, options, file = "index.html") =>
+  tabs.open(browser, { ...WIDE, ...options }, `${folder}/${file}`);
 
 const names = (tab) => tab.locator("#runs tbody tr:visible th").evaluateAll((cells) =>
   cells.map((cell) => (cell.querySelector("a") ?? cell.firstChild).textContent.trim()));
@@ -49,14 +37,12 @@ async function use(tab) {
 async function look(browser, file, colorScheme, width) {
   const tab = await open(browser, { colorScheme, viewport: { width, height: 900 } }, file);
   const over = await tab.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-  await tab.evaluate(axe);
-  const { violations } = await tab.evaluate(() => axe.run());
+  const violations = await tabs.violations(tab);
   await tab.context().close();
-  return { file, width, over, violations: violations.map((v) => `${v.id}: ${v.nodes[0].html}`) };
+  return { file, width, over, violations };
 }
 
-(async () => {
-  const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
+tabs.print(executablePath, async (browser) => {
   const seen = { use: await use(await open(browser, {})), looks: [] };
   const plain = await open(browser, { javaScriptEnabled: false });
   seen.plain = { rows: await plain.locator("#runs tbody tr").count(), form: await plain.locator("form").isVisible() };
@@ -65,6 +51,5 @@ async function look(browser, file, colorScheme, width) {
       seen.looks.push(await look(browser, file, scheme, width));
     }
   }
-  await browser.close();
-  console.log(JSON.stringify({ ...seen, errors, requests }));
-})();
+  return seen;
+});

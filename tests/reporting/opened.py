@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import csv
+import json
+import shutil
+import subprocess
 from collections import Counter
 from html.parser import HTMLParser
 from io import StringIO
+from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
+import pytest
+
 from leakbound.reporting.details import unpacked
+from report_runs import browser_lacks
 
 VOID = {"meta", "input"}
 
@@ -44,6 +52,14 @@ class Page(HTMLParser):
         if self._open and self._open[-1] not in ("script", "style"):
             self.body += data
 
+    def require_well_formed(self) -> None:
+        """Every element is closed, no id is used twice, and every link within the page arrives."""
+        assert self.unclosed == []
+        ids = Counter(attributes["id"] for _, attributes in self.elements if attributes.get("id"))
+        assert max(ids.values()) == 1
+        links = [str(a["href"]) for a in self.named("a") + self.named("use")]
+        assert {link[1:] for link in links if link.startswith("#")} <= set(ids)
+
     def named(self, tag: str, kind: str = "") -> list[dict[str, str | None]]:
         """The attributes of the elements with this name, and of this class if one is named."""
         return [
@@ -75,3 +91,16 @@ def _rows(address: str) -> list[dict[str, str]]:
     kind, _, text = address.partition(",")
     assert kind == "data:text/csv;charset=utf-8"
     return list(csv.DictReader(StringIO(unquote(text))))
+
+
+def browsed(script: str, *targets: Path) -> dict[str, Any]:
+    """What a script of this folder finds in a real browser."""
+    if lacking := browser_lacks():
+        pytest.skip(f"needs {lacking}")
+    command = ["node", Path(__file__).with_name(script), shutil.which("chromium"), *targets]
+    done = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found

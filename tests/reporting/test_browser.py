@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import csv
-import json
-import shutil
-import subprocess
 from io import StringIO
-from pathlib import Path
 from typing import Any
 
 import pytest
+from opened import browsed
 
 from leakbound.reporting.page import write_report
 from leakbound.store import Run
-from report_runs import browser_lacks
 
 pytestmark = pytest.mark.browser
-SCRIPT = Path(__file__).with_name("browser.js")
-
-
 RUNS = ["runs", "proved", "decodings", "explored", "asked", "hostile"]
 
 
@@ -28,19 +21,10 @@ def seen(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Any]:
     """What a reader of the report on these runs trips over."""
-    if lacking := browser_lacks():
-        pytest.skip(f"needs {lacking}")
     runs: dict[str, Run] = request.getfixturevalue(request.param)
     page = write_report(runs, tmp_path_factory.mktemp("page") / "report.html")
-    command = ["node", str(SCRIPT), str(shutil.which("chromium")), str(page)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 0, done.stderr
-    result: dict[str, Any] = json.loads(done.stdout)
     first = next(iter(runs.values()))
-    return result | {
-        "questions": len(first.prompts),
-        "of": request.param,
-    }
+    return browsed("browser.js", page) | {"questions": len(first.prompts), "of": request.param}
 
 
 def test_the_console_stays_empty_and_nothing_is_fetched(seen: dict[str, Any]) -> None:

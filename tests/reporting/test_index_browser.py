@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from opened import browsed
 from shelves import fill
 
 from leakbound.reporting.index import write_index
-from report_runs import browser_lacks, unfinish
+from report_runs import unfinish
 
 pytestmark = pytest.mark.browser
-SCRIPT = Path(__file__).with_name("index_browser.js")
 HOSTILE = "<img src='https:∕∕example.invalid' onerror=alert(1)> \u202e\u2028"
 
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """All that a browser finds in the index of complete runs, wrecks and one in progress."""
-    if lacking := browser_lacks():
-        pytest.skip(f"needs {lacking}")
     folder = fill(tmp_path_factory.mktemp("seen") / "runs", full=0.6, npo__run=0.1)
     unfinish(Path(shutil.copytree(folder / "full", folder / "half")))
     torn = Path(shutil.copytree(folder / "full", folder / HOSTILE))
@@ -31,11 +27,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     (folder / "empty").mkdir()
     (folder / "empty" / "run.json").write_text('{"</script>": "\\u0000"}')
     write_index(folder)
-    command = ["node", str(SCRIPT), str(shutil.which("chromium")), str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 0, done.stderr
-    result: dict[str, Any] = json.loads(done.stdout)
-    return result
+    return browsed("index_browser.js", folder)
 
 
 def test_the_console_stays_empty_and_nothing_is_fetched(seen: dict[str, Any]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -22,7 +21,7 @@ from leakbound.plotting.drawing import DRAW
 from leakbound.plotting.material import ChartRow, Material
 from leakbound.plotting.rows import DIFFERENCES
 from leakbound.plotting.style import BLACK, COLOURS, GREY, styles
-from leakbound.presenting.draws import FAR, known_at_k
+from leakbound.presenting.overall import FAR, known_at_k
 from leakbound.presenting.view import View, read_view
 from leakbound.reporting.figures import difference_figures, figures_of
 from leakbound.reporting.page import asset, render
@@ -161,9 +160,7 @@ def test_charts_need_no_style_of_their_own_and_no_ids_clash(html: str) -> None:
     assert len(drawings) > 4
     assert all(one.get("class") == "chart" for one in drawings)
     assert not any("style" in attributes for _, attributes in page.elements)  # none is allowed
-    ids = Counter(a["id"] for _, a in page.elements if a.get("id"))
-    assert max(ids.values()) == 1
-    assert {(use["href"] or "")[1:] for use in page.named("use")} <= set(ids)
+    page.require_well_formed()
     assert not page.named("clippath")
     sheet = asset("charts.css")
     inks = {a[of] for _, a in page.elements for of in ("fill", "stroke") if a.get(of)} - {"none"}

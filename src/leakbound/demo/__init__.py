@@ -25,7 +25,7 @@ from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.demo.model import write_untrained
 from leakbound.engines import Prompting
 from leakbound.evaluation import Table, evaluate, stored_metrics
-from leakbound.presenting.sentences import mean_of
+from leakbound.presenting.overall import mean_of
 from leakbound.presenting.table import interval
 from leakbound.reporting.page import write_report
 from leakbound.scorers import make_scorer

@@ -295,7 +295,7 @@ def _name(text: str) -> str:
 
 
 def _reach(axes: Axes) -> tuple[float, float]:
-    """Return how far the marks of a panel reach below 0 and above it."""
+    """Return the range of the marks of a panel, 0 included."""
     low, high = float(axes.dataLim.y0), float(axes.dataLim.y1)
     return (min(0.0, low), max(0.0, high)) if low <= high else (0.0, 0.0)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from leakbound.errors import InputError, LeakboundError
 from leakbound.presenting.draws import DrawnScores, drawn_scores
-from leakbound.presenting.table import Bound
+from leakbound.presenting.table import Interval
 from leakbound.presenting.templates import quantity
 from leakbound.presenting.view import ArmView, View
 from leakbound.registry import suggestion
@@ -28,16 +28,16 @@ class LackingError(LeakboundError):
 
 @dataclass(frozen=True, slots=True)
 class ChartRow:
-    """One number of a chart, with its bounds where it has any.
+    """One number of a chart, with its bounds if it has any.
 
     Attributes:
         model: the label of the model, the run or the line that the number belongs to.
         quantity: the name of the number.
-        value, lower, upper: the estimate and its bounds; None where there is none.
+        value, lower, upper: the estimate and its bounds, or None.
         confidence: the confidence of the bounds.
         question: the question's id; empty for a number about all questions.
         group: the panel or the setting; each kind of chart names it in its CSV.
-        x: the place along the horizontal axis, where the axis is a number.
+        x: the place along the horizontal axis, if the axis is a number.
     """
 
     model: str
@@ -51,13 +51,9 @@ class ChartRow:
     x: float | None = None
 
 
-def stated(
-    bound: Bound, confidence: float | None = None
-) -> tuple[float | None, float, float, float | None]:
-    """Return value, lower and upper of an estimate, and its confidence or the one given."""
-    if confidence is None and isinstance(bound, EstimateRow):
-        confidence = bound.confidence
-    return bound.value, bound.lower, bound.upper, confidence
+def stated(row: EstimateRow) -> Interval:
+    """Return a statement's value, its stated bounds, and their confidence."""
+    return Interval.of(row.estimate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +77,7 @@ class Chart:
     rows: Callable[[Any], Iterable[ChartRow]]
 
     def made(self, material: Material) -> Sequence[ChartRow]:
-        """Return the rows, at least one; LackingError where there is none."""
+        """Return the rows; LackingError without any."""
         if rows := tuple(self.rows(material)):
             return rows
         raise LackingError(f"it needs {self.needs}")

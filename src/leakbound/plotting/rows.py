@@ -5,17 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from leakbound.bounding.rows import STANDARD_K
 from leakbound.plotting.material import Chart, ChartRow, Material, stated
 from leakbound.presenting.compared import front, moved
-from leakbound.presenting.draws import FAR, growing, known_at_k, repeated
-from leakbound.presenting.sentences import mean_of, means_by, values_of
+from leakbound.presenting.draws import growing
+from leakbound.presenting.overall import (
+    FAR,
+    Overall,
+    known_at_k,
+    largest,
+    mean,
+    mean_leak_at_k,
+    means_by_k,
+    proved_leak_at_k,
+)
 from leakbound.presenting.summary import metrics_of
-from leakbound.presenting.table import Interval
 from leakbound.presenting.view import ArmView
-from leakbound.stats.about import Quantity
+from leakbound.stats.about import Quantity, Scope
 from leakbound.store import ALL, EstimateRow
-from leakbound.store.estimates import Fields
 
 KINDS: dict[str, Chart] = {}
 """Every chart of runs, by its name."""
@@ -26,6 +32,10 @@ MOST, HALF = "90 % of draws", "50 % of draws"
 MEAN, WORST = "mean over the questions", "worst question"
 DEVIATION: Quantity = "standard deviation"
 ED: Quantity = "expectation deviation"
+MOMENTS: tuple[tuple[Scope, str, Overall], ...] = (
+    ("mean", MEAN, mean),
+    ("worst question", WORST, largest),
+)
 FRONT = "front of the targets"
 BINS = 40
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -125,26 +135,15 @@ def _moments(material: Material) -> Iterator[ChartRow]:
 
     The worst question's ED is at most the largest upper bound of any question.
     """
-    ed, scorer = f"mean + {material.view.rho:g} sd (ED)", material.scorer
+    name, scorer = f"mean + {material.view.rho:g} sd (ED)", material.scorer
     for model in material.view.models:
-        greedy = [*material.greedy(model).values()]
-        spread = list(filter(None, model.per_question(scorer, quantity=ED)))
-        values, number = values_of(spread), len(model.questions(scorer))
-        if mean := model.leakage(scorer, scope="mean"):
-            yield ChartRow(model.label, material.quantity, *stated(mean), group=MEAN)
-        if greedy and len(greedy) == number:
-            yield ChartRow(model.label, GREEDY, sum(greedy) / len(greedy), group=MEAN)
-        if row := model.first(scorer, quantity=ED, scope="mean"):
-            yield ChartRow(model.label, ed, row.value, None, row.upper, row.confidence, group=MEAN)
-        elif values and len(values) == number:
-            yield ChartRow(model.label, ed, sum(values) / len(values), group=MEAN)
-        if worst := model.leakage(scorer, scope="worst question"):
-            yield ChartRow(model.label, material.quantity, *stated(worst), group=WORST)
-        if greedy:
-            yield ChartRow(model.label, GREEDY, max(greedy), group=WORST)
-        if values:
-            upper, sure = max(row.upper for row in spread), spread[0].confidence
-            yield ChartRow(model.label, ed, max(values), None, upper, sure, group=WORST)
+        for scope, group, over in MOMENTS:
+            if leakage := model.leakage(scorer, scope=scope):
+                yield ChartRow(model.label, material.quantity, *stated(leakage), group=group)
+            if greedy := over(model, scorer, "greedy score"):
+                yield ChartRow(model.label, GREEDY, greedy.value, group=group)
+            if spread := over(model, scorer, ED):
+                yield ChartRow(model.label, name, *spread, group=group)
 
 
 @chart(
@@ -175,8 +174,8 @@ def _utility(material: Material) -> list[ChartRow]:
     rows, targets = [], []
     for metric in (telling or common)[:1]:
         for model, own in measured:
-            if mean := model.leakage(material.scorer, scope="mean"):
-                bounds = stated(mean)
+            if leakage := model.leakage(material.scorer, scope="mean"):
+                bounds = stated(leakage)
                 row = ChartRow(model.label, material.quantity, *bounds, "", metric, own[metric])
                 rows.append(row)
                 targets += [] if model.is_control else [row]
@@ -199,11 +198,12 @@ def front_of(rows: Sequence[ChartRow]) -> list[ChartRow]:
 )
 def _convergence(material: Material) -> Iterator[ChartRow]:
     """Mean and standard deviation of one question against the number of draws, with bounds."""
-    at, sure = material.question, material.view.confidence
+    at = material.question
     for model in material.view.models:
-        for n, bounds in growing(model.arm, material.scorer, at, sure).items():
+        grown = growing(model.arm, material.scorer, at, material.view.confidence)
+        for n, bounds in grown.items():
             for quantity, bound in zip((material.quantity, DEVIATION), bounds, strict=True):
-                yield ChartRow(model.label, quantity, *stated(bound, sure), at, quantity, n)
+                yield ChartRow(model.label, quantity, *bound, at, quantity, n)
 
 
 @chart(
@@ -218,29 +218,12 @@ def _leak_at_k(material: Material) -> Iterator[ChartRow]:
     There is no band where n was not fixed, or where blocks of k draws are too few. Single texts of
     known probability prove a lower bound, given their margin.
     """
-    sure, scorer = material.view.confidence, material.scorer
+    scorer = material.scorer
     for model in material.view.models:
-        number = len(model.questions(scorer))
-        whole = number == len(material.view.questions)
-        bounds = repeated(model.arm, scorer, sure) if whole else {}
-        for k in STANDARD_K:
-            at: Fields = {"quantity": "leak@k", "parameter": k}
-            rows = list(filter(None, model.per_question(scorer, **at)))
-            value = mean_of(rows) if len(rows) == number else None
-            bound = bounds.get(k)
-            if bound is None and rows and all(row.confidence == 1 for row in rows):
-                lower = sum(row.lower for row in rows) / len(rows)
-                upper = sum(row.upper for row in rows) / len(rows)
-                bound = Interval(value, lower, upper)  # exact for every question: so for their mean
-            if bound is not None:
-                ends = (value, bound.lower, bound.upper, sure)
-                yield ChartRow(model.label, "leak@k", *ends, group=MEAN, x=k)
-            elif value is not None:
-                yield ChartRow(model.label, "leak@k", value, group=MEAN, x=k)
-            proofs = model.per_question(scorer, **at | Fields(proved=True))
-            known = [row.lower for row in proofs if row]
-            if known and (value, bound) != (None, None):
-                yield ChartRow(model.label, PROVED, lower=sum(known) / number, group=MEAN, x=k)
+        for k, figure in mean_leak_at_k(model, scorer, material.view.confidence).items():
+            yield ChartRow(model.label, "leak@k", *figure, group=MEAN, x=k)
+            if (proof := proved_leak_at_k(model, scorer, k)) is not None:
+                yield ChartRow(model.label, PROVED, lower=proof, group=MEAN, x=k)
 
 
 @chart("naive", "Leak@k, naive estimate", "a run of fixed n", "model quantity k=x value")
@@ -249,8 +232,8 @@ def _naive(material: Material) -> Iterator[ChartRow]:
     kinds: dict[Quantity, str] = {"leak@k": "leak@k", "worst of k": NAIVE}
     for model in material.view.models:
         for quantity, name in kinds.items():
-            for k, value in means_by(model, material.scorer, quantity).items():
-                yield ChartRow(model.label, name, value, group=MEAN, x=int(k))
+            for k, value in means_by_k(model, material.scorer, quantity).items():
+                yield ChartRow(model.label, name, value, group=MEAN, x=k)
 
 
 @chart(
@@ -284,8 +267,8 @@ def _grid(material: Material) -> Iterator[ChartRow]:
             maps = {material.quantity: grid.leakage, f"leak@{grid.k}": grid.leak_at_k}
             for name, cells in maps.items():
                 for (t, p), row in cells.items():
-                    bounds = *stated(row)[:3], grid.most.confidence
-                    yield ChartRow(grid.run_label, name, *bounds, group=f"{t:g}", x=p)
+                    figure = stated(row)._replace(confidence=grid.most.confidence)
+                    yield ChartRow(grid.run_label, name, *figure, group=f"{t:g}", x=p)
 
 
 @chart(
@@ -310,14 +293,11 @@ def _temperature(material: Material) -> list[ChartRow]:
     for (name, cut), settings in lines.items():
         line = f"{name}, {cut}" if several else cut
         for at, model in ((at, model) for at, models in settings.items() for model in models):
-            if mean := model.leakage(scorer, scope="mean"):
+            if leakage := model.leakage(scorer, scope="mean"):
                 quantity = material.quantity
-                rows.append(ChartRow(line, quantity, *stated(mean), "", quantity, at))
-            spread = model.first(scorer, quantity=DEVIATION, scope="mean")
-            if spread is not None and spread.value is not None:
-                rows.append(ChartRow(line, DEVIATION, *stated(spread), "", DEVIATION, at))
-            elif value := mean_of(model.per_question(scorer, quantity=DEVIATION)):
-                rows.append(ChartRow(line, DEVIATION, value, group=DEVIATION, x=at))
+                rows.append(ChartRow(line, quantity, *stated(leakage), "", quantity, at))
+            if spread := mean(model, scorer, DEVIATION):
+                rows.append(ChartRow(line, DEVIATION, *spread, "", DEVIATION, at))
     return sorted(rows, key=lambda row: (row.group == DEVIATION, row.model, row.x))
 
 
@@ -343,11 +323,11 @@ def _confidence(material: Material) -> Iterator[ChartRow]:
 
 
 def _differences(differences: Mapping[str, Iterable[EstimateRow]]) -> Iterator[ChartRow]:
-    """How far every question moved from the baseline, with bounds, those that fell most first."""
+    """Differences of every question from the baseline, with bounds, the largest falls first."""
     for label, rows in differences.items():
         for row in sorted(rows, key=lambda row: (row.query_id is ALL, row.value or 0.0)):
             name = "mean" if row.query_id is ALL else moved(row)
-            yield ChartRow(label, name, *stated(row)[:3], question=row.query_id or "")
+            yield ChartRow(label, name, *stated(row), row.query_id or "")
 
 
 DIFFERENCES = Chart(

@@ -32,7 +32,7 @@ class DrawnFigures:
 
     Attributes:
         files: every file, figure by figure.
-        left_out: why, by the name of each figure that could not be drawn.
+        left_out: the reason why a figure could not be drawn, by its name.
     """
 
     files: tuple[Path, ...]
@@ -49,19 +49,19 @@ def figures(
     scorer: str | None = None,
     question: str | None = None,
 ) -> DrawnFigures:
-    """Draw the papers' figures of finished runs, each with its data as CSV beside it.
+    """Draw the papers' figures of finished runs, each with its data as CSV.
 
-    Equal runs give equal bytes. A figure shows one scorer; figures of one question show that which
-    leaks most unless one is named: chosen by its draws, it stands for no other.
+    Equal runs give equal bytes. A figure shows one scorer. Figures of one question show the one
+    that leaks most unless it is named; selected by its draws, it represents no other question.
 
     Args:
-        runs: open runs or their folders, which must have asked the same questions with the same
-            scorers and confidence; and folders of trained models, for their logs. At least one.
-        out: the folder the files are written into; it is made where it is not there.
+        runs: open runs or their folders, with the same questions, scorers and confidence; and
+            folders of trained models, for their logs. At least one.
+        out: the folder for the files; it is created if necessary.
         only: names of figures, of `KINDS`; empty: all that can be drawn.
         formats: any of "pdf", "svg" and "png", at least one; all three by default.
         width: of a figure: "one" column (3.3 in, the default), "two" (6.9 in), or inches, 2 to 20.
-        scorer: by whose scores, the scorer's name; None: the runs' first.
+        scorer: the name of the scorer to show; None: the runs' first.
         question: the id of the question that figures of one question show; None: that of the first
             target with the largest lower bound.
 
@@ -69,9 +69,9 @@ def figures(
         The files that were written, and why each figure that was left out could not be drawn.
 
     Raises:
-        InputError: names of figures, formats, scorers or questions that there are not, another
-            width, two folders of one name, no figure that can be drawn, or no matplotlib.
-        MixError: runs that do not stand side by side.
+        InputError: unknown names of figures, formats, scorers or questions, another width, two
+            folders of one name, no figure that can be drawn, or no matplotlib.
+        MixError: runs that differ in questions, scorers, confidence or rho.
     """
     if not formats:
         raise InputError("no format was given. Name at least one.")
@@ -108,20 +108,20 @@ def figures(
 def figures_table(
     runs: Sequence[Run | str | Path], *, scorer: str | None = None, question: str | None = None
 ) -> Table:
-    """List the figures there are, and with `runs` whether they have what each needs.
+    """List the figures, and with `runs` whether the runs have the data that each needs.
 
     Args:
-        runs: as for `figures`; empty: what each figure needs is listed in place of that.
-        scorer: by whose scores, the scorer's name; None: the runs' first.
+        runs: as for `figures`; empty: the table lists the needs of each figure.
+        scorer: the name of the scorer to show; None: the runs' first.
         question: the id of the question that figures of one question show; None: that of the first
             target with the largest lower bound.
 
     Returns:
-        A table, a row a figure.
+        A table with a row per figure.
 
     Raises:
-        InputError: names of scorers or questions that there are not, or two folders of one name.
-        MixError: runs that do not stand side by side.
+        InputError: unknown names of scorers or questions, or two folders of one name.
+        MixError: runs that differ in questions, scorers, confidence or rho.
     """
     columns = ("figure", "shows", "paper", "of these runs" if runs else "needs")
     lacking = {name: kind.needs for name, kind in KINDS.items()}
@@ -148,7 +148,7 @@ def _inches(width: float | str) -> float:
 def _rows(
     kinds: Mapping[str, Chart], material: Material
 ) -> tuple[dict[str, Sequence[ChartRow]], dict[str, str]]:
-    """The rows that each figure is drawn from, and why some cannot be."""
+    """Return the rows of each figure, and why some figures cannot be drawn."""
     made: dict[str, Sequence[ChartRow]] = {}
     lacking: dict[str, str] = {}
     if material.runs is not None:
@@ -164,7 +164,7 @@ def _rows(
 def _material(
     sources: Sequence[Run | str | Path], scorer: str | None, question: str | None
 ) -> Material:
-    """The runs and the trained models, each by the name of its folder."""
+    """Return the runs and the trained models, each by the name of its folder."""
     if not sources:
         raise InputError("no run was given. Name the folder of a finished run.")
     runs: dict[str, Run] = {}

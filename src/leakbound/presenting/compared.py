@@ -1,8 +1,8 @@
-"""Runs side by side: what was made otherwise, what leaks more or less, and what utility is left."""
+"""Comparisons of runs: their settings, which leaks more or less, and their utility."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Unpack
 
@@ -28,14 +28,14 @@ UTILITY = ("model_utility", "retain_rouge_l_recall", "choice_accuracy")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DifferenceVerdict:
-    """The verdict on a model next to the baseline, under one scorer.
+    """The verdict on a model compared with the baseline, under one scorer.
 
     Attributes:
-        scorer: by its name.
+        scorer: the name of the scorer.
         model, baseline: their labels.
         kind: less or more, if nothing that is shown contradicts it; mixed, if something does; not
-            shown, if nothing is.
-        sentence: that in words, with the mean, the questions that moved, and the confidence.
+            shown, if no difference is shown.
+        sentence: the verdict in words, with the mean, the questions that moved, and the confidence.
     """
 
     scorer: str
@@ -46,12 +46,12 @@ class DifferenceVerdict:
 
 
 def moved(row: EstimateRow) -> Moved:
-    """Whether a question is shown to leak more, or less, than under the baseline."""
+    """Return whether a question is shown to leak more, or less, than under the baseline."""
     return "rose" if row.lower > 0 else "fell" if row.upper < 0 else "not shown"
 
 
 def change(rows: Sequence[EstimateRow]) -> Change:
-    """Whether a model leaks more or less, by its mean and its questions."""
+    """Return whether a model leaks more or less, by its mean and its questions."""
     directions = set(map(moved, rows))
     if {"rose", "fell"} <= directions:
         return "mixed"
@@ -61,63 +61,72 @@ def change(rows: Sequence[EstimateRow]) -> Change:
 def difference_sentence(
     model: str, baseline: str, rows: Sequence[EstimateRow], binary: bool, confidence: float
 ) -> str:
-    """The verdict in words, valid with all statements about this scorer at the confidence.
+    """Return the verdict in words, valid simultaneously with all statements about this scorer.
 
     Args:
         model: the model with which the sentence begins.
         baseline: the model that it is compared with.
         rows: its differences: the mean, if it is known, and every question's.
         binary: whether scores are 0 or 1.
-        confidence: of all statements together.
+        confidence: of all statements simultaneously.
     """
     kind = change(rows)
     verb, more, less = ("leaks", "more", "less") if binary else ("scores", "higher", "lower")
     word = {"more": more, "less": less}.get(kind, "").upper()
     says = say(f"difference {kind}", model=model, baseline=baseline, verb=verb, word=word)
-    mean = next((row for row in rows if row.query_id is ALL), None)
+    mean, others = mean_and_others(rows)
     if mean is None:
-        extent = "on average not known, as questions lack completions"
+        extent = say("difference unknown")
     elif moved(mean) == "not shown":
         extent = say("difference between", mean=mean, none=kind != "not shown")
     else:
         which, least = (more, mean.lower) if mean.lower > 0 else (less, -mean.upper)
         extent = say("difference at least", which=kind == "mixed" and which, least=least)
-    counts = _counts([moved(row) for row in rows if row.query_id is not ALL])
-    return f"{says}: {extent}; {counts} ({percent(confidence)}, all at once)."
+    counts = _counts(list(map(moved, others)))
+    return f"{says}: {extent}; {counts} ({percent(confidence)}, simultaneously)."
+
+
+def mean_and_others(
+    rows: Iterable[EstimateRow],
+) -> tuple[EstimateRow | None, list[EstimateRow]]:
+    """Split differences into that of the mean, if it is known, and those of the questions."""
+    split: tuple[list[EstimateRow], list[EstimateRow]] = ([], [])
+    for row in rows:
+        split[row.query_id is not ALL].append(row)
+    return next(iter(split[0]), None), split[1]
 
 
 def _counts(directions: Sequence[Moved]) -> str:
-    """How many questions are shown to have moved; the rest may have, unseen."""
+    """State the numbers of questions that are shown to have moved."""
     total = len(directions)
-    counts = {which: directions.count(which) for which in ("rose", "fell")}
-    for which, count in counts.items():
-        if count == total:
-            every = {1: "the one question", 2: "both questions"}
-            return f"{every.get(total, f'all {total:,} questions')} {which}"
-    shown = [f"{count:,} {which}" for which, count in counts.items() if count]
-    if not shown:
+    rose, fell = directions.count("rose"), directions.count("fell")
+    which, other = ("rose", "fall") if rose else ("fell", "rise")
+    if max(rose, fell) == total:
+        every = {1: "the one question", 2: "both questions"}.get(total, f"all {total:,} questions")
+        return say("counts every", questions=every, which=which)
+    if not rose and not fell:
         none = "the one question is not" if total == 1 else f"none of {total:,} questions is"
-        return f"{none} shown to rise or fall"
-    if len(shown) == 1:
-        shown.append(f"none is shown to {'fall' if counts['rose'] else 'rise'}")
-    return f"of {total:,} questions {', '.join(shown)}"
+        return say("counts none", questions=none)
+    name = "counts" if rose and fell else "counts one"
+    counts = {"total": total, "rose": rose, "fell": fell, "count": rose or fell}
+    return say(name, **counts, which=which, other=other)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Comparison:
-    """Models of runs that asked the same questions, and the first of them, the baseline.
+    """Models of runs with the same questions; the first model is the baseline.
 
     Attributes:
-        baseline: the label of the first.
-        labels: of all, the baseline first.
+        baseline: the label of the first model.
+        labels: the labels of all models, the baseline first.
         confidence: at which all differences of a scorer are valid simultaneously.
-        made: what was made otherwise: by fact, what each label has.
+        made: the settings in which the models differ: by fact, its value by label.
         scorers: the scorers that all runs were bounded by.
         statements: rows by label in place of an arm: the differences of every model but the
-            baseline, and what each leaks, at this confidence.
-        alike: the labels whose draws may share random numbers with the baseline's.
+            baseline, and the leakage of each model, at this confidence.
+        dependent: the labels whose draws may share random numbers with the baseline's.
         draws: by label, the draws of all questions.
-        utility: the metric that represents it; None: none was measured in all runs.
+        utility: the metric that represents utility; None: no metric was measured in all runs.
         useful: by label, the metrics of the model.
         questions: their words, by id; empty if they are withheld.
         ledgers: by label, how the draws are counted.
@@ -129,7 +138,7 @@ class Comparison:
     made: Mapping[str, Mapping[str, str]]
     scorers: tuple[Scorer, ...]
     statements: Estimates
-    alike: tuple[str, ...] = ()
+    dependent: tuple[str, ...] = ()
     draws: Mapping[str, int]
     utility: str | None = None
     useful: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -137,20 +146,24 @@ class Comparison:
     ledgers: Mapping[str, Ledger] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        return as_lines(f"{', '.join(self.labels[1:])} beside {self.baseline}", self._shown())
+        return as_lines(self._heading, self._shown())
 
     def _repr_html_(self) -> str:
-        return as_html(f"{', '.join(self.labels[1:])} beside {self.baseline}", self._shown())
+        return as_html(self._heading, self._shown())
+
+    @property
+    def _heading(self) -> str:
+        return f"{', '.join(self.labels[1:])} compared with {self.baseline}"
 
     def _shown(self) -> Iterator[tuple[str]]:
-        """The first verdicts."""
+        """Yield the first verdicts."""
         lines = self.opening.splitlines()
         yield from ((line,) for line in lines[:_SHOWN])
         if len(lines) > _SHOWN:
             yield (f"and {len(lines) - _SHOWN:,} more, see verdicts",)
 
     def differences(self, scorer: Scorer) -> dict[str, Estimates]:
-        """By label, how much more each other model leaks: on average and at every question."""
+        """Return by label how much more each other model leaks, on average and per question."""
         return {
             label: self.statements.matching(arm=label, scorer=scorer.name, beyond="baseline")
             for label in self.labels[1:]
@@ -158,11 +171,11 @@ class Comparison:
 
     @property
     def verdicts(self) -> tuple[DifferenceVerdict, ...]:
-        """One of every model next to the baseline, under each scorer."""
+        """One verdict per scorer and model other than the baseline."""
         return tuple(verdict for scorer in self.scorers for verdict in self.under(scorer))
 
     def under(self, scorer: Scorer) -> tuple[DifferenceVerdict, ...]:
-        """The verdicts under one scorer."""
+        """Return the verdicts under one scorer."""
         subject = {label: f"{label}{self.ledgers[label].within}" for label in self.labels}
         return tuple(
             DifferenceVerdict(
@@ -179,20 +192,20 @@ class Comparison:
 
     @property
     def opening(self) -> str:
-        """The lines that come first: one per verdict, of several scorers under the name of each."""
+        """The first lines: one per verdict, after the name of the scorer if there are several."""
         several = len(self.scorers) > 1
         return "\n".join(
             f"{v.scorer}: {v.sentence}" if several else v.sentence for v in self.verdicts
         )
 
     def named(self, query_id: str) -> str:
-        """A question by its id and, if they may be shown, its words."""
+        """Return a question by its id and, if they may be shown, its words."""
         return clipped(f"{query_id} {self.questions.get(query_id, '')}".strip(), MOST_NAME)
 
     def tables(self, *, questions: int | None = None) -> list[Table]:
-        """Tables of what was made otherwise, then for each scorer what leaks, then a leaderboard.
+        """Return tables of settings, then of differences for each scorer, then leaderboards.
 
-        `questions`: the number that is shown, those that differ most first (None: all).
+        `questions`: the number of questions shown, those that differ most first (None: all).
         """
         made = [(key, *(facts[la] for la in self.labels)) for key, facts in self.made.items()]
         columns = ("What", *self.labels)
@@ -202,26 +215,26 @@ class Comparison:
         return [*tables, *map(self._leaderboard, self.scorers)]
 
     def rows(self) -> Iterator[dict[str, Json]]:
-        """Every difference as one flat row, for other tools."""
+        """Yield every difference as one flat row, for other tools."""
         for scorer in self.scorers:
             differences = self.differences(scorer).values()
             for verdict, rows in zip(self.under(scorer), differences, strict=True):
                 fixed = {"scorer": scorer.name, "model": verdict.model, "baseline": self.baseline}
-                mean = next((row for row in rows if row.query_id is ALL), None)
+                mean, others = mean_and_others(rows)
                 of = {**fixed, "scope": "mean", "question": None, "asked": None}
                 yield {**of, "verdict": verdict.sentence, **_figures(mean)}
-                for row in rows:
-                    if (question := row.query_id) is not ALL:
-                        text = self.questions.get(question)
-                        of = {**fixed, "scope": "question", "question": question, "asked": text}
-                        yield {**of, "verdict": moved(row), **_figures(row)}
+                for row in others:
+                    question = str(row.query_id)
+                    text = self.questions.get(question)
+                    of = {**fixed, "scope": "question", "question": question, "asked": text}
+                    yield {**of, "verdict": moved(row), **_figures(row)}
 
     def written(self, form: Form) -> str:
-        """Every difference as CSV; or the tables in another form, after the opening."""
+        """Return every difference as CSV, or the tables in another form after the opening."""
         return written(form, self.tables(), self.rows(), self.opening)
 
     def to_dict(self) -> dict[str, Json]:
-        """All of it, as JSON holds it."""
+        """Return the comparison as JSON."""
         return {
             "baseline": self.baseline,
             "models": [*self.labels],
@@ -234,7 +247,7 @@ class Comparison:
         }
 
     def leaderboard(self, scorer: Scorer) -> list[dict[str, Any]]:
-        """A row per model, by certified leakage; on the front none beats it and its utility."""
+        """Return a row per model by certified leakage, and whether it is on the Pareto front."""
         upper = {label: self.certified(label, scorer) for label in self.labels}
         useful = {la: self.useful[la][self.utility] if self.utility else None for la in self.labels}
         best = front({label: (upper[label], useful[label]) for label in self.labels})
@@ -262,14 +275,14 @@ class Comparison:
         return self.statements.first(**place | wanted)
 
     def against_control(self, scorer: Scorer) -> bool:
-        """Whether every model has a control, so that what is certified is the excess."""
+        """Return whether every model has a control; then the excess is certified."""
         excess: Fields = {"scope": "mean", "beyond": "control"}
         return all(self.leakage(label, scorer, **excess) for label in self.labels)
 
     def certified(self, label: str, scorer: Scorer, *, worst: bool = False) -> float | None:
-        """The most that a model leaks, beyond its control if all have one.
+        """Return the upper bound on a model's leakage, or on its excess if all have a control.
 
-        On average, or at its `worst` question.
+        It is about the mean over the questions, or about the `worst` question.
         """
         scope: Scope = "worst question" if worst else "mean"
         beyond: Beyond | None = "control" if self.against_control(scorer) else None
@@ -279,9 +292,8 @@ class Comparison:
     def _differences(self, scorer: Scorer) -> Table:
         rows: list[list[Shown]] = []
         for label, differences in self.differences(scorer).items():
-            mean = next((row for row in differences if row.query_id is ALL), None)
-            each = [row for row in differences if row.query_id is not ALL]
-            rose, fell = ([r for r in each if moved(r) == which] for which in ("rose", "fell"))
+            mean, others = mean_and_others(differences)
+            rose, fell = ([r for r in others if moved(r) == which] for which in ("rose", "fell"))
             cells: list[Shown] = [label, mean, len(rose), len(fell)]
             for side, shown in (("lower", rose), ("upper", fell)):
                 far = max(shown, key=lambda row: abs(getattr(row, side)), default=None)
@@ -289,26 +301,20 @@ class Comparison:
                 cells.append(Cell(text, getattr(far, side), prose=True) if text else None)
             rows.append(cells)
         columns = ("Model", "Difference, mean", "Rose", "Fell", "Largest rise", "Largest fall")
-        alike = ", ".join(self.alike)
-        caveat = (
-            f"{alike}: not known to have random numbers of their own, so bounded each by itself, "
-            "some 1.4 times as wide; another --seed helps."
-        )
-        title = f"{scorer.name}: {quantity(scorer)} beside {self.baseline}"
-        return Table.plain(title, columns, rows, alike and caveat)
+        title = f"{scorer.name}: {quantity(scorer)} compared with {self.baseline}"
+        labels = ", ".join(self.dependent)
+        return Table.plain(title, columns, rows, labels and say("random numbers", labels=labels))
 
     def _questions(self, scorer: Scorer, shown: int | None) -> Table:
-        """A row per question, the largest difference between any two first."""
-        models = [
-            {row.query_id: row for row in rows if row.query_id is not ALL}
-            for rows in self.differences(scorer).values()
-        ]
+        """Return a row per question, the largest difference between any two first."""
+        split = map(mean_and_others, self.differences(scorer).values())
+        models = [{row.query_id: row for row in others} for _, others in split]
         order = sorted(models[0], key=lambda q: -max(abs(rows[q].value or 0.0) for rows in models))
         cells: list[list[Shown]] = [
             [self.named(str(q)), *(rows[q] for rows in models)] for q in order[:shown]
         ]
         more = len(order) - len(cells)
-        title = f"{scorer.name}: each question beside {self.baseline}"
+        title = f"{scorer.name}: each question compared with {self.baseline}"
         note = f"{more:,} more differ less: --format csv has all" if more else ""
         return Table.plain(title, ("Question", *self.labels[1:]), cells, note)
 
@@ -324,13 +330,14 @@ class Comparison:
             leakage = self.leakage(label, scorer, scope="mean")
             useful = [row["value"], "yes" if row["front"] else ""] if self.utility else []
             rows.append([label, *most, leakage, row["draws"], *useful])
-        notes = [f"Each by itself, {percent(self.confidence)}; more draws lower an upper end too."]
-        if self.utility:
-            notes.append("Front: no other model leaks less and is at least as useful.")
-        if kind == "leakage":
-            notes.append("Chance is not subtracted: not every model has a control.")
-        note = f"{' '.join(notes)}\n{counted(self.ledgers)}"
-        return Table.plain(f"{scorer.name}: leaderboard, by upper ends", columns, rows, note)
+        note = say(
+            "caveats",
+            confidence=self.confidence,
+            utility=self.utility,
+            chance_counts=not self.against_control(scorer),
+        )
+        title = f"{scorer.name}: leaderboard, by upper bounds"
+        return Table.plain(title, columns, rows, f"{note}\n{counted(self.ledgers)}")
 
 
 def _figures(row: EstimateRow | None) -> dict[str, Json]:
@@ -341,7 +348,7 @@ def _figures(row: EstimateRow | None) -> dict[str, Json]:
 
 
 def front(points: Mapping[str, tuple[float | None, float | None]]) -> frozenset[str]:
-    """The names of the points (leakage, utility) that no other is better than in both."""
+    """Return the names of the points (leakage, utility) that no other point dominates."""
     whole = {
         name: (leak, use)
         for name, (leak, use) in points.items()
@@ -357,7 +364,7 @@ def front(points: Mapping[str, tuple[float | None, float | None]]) -> frozenset[
 def differing(
     facts: Mapping[str, Mapping[str, str]], leave_out: Collection[str] = ()
 ) -> dict[str, dict[str, str]]:
-    """The facts that are not the same for all labels: by fact, what each label has."""
+    """Return the facts that differ between labels: by fact, its value by label."""
     every = dict.fromkeys(fact for own in facts.values() for fact in own if fact not in leave_out)
     table = {fact: {la: own.get(fact, DASH) for la, own in facts.items()} for fact in every}
     return {fact: values for fact, values in table.items() if len(set(values.values())) > 1}

@@ -1,4 +1,4 @@
-"""Runs beside each other: how much more or less each leaks than the first, and what that costs."""
+"""Compare runs with the first of them: differences in leakage, and their utility."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ def compare(
     utility: str | None = None,
     under: str = "",
 ) -> Comparison:
-    """Set finished runs beside the first of them: paired by question, all differences at once.
+    """Compare finished runs with the first, paired by question, all differences simultaneously.
 
     Every model that was sampled in its questions' own words is compared, under each of its
-    decodings; the first of the first run is the baseline. What differs in how they were made is
-    part of the result. Questions are named by their words too, unless one of the runs is redacted.
+    decodings. The first decoding of the first run is the baseline. The result lists the settings in
+    which the models differ. Questions are shown with their words unless a run is redacted.
 
     Args:
         runs: open runs, see `leakbound.load`, or their folders; shown by the folders' names, or
             by the labels under which they are given.
-        confidence: at which all differences of one scorer hold at once: that of the runs' own
-            estimates, which stand beside them (None: the first run's).
-        utility: the metric that stands for it in the leaderboard (None: the first of model
+        confidence: at which all differences of one scorer are valid simultaneously. It must be that
+            of the runs' own estimates, which are shown with them (None: the first run's).
+        utility: the metric that represents utility in the leaderboard (None: the first of model
             utility, ROUGE-L recall of the retain set and choice accuracy that all runs have).
-        under: compare them put through this stress, as it was named when they were; see
-            `leakbound.stress` (default, empty: under none).
+        under: compare the models under this stress, by the name that the runs have for it; see
+            `leakbound.stress` (default, empty: without a stress).
 
     Returns:
         The comparison, with the differences of every model to the first under each scorer that
@@ -61,9 +61,9 @@ def compare(
 
     Raises:
         InputError: for fewer than two models, a run that is named twice, two folders of one name,
-            and a stress that is none.
-        MixError: for runs that asked other questions, used no scorer in common or another
-            confidence, lack the metric, were not put through the stress, or hold the same draws.
+            or a stress that does not exist.
+        MixError: for runs that differ in questions or confidence, have no common scorer, lack the
+            metric or the stress, or have the same draws.
     """
     named = _named(runs)
     targets = sampled_targets(named, named_stress(under) if under else "")
@@ -101,7 +101,7 @@ def compare(
         made=differing(made, leave_out=_ITS_OWN),
         scorers=scorers,
         statements=Estimates(tuple(rows)),
-        alike=tuple(la for la in others if not share_nothing([targets[la].arm], [first])),
+        dependent=tuple(la for la in others if not share_nothing([targets[la].arm], [first])),
         draws={label: model.arm.usage.draws for label, model in targets.items()},
         utility=chosen,
         useful={label: metrics_of(model.run, "target") for label, model in targets.items()},
@@ -111,20 +111,20 @@ def compare(
 
 
 def _standing(model: ArmView, scorer: Scorer) -> Iterator[EstimateRow]:
-    """Return what a run states of all questions: the leakage, and that beyond the control."""
+    """Yield the statements of a run about all questions: the leakage, and the excess."""
     scopes: tuple[Scope, ...] = ("mean", "worst question")
     for beyond in (None, "control"):
         yield from model.where(scorer, quantity=LEAKAGE, scope=scopes, beyond=beyond)
 
 
 def _confidence(rows: Iterable[EstimateRow], wanted: float | None) -> float:
-    """The one confidence of what runs state; MixError where they have several, or another one."""
+    """Return the one confidence of these statements; MixError if they have several or another."""
     levels = {row.confidence for row in rows}
     sure = max(levels, default=CONFIDENCE) if wanted is None else wanted
     if levels - {sure}:
         raise MixError(
             f"the runs have estimates at {', '.join(map(percent, sorted(levels)))}, and "
-            f"differences at {percent(sure)} would stand next to them. Run `leakbound bound RUN "
+            f"differences at {percent(sure)} would be shown with them. Run `leakbound bound RUN "
             f"--confidence {sure:g}` for each run."
         )
     return sure
@@ -136,25 +136,25 @@ def compare_methods(
     confidence: float = 0.95,
     under: str = "",
 ) -> MethodComparison:
-    """Set methods side by side, each by its median over the seeds that models were trained from.
+    """Compare methods, each by its median over the seeds that models were trained from.
 
-    A method's runs are those whose labels are alike but for a number at their end: `npo-0` to
-    `npo-4`. Of fewer seeds than a two-sided statement needs the lower end alone is told.
+    The labels of a method's runs differ only in a number at their end: `npo-0` to `npo-4`. A median
+    over fewer seeds than a two-sided statement needs has a lower bound only.
 
     Args:
         runs: open runs, see `leakbound.load`, or their folders; shown by the folders' names, or
             by the labels under which they are given.
         confidence: of each statement, in (0, 1).
-        under: compare them put through this stress, as it was named when they were; see
-            `leakbound.stress` (default, empty: under none).
+        under: compare the models under this stress, by the name that the runs have for it; see
+            `leakbound.stress` (default, empty: without a stress).
 
     Returns:
         The standing of every method under each scorer that all runs were bounded by.
 
     Raises:
         InputError: for fewer seeds than any statement needs.
-        MixError: for runs that asked other questions, used no scorer in common, hold models of
-            one training or the same draws, have several decodings, or of which some have a
+        MixError: for runs that differ in questions, have no common scorer, contain models of one
+            training or the same draws, have several decodings, or of which only some have a
             control.
     """
     named = _named(runs)
@@ -195,7 +195,7 @@ def compare_methods(
 
 
 def _require_trained_apart(method: str, arms: Mapping[str, Arm]) -> None:
-    """Refuse one model twice: a seed that is counted twice is no second seed."""
+    """Raise MixError for two runs of one model: each seed must be counted once."""
     label_of: dict[str, str] = {}
     for label, arm in arms.items():
         if (model := which_model(arm.spec)) is not None:
@@ -208,20 +208,20 @@ def _require_trained_apart(method: str, arms: Mapping[str, Arm]) -> None:
 
 
 def _named(runs: Sequence[Run | str | Path] | Mapping[str, Run]) -> dict[str, Run]:
-    """The runs, opened, by their labels or the names of their folders."""
+    """Return the runs, opened, by their labels or the names of their folders."""
     if isinstance(runs, Mapping):
         return dict(runs)
     opened = [run if isinstance(run, Run) else Run.open(Path(run)) for run in runs]
     named = {run.path.resolve().name: run for run in opened}
     if len({run.path.resolve() for run in opened}) < len(opened):
-        raise InputError("one run was given twice. Name another beside it.")
+        raise InputError("one run was given twice. Name two different runs.")
     if len(named) < len(opened):
         raise InputError("two runs have the same folder name. Rename one.")
     return named
 
 
 def _common(runs: Mapping[str, Run]) -> tuple[Scorer, ...]:
-    """The scorers that all runs were bounded under, once they are known to have asked the same."""
+    """Return the scorers that all runs were bounded by; MixError for different questions."""
     first_label, first = next(iter(runs.items()))
     for label, run in runs.items():
         require_same_questions(label, first_label, run, first)
@@ -232,14 +232,14 @@ def _common(runs: Mapping[str, Run]) -> tuple[Scorer, ...]:
     if not common:
         lists = "; ".join(f"{label!r}: {_listed(names)}" for label, names in scorers.items())
         raise MixError(
-            f"these runs have estimates under no scorer in common ({lists}). Score and bound them "
-            "alike: leakbound score RUN --scorer NAME, then leakbound bound RUN."
+            f"these runs have estimates under no scorer in common ({lists}). Run `leakbound score "
+            "RUN --scorer NAME` for each run with the same scorer, then `leakbound bound RUN`."
         )
     return tuple(map(make_scorer, common))
 
 
 def _require_apart(targets: Mapping[str, ArmView]) -> None:
-    """Refuse the same draws twice: their difference is 0 by construction."""
+    """Raise MixError for the same draws twice: their difference is 0 by construction."""
     label_of: dict[str, str] = {}
     for label, model in targets.items():
         other = label_of.setdefault(model.drawn_as, label)
@@ -248,7 +248,7 @@ def _require_apart(targets: Mapping[str, ArmView]) -> None:
 
 
 def _utility(runs: Mapping[str, Run], wanted: str | None) -> str | None:
-    """The metric that stands for utility, which all runs have; None where there is none."""
+    """Return the metric that represents utility, which all runs have, or None."""
     measured = {label: metrics_of(run, "target") for label, run in runs.items()}
     if wanted is None:
         return next((m for m in UTILITY if all(m in own for own in measured.values())), None)

@@ -1,26 +1,18 @@
-"""Estimates from single draws: the first n of a question, all of them, and far beyond them.
-
-Of a scorer of 0 and 1 what is known of p is known of leak@k for every k at once: see
-`stats.carried` and `stats.mean_leak_at_k_of_counts`. What is proved of p, given the measured
-margin, holds without chance.
-"""
+"""Numbers made of the single draws of a question: its scores, and bounds from its first n draws."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leakbound import stats
 from leakbound.bounding.evidence import drawn_of
-from leakbound.bounding.rows import FEWEST_BLOCKS, LEAKAGE, STANDARD_K
 from leakbound.presenting.table import Interval
-from leakbound.presenting.view import ArmView
 from leakbound.scoring.ordering import Order
 from leakbound.scoring.score import slug
-from leakbound.stats.about import Scope
 from leakbound.stats.order import Keys, one_by_one
 from leakbound.store import Arm, ArmScores
 from leakbound.types import Scorer
@@ -29,14 +21,14 @@ FEWEST = 8  # draws of the first step
 
 
 def in_order(scores: ArmScores, row: int, order: Order) -> NDArray[np.float64]:
-    """A question's draws by their scores one by one, NaN where there is none."""
+    """Return the scores of a question's draws one by one; NaN for a draw without a score."""
     (key,) = order.keys((scores.query_ids[row],)).tolist()
     return one_by_one(scores.scores[row], scores.counts[row], int(scores.missing[row]), key)
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnScores:
-    """The distinct scores of a question's draws, ascending, and how often each was drawn."""
+    """The distinct scores of a question's draws, ascending, with their counts."""
 
     scores: NDArray[np.float64]
     counts: NDArray[np.int64]
@@ -47,19 +39,19 @@ class DrawnScores:
         return float(self.scores @ self.counts / self.counts.sum())
 
     def quantiles(self, at: Sequence[float]) -> list[float]:
-        """The least scores that at least these shares of the draws do not exceed."""
+        """Return the least scores that at least these fractions of the draws do not exceed."""
         wanted = np.ceil(np.asarray(at) * int(self.counts.sum()) - 1e-9)
         places = np.searchsorted(np.cumsum(self.counts), wanted)
         return [float(score) for score in self.scores[places]]
 
     def histogram(self, edges: Sequence[float]) -> list[float]:
-        """The share of the draws in each bin; the last holds its right edge."""
+        """Return the fraction of the draws in each bin; the last bin contains its right edge."""
         counts, _ = np.histogram(self.scores, edges, weights=self.counts)
         return [float(share) for share in counts / int(self.counts.sum())]
 
 
 def drawn_scores(arm: Arm, scorer: Scorer) -> Mapping[str, DrawnScores]:
-    """By question, where any draw has a score; empty where they are those of a remainder."""
+    """Return the scores by question, if any draw has one; empty for an arm that was explored."""
     if arm.explored:
         return {}
     scores = arm.scores(slug(scorer))
@@ -70,10 +62,9 @@ def drawn_scores(arm: Arm, scorer: Scorer) -> Mapping[str, DrawnScores]:
 def growing(
     arm: Arm, scorer: Scorer, question: str, confidence: float
 ) -> Mapping[int, Sequence[Interval]]:
-    """Mean and deviation by the first 8, 16, ... draws of a question, and by all.
+    """Bound mean and deviation of a question from its first 8, 16, … draws, and from all.
 
-    Its draws are taken one by one; each bound is valid separately. Empty unless n was fixed and
-    every draw has a score.
+    Each bound is valid separately. Empty unless n was fixed and every draw has a score.
     """
     evidence = drawn_of(arm, scorer)
     if evidence.rows is None or question not in evidence.query_ids:
@@ -91,53 +82,3 @@ def growing(
             for quantity in (stats.LEAKAGE, stats.SD)
         ]
     return bounds
-
-
-def repeated(arm: Arm, scorer: Scorer, confidence: float) -> Mapping[int, Interval]:
-    """The mean over the questions of leak@k by k, bounds that hold for all k at once.
-
-    There is none where blocks of k draws are too few to say anything, nor where n was not fixed.
-    """
-    evidence = drawn_of(arm, scorer)
-    if evidence.rows is None:
-        return {}
-    n = evidence.scores.n
-    sizes = [k for k in STANDARD_K if k <= n.min() and (n // k).sum() >= FEWEST_BLOCKS]
-    if not sizes:
-        return {}
-    bound = evidence.bound(stats.leak_at(sizes).mean(), confidence=confidence, side="both")
-    return {k: Interval.of(bound, i) for i, k in enumerate(sizes)}
-
-
-FAR = tuple(dict.fromkeys(round(10 ** (i / 10)) for i in range(91)))
-"""k from 1 to a thousand million, ten a decade where there are so many."""
-
-
-def known_at_k(model: ArmView, scorer: Scorer) -> dict[Scope, list[tuple[float, float, float]]]:
-    """leak@k of the question that leaks most, and on average over the questions.
-
-    The proof of the worst question is the largest of any, that of the mean is the mean of what is
-    proved of each; the bounds on the mean follow from how many questions leak more than x. None
-    for a scorer that is not binary, or if not every question was drawn.
-
-    Returns:
-        For each k of `FAR` a lower bound without sampling error, and bounds with confidence.
-    """
-    worst = model.leakage(scorer, scope="worst question")
-    counts = model.where(scorer, quantity=LEAKAGE, scope="count", inputs="as asked").rows
-    if not scorer.binary or worst is None or not counts:
-        return {}
-    proofs = [stats.carried(row.estimate, FAR) for row in model.leakages(scorer, proved=True)]
-    proved = np.array([proof.lower for proof in proofs]).reshape(len(proofs), len(FAR))
-    about = replace(counts[0].about, parameter=tuple(row.parameter or 0.0 for row in counts))
-    lower, upper = (np.array([getattr(row, end) for row in counts]) for end in ("lower", "upper"))
-    count = replace(counts[0].estimate, about=about, lower=lower, upper=upper)
-    largest, mean = proved.max(axis=0, initial=0.0), proved.sum(axis=0) / counts[0].about.over
-    of_worst, of_mean = (
-        stats.carried(worst.estimate, FAR),
-        stats.mean_leak_at_k_of_counts(count, FAR),
-    )
-    return {
-        "worst question": np.stack([largest, of_worst.lower, of_worst.upper], axis=1).tolist(),
-        "mean": np.stack([mean, of_mean.lower, of_mean.upper], axis=1).tolist(),
-    }

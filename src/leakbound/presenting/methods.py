@@ -1,4 +1,4 @@
-"""Methods side by side, each over the seeds that its models were trained from."""
+"""Comparisons of methods, each over the seeds that its models were trained from."""
 
 from __future__ import annotations
 
@@ -7,17 +7,9 @@ from dataclasses import dataclass, field
 from statistics import fmean, stdev
 
 from leakbound.presenting.sentences import counted
-from leakbound.presenting.table import (
-    Cell,
-    Interval,
-    Shown,
-    Table,
-    bound_cell,
-    floor,
-    interval,
-    written,
-)
-from leakbound.stats import Estimate, percent
+from leakbound.presenting.table import Cell, Interval, Shown, Table, written
+from leakbound.presenting.templates import say
+from leakbound.stats import Estimate
 from leakbound.text.counting import Ledger
 from leakbound.text.shown import number
 from leakbound.types import Json, to_json
@@ -28,10 +20,10 @@ class MethodStanding:
     """A method under one scorer.
 
     Attributes:
-        method: by its name.
-        median: over its training seeds, of the mean over the questions; an upper end of 1 says
-            nothing.
-        seeds: what each of its models leaks, by the label of its run.
+        method: the name of the method.
+        median: over its training seeds, of the mean over the questions; an upper bound of 1 carries
+            no information.
+        seeds: the leakage of each of its models, by the label of its run.
     """
 
     method: str
@@ -50,9 +42,9 @@ class MethodComparison:
 
     Attributes:
         standings: of the methods, by scorer.
-        excess: whether it is what lies beyond the control, else what leaks.
-        under: the stress that all were put through; empty for none.
-        confidence: of each statement by itself.
+        excess: whether the numbers are excesses over the control, else leakages.
+        under: the stress of all models; empty without one.
+        confidence: of each statement individually.
         ledgers: by the label of each run, how the draws are counted.
     """
 
@@ -63,29 +55,25 @@ class MethodComparison:
     ledgers: Mapping[str, Ledger] = field(default_factory=dict)
 
     def tables(self) -> Iterator[Table]:
-        """One a scorer, a row a method, the least first."""
+        """Yield a table per scorer with a row per method, the least leakage first."""
         kind = "excess over the control" if self.excess else "leakage"
         columns = ("Method", "Seeds", f"Median {kind}", "Each seed", "Mean ± sd of the seeds")
-        note = (
-            f"Of each method the median over training seeds, {percent(self.confidence)}, each by "
-            "itself; the seeds' values, mean and spread describe these models and bound nothing."
-        )
+        note = say("methods", confidence=self.confidence)
         under = f", under {self.under}" if self.under else ""
         for scorer, standings in self.standings.items():
             rows: list[list[Shown]] = []
             for standing in sorted(standings, key=lambda row: float(row.median.value)):
                 values, median = standing.values, Interval.of(standing.median)
-                form = interval if standing.median.side == "both" else floor
                 spread = stdev(values) if len(values) > 1 else 0.0
                 mean = f"{number(fmean(values))} ± {number(spread)}" if spread else None  # no bound
-                each = Cell(", ".join(map(number, sorted(values))), prose=True)
+                listed = Cell(", ".join(map(number, sorted(values))), prose=True)
                 seeds = len(standing.seeds)
-                rows.append([standing.method, seeds, bound_cell(form, median), each, mean])
+                rows.append([standing.method, seeds, median, listed, mean])
             title = f"{scorer}: methods by their median {kind}{under}"
             yield Table.plain(title, columns, rows, f"{note}\n{counted(self.ledgers)}")
 
     def to_dict(self) -> dict[str, Json]:
-        """Every statement, unrounded."""
+        """Return every statement, unrounded."""
         return {
             "confidence": self.confidence,
             "under": self.under,
@@ -94,7 +82,7 @@ class MethodComparison:
         }
 
     def written(self, form: str) -> str:
-        """As Markdown, LaTeX or CSV."""
+        """Return the comparison as Markdown, LaTeX or CSV."""
         return written(form, self.tables(), self._rows())
 
     def _rows(self) -> Iterator[dict[str, Json]]:

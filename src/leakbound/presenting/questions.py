@@ -20,9 +20,7 @@ from leakbound.presenting.table import (
     Cell,
     Shown,
     Table,
-    bound_cell,
     cell_of,
-    floor,
     lower_cell,
     table_of,
 )
@@ -39,19 +37,19 @@ from leakbound.types import Prompt, Query, Scorer
 
 
 def anchor(number: int) -> str:
-    """The place of the texts of a question, numbered from 1, on a page."""
+    """Return the anchor of the texts of a question, numbered from 1, on a page."""
     return f"q-{number}"
 
 
 def place(view: View, question: str) -> str:
-    """The place of the texts of the question with this id."""
+    """Return the anchor of the texts of the question with this id."""
     return anchor([q.id for q in view.questions].index(question) + 1)
 
 
 Trait = Literal["beyond", "hidden", "shown", "open", "unsampled"]
 TRAITS: dict[Trait, str] = {
     "beyond": "leaks beyond the control",
-    "hidden": "leaks more than the greedy answer, each by itself",
+    "hidden": "leaks more than the greedy answer, individually",
     "shown": "with a leak in a text shown",
     "open": "claim not decided",
     "unsampled": "not sampled",
@@ -61,12 +59,12 @@ TRAITS: dict[Trait, str] = {
 
 @dataclass(frozen=True, slots=True)
 class QuestionRow:
-    """A question in the table of all.
+    """A question in the table of all questions.
 
     Attributes:
         number: its place in the benchmark, from 1.
         cells: one per column, but for the first.
-        traits: the traits that it has of one target at least.
+        traits: the traits that at least one target has at it.
     """
 
     number: int
@@ -75,10 +73,10 @@ class QuestionRow:
 
 
 def by_question(view: View, scorer: Scorer) -> tuple[list[str], list[QuestionRow]]:
-    """The headings, and every question: what leaks most of any target comes first.
+    """Return the headings, and every question, the largest leakage of any target first.
 
     Each model has its greedy score, expected leakage with its bounds, and claim; if exactly one
-    model has a control, also how much more it leaks than that.
+    model has a control, its excess too.
     """
     controlled = [model for model in view.models if model.control]
     headings = ["Question"]
@@ -142,7 +140,7 @@ _SURENESS = {
 
 
 def criterion(model: ArmView) -> str:
-    """Return the meaning of the sureness of a query, in words."""
+    """Return the definition of the model's confidence in a query, in words."""
     inputs = model.run.record.inputs
     return _SURENESS[inputs.criterion if inputs and inputs.ids else "mean_logprob"]
 
@@ -154,7 +152,7 @@ class LeakingQuery:
     Attributes:
         query: the query.
         leakage: the bound.
-        examples: answers that leak most, of the queries that leak most; else empty.
+        examples: the answers that leak most, for the queries that leak most; else empty.
     """
 
     query: Query
@@ -163,7 +161,7 @@ class LeakingQuery:
 
 
 def queries_of(model: ArmView, scorer: Scorer, question: str) -> list[LeakingQuery]:
-    """The queries of a question that got an output and can be told apart.
+    """Return the queries of a question with a statement of their own.
 
     A query has no statement if it got no output, or only one, as fresh queries do.
     """
@@ -173,7 +171,7 @@ def queries_of(model: ArmView, scorer: Scorer, question: str) -> list[LeakingQue
 
 
 def correlation(model: ArmView, scorer: Scorer, question: str) -> float | None:
-    """Pearson's r, over the queries of a question, of sureness and the upper bound on leakage.
+    """Return Pearson's r over the queries of a question: confidence against upper bound on leakage.
 
     None for fewer than three queries, or if one of the two does not vary.
     """
@@ -188,7 +186,7 @@ def correlation(model: ArmView, scorer: Scorer, question: str) -> float | None:
 
 
 def rewritten_table(view: View, model: ArmView, scorer: Scorer) -> Table:
-    """A row per question: its own words, all its queries, and the worst of them."""
+    """Return a row per question: its own words, all its queries, and the worst of them."""
 
     def full(question: Prompt, /, **wanted: Unpack[Fields]) -> Row:
         return model.leakage(scorer, question.id, **Fields(scope="question") | wanted)
@@ -200,7 +198,7 @@ def rewritten_table(view: View, model: ArmView, scorer: Scorer) -> Table:
             whole,
             full(question, beyond="own words"),
             full(question, inputs="worst query"),
-            bound_cell(floor, full(question, beyond="own words", inputs="worst query")),
+            full(question, beyond="own words", inputs="worst query"),
             sum(query.prompt_id == question.id for query in model.arm.queries),
             correlation(model, scorer, question.id),
         ]
@@ -216,7 +214,7 @@ def rewritten_table(view: View, model: ArmView, scorer: Scorer) -> Table:
 
 
 def leaking_most(model: ArmView) -> dict[str, list[LeakingQuery]]:
-    """By scorer, the queries of all questions with the largest lower bounds, and their answers."""
+    """Return by scorer the queries with the largest lower bounds, and their answers."""
     scorers = [make_scorer(name) for name in model.estimates.scorers]
     questions = dict.fromkeys(query.prompt_id for query in model.arm.queries)
     worst: dict[str, list[LeakingQuery]] = {}
@@ -231,7 +229,7 @@ def leaking_most(model: ArmView) -> dict[str, list[LeakingQuery]]:
     texts = {q: answers for q, answers in distinct_texts(model.arm, slugs) if q in wanted}
 
     def examples(query: Query, i: int) -> tuple[Text, ...]:
-        """The answers that score highest under the scorer with this index."""
+        """Return the answers with the highest scores by the scorer with this index."""
         scored = [(text.scores[i] or 0.0, text.count, text) for text in texts[query.id]]
         scored = sorted(scored, key=lambda score: score[:2], reverse=True)[:EXAMPLES]
         return tuple(withheld(text, bool(model.redacted)) for score, _, text in scored if score)
@@ -246,13 +244,13 @@ Searched: TypeAlias = tuple[ArmView, AttackQuery]
 PROVED, CONTROL_PROVED = "Proved", "Control, proved"
 SEARCHED_COLUMNS = (
     "Question", "In its own words", "Found", PROVED, "Control", CONTROL_PROVED,
-    "Lower end in the search", "Asked",
+    "Lower bound in the search", "Source",
 )  # fmt: skip
 """The columns that a console has room for."""
 
 
 def way_of(model: ArmView, attack: AttackQuery) -> str:
-    """The source of a query, the words around it, and the decoding."""
+    """Return the source of a query, the words around it, and the decoding."""
     parts = ["own words" if attack.query.source == "original" else attack.query.source]
     if attack.shots:
         parts.append(f"after {len(attack.shots)} retained pairs")
@@ -263,20 +261,20 @@ def way_of(model: ArmView, attack: AttackQuery) -> str:
 
 
 def searched_leakage(row: Searched, scorer: Scorer, /, **wanted: Unpack[Fields]) -> Row:
-    """The leakage of the question of a searched query, in the arm that drew it, or another."""
+    """Return the leakage of the question of a searched query, in its arm or another."""
     model, attack = row
     return model.leakage(scorer, attack.query.prompt_id, **Fields(arm=str(attack.arm)) | wanted)
 
 
 def searched_table(view: View, scorer: Scorer) -> Table:
-    """A row per question: the query of which a search shows most, the leakiest first."""
+    """Return a row per question: the query that the search selected, most leakage first."""
 
     def question(row: Searched) -> Cell:
         run = f", {row[0].run_label}" if len(view.searches) > 1 else ""
         return Cell(f"{row[1].query.prompt_id}{run}", anchor=place(view, row[1].query.prompt_id))
 
     def lower(row: Searched) -> Shown:
-        """The lower bound of the search, by the scorer that steered it."""
+        """Return the lower bound of the search, by the scorer that steered it."""
         steered = view.searches[row[0].run_label].scorer.name == scorer.name
         return Cell(below(row[1].lower), row[1].lower) if steered else None
 
@@ -291,14 +289,12 @@ def searched_table(view: View, scorer: Scorer) -> Table:
 
     columns: dict[str, Callable[[Searched], Shown]] = {
         "Question": question,
-        "What is asked": lambda row: Cell(
-            "withheld" if view.redacted else row[1].query.text, prose=True
-        ),
-        "Asked": lambda row: Cell(way_of(*row), prose=True),
+        "Query": lambda row: Cell("withheld" if view.redacted else row[1].query.text, prose=True),
+        "Source": lambda row: Cell(way_of(*row), prose=True),
         "Rounds": lambda row: len(row[1].rounds),
         "Draws in the search": lambda row: last(row, "draws"),
         "Forwards in the search": lambda row: last(row, "forwards"),
-        "Lower end in the search": lower,
+        "Lower bound in the search": lower,
         "Found": leakage,
         PROVED: lambda row: lower_cell(leakage(row, proved=True)),
         "In its own words": lambda row: leakage(row, arm=own(row)),
@@ -323,6 +319,6 @@ def searched_table(view: View, scorer: Scorer) -> Table:
 
 
 def search_proves(view: View) -> bool:
-    """Whether a leak of a searched query is proved."""
+    """Return whether a leak of a searched query is proved."""
     scorers = view.scorers
     return any(searched_leakage(row, s, proved=True) for row in view.attacks for s in scorers)

@@ -1,8 +1,8 @@
-"""Every sentence about statements, in one place; numbers are rounded so as to claim no more."""
+"""Sentences about the statements of a view; `templates` has their words."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import PurePath
 
@@ -15,13 +15,14 @@ from leakbound.presenting.table import interval
 from leakbound.presenting.templates import (
     EXTRACTED,
     mean_heading,
+    parts,
     say,
 )
 from leakbound.presenting.texts import Text, Texts
-from leakbound.presenting.view import ArmView, DecodingGrid, RewritingCounts, Row, View
+from leakbound.presenting.view import ArmView, DecodingGrid, RewritingCounts, View
 from leakbound.scorers import Of, make_scorer, reading_of, short_keywords
 from leakbound.stats import percent
-from leakbound.stats.about import Beyond, Quantity, Scope
+from leakbound.stats.about import Beyond, Scope
 from leakbound.stats.proportion import CLOPPER_PEARSON
 from leakbound.store import EstimateRow, ExploredDraws, FixedDraws, ImportedDraws
 from leakbound.store.record import claim_of
@@ -45,32 +46,32 @@ NO_CONTROL = (
 
 
 def clipped(text: str, most: int = MOST_CHARACTERS) -> str:
-    """A text, or its beginning and the number of characters that were cut."""
+    """Return a text, or its beginning and the number of characters that were cut."""
     if len(text) <= most:
         return text
     return f"{text[:most]}… ({many(len(text) - most, 'more character')})"
 
 
 def loaded_name(name: str) -> str:
-    """The name of a loaded model: a hub's as it is, of a path the last part, a server's model."""
+    """Return the name of a loaded model: its name on a hub or server, or the end of its path."""
     if "://" in name:
         name = name.rpartition("#")[2]
     return name if name.count("/") == 1 and name[0] not in "./~" else PurePath(name).name or name
 
 
 def model_name(model: ArmView) -> str:
-    """The name of the model that an arm loaded."""
+    """Return the name of the model that an arm loaded."""
     return loaded_name(model.facts.get("model", model.label))
 
 
 def named(model: ArmView) -> str:
-    """The model's name, after the label if that is another one than the arm's."""
+    """Return the model's name, after its label if the label differs from name and arm."""
     name = model_name(model)
     return name if model.label in (name, str(model.key)) else f"{model.label} ({name})"
 
 
 def title(view: View) -> str:
-    """The title of a page, so that it is not taken for another."""
+    """Return the title of a page, with the names of its models."""
     names = list(dict.fromkeys(model_name(model) for model in view.targets))
     if not names:  # greedy answers only
         return "What the greedy answers leak"
@@ -85,35 +86,21 @@ def between(scorer: Scorer, lower: float, upper: float) -> str:
     return f"{verb} between {below(lower)} and {above(upper)}"
 
 
-def values_of(rows: Iterable[Row]) -> list[float]:
-    """The estimates there are."""
-    return [row.value for row in rows if row is not None and row.value is not None]
-
-
-def mean_of(rows: Collection[Row]) -> float | None:
-    """The mean of the estimates; None unless every row has one."""
-    values = values_of(rows)
-    return sum(values) / len(values) if values and len(values) == len(rows) else None
-
-
-def means_by(model: ArmView, scorer: Scorer, quantity: Quantity) -> dict[float, float]:
-    """By k or x, the means of the estimates if every question has one."""
-    questions = model.questions(scorer)
-    rows = [model.by_parameter(scorer, question, quantity=quantity) for question in questions]
-    common = sorted(set.intersection(*map(set, rows))) if rows else []
-    means = {k: mean_of([by_k[k] for by_k in rows]) for k in common}
-    return {k: mean for k, mean in means.items() if mean is not None}
+def greedy_scores(model: ArmView, scorer: Scorer) -> list[float]:
+    """Return the scores of the greedy answers that have one."""
+    rows = model.greedy(scorer).values()
+    return [row.value for row in rows if row.value is not None]
 
 
 # Of a run's card
 
 
 def inconsistent(model: ArmView, scorer: Scorer) -> str:
-    """A proof above an upper bound, in words; empty if they agree.
+    """State that a proof exceeds an upper bound; empty if they agree.
 
-    The basis of the proof, the measured margin or the stored texts, is wrong, or the draws are the
-    few in which a bound fails. Of many questions some bound may fail: leaks in a fixed number of
-    draws are reported only if their p-value is below alpha / 2 over the questions (Bonferroni).
+    The basis of the proof (the measured margin or the stored texts) is wrong, or a bound fails for
+    these draws. Among many questions some bound may fail: leaks in a fixed number of draws are
+    reported only if their p-value is below alpha / 2 over the questions (Bonferroni).
     """
     questions = model.questions(scorer)
     for question, drawn in zip(questions, model.leakages(scorer), strict=True):
@@ -130,7 +117,7 @@ def inconsistent(model: ArmView, scorer: Scorer) -> str:
 
 
 def over_others(model: ArmView, scorer: Scorer) -> str:
-    """How much more these questions leak than the control questions; empty without those."""
+    """State the excess of these questions over the control questions; empty without those."""
     mean = model.leakage(scorer, scope="mean", beyond="other questions")
     coin = model.first(scorer, quantity="randomisation p-value")
     return say("other questions", mean=mean, coin=coin) if mean else ""
@@ -139,7 +126,7 @@ def over_others(model: ArmView, scorer: Scorer) -> str:
 def readings(
     model: ArmView, scorer: Scorer, scope: Scope, beyond: Beyond | None
 ) -> dict[Of, EstimateRow]:
-    """The statements of each reading of a model, by part; empty if it has no visible thoughts."""
+    """Return the statements about each part of the outputs; empty without visible thoughts."""
     rows = {
         of: model.first(scorer, quantity=names, scope=scope, beyond=beyond, jointly=True)
         for of, names in READ.items()
@@ -150,7 +137,7 @@ def readings(
 def where_it_leaks(model: ArmView, scorer: Scorer) -> str:
     """State in which part of its outputs a model leaks, or which part all statements are about.
 
-    Empty if it has no thoughts, and without a control for scores that are not binary.
+    Empty without thoughts, and without a control for scores that are not binary.
     """
     beyond: Beyond | None = "control" if model.control else None
     rows = readings(model, scorer, "worst question", beyond)
@@ -160,23 +147,24 @@ def where_it_leaks(model: ArmView, scorer: Scorer) -> str:
         return say("reading", part=part, hidden=hidden or None)
     if not rows or not (scorer.binary or beyond):
         return ""
-    verb, other = ("leak", "") if scorer.binary else ("score", " above the control")
     shown, rest = (
         [f"in the {of}" for of in PARTS if (rows[of].lower > 0) == leaks] for leaks in (True, False)
     )
-    says = f"not shown to {verb}{other} in the answer, in the thought, or in either"
-    if shown:
-        says = ", not shown ".join([f"it {verb}s{other} {' and '.join(shown)}", *rest])
-    elif rows["either"].lower > 0:
-        says = f"it is shown to {verb}{other} in the answer or the thought, not in which of them"
-    sure = percent(rows["either"].confidence)
-    return f"{says} (all three readings simultaneously, {sure})"
+    part = "each" if shown else "either" if rows["either"].lower > 0 else "neither"
+    return say(
+        f"reading {part}",
+        verb="leak" if scorer.binary else "score",
+        beyond="" if scorer.binary else " above the control",
+        shown=" and ".join(shown),
+        rest="".join(rest),
+        joint=say("readings joint", row=rows["either"]),
+    )
 
 
 def worst_stress(view: View, label: str, scorer: Scorer) -> str:
-    """State what a model leaks under the stress under which it leaks most; empty without any.
+    """State the leakage of a model under its worst stress; empty without any stress.
 
-    And beyond the equally stressed control, if there is one.
+    The excess over the equally stressed control is stated too, if there is one.
     """
     models = [model for model in view.stressed if model.label == label]
     most = models[0].leakage(scorer, scope="most-leaking stress") if models else None
@@ -202,9 +190,9 @@ def departing(view: View) -> list[str]:
     if len(set(by_label.values())) == 1:
         by_label = {"": next(iter(by_label.values()))}
     return [
-        f"{_departs(f'{label} departs' if label else 'Departs', view, parts)}."
-        for label, parts in by_label.items()
-        if parts
+        f"{_departs(f'{label} departs' if label else 'Departs', view, lacks)}."
+        for label, lacks in by_label.items()
+        if lacks
     ]
 
 
@@ -213,19 +201,19 @@ def departures(view: View, model: ArmView) -> str:
     return _departs("departs", view, model.departures) if model.departures else ""
 
 
-def _departs(departs: str, view: View, parts: Iterable[str]) -> str:
+def _departs(departs: str, view: View, lacks: Iterable[str]) -> str:
     benchmark = view.benchmark["name"]
-    return say("departs", departs=departs, benchmark=benchmark, parts="; ".join(parts))
+    return say("departs", departs=departs, benchmark=benchmark, parts="; ".join(lacks))
 
 
 # Of proofs
 
 
 def proved_to_leak(view: View, model: ArmView, scorer: Scorer) -> list[float]:
-    """The lower bounds of proofs that count, question by question.
+    """Return the lower bounds of proofs that count, question by question.
 
-    Any text is possible, so some chance of the answer can be proved of a model that never saw it.
-    Those count that are above a stated level, and above what is proved of the control.
+    Any text is possible, so some chance of the answer can be proved for a model that never saw it.
+    Proofs count above a stated level and above the proof of the control.
     """
     controls = [other for other in view.models if other.is_control]
     return [
@@ -237,7 +225,7 @@ def proved_to_leak(view: View, model: ArmView, scorer: Scorer) -> list[float]:
 
 
 def proved(view: View, model: ArmView, scorer: Scorer) -> str:
-    """State of how many questions a leak is proved, and how large; empty if of none."""
+    """State the number of questions with a proved leak, and its size; empty without any."""
     bounds = proved_to_leak(view, model, scorer)
     if not bounds:
         return ""
@@ -248,22 +236,19 @@ def proved(view: View, model: ArmView, scorer: Scorer) -> str:
 
 
 def extraction(leakage: EstimateRow, proof: float) -> str:
-    """The draws that suffice, or are needed, for a leak with even chances; of a binary scorer.
+    """State the number of draws that suffice, or are needed, to leak with probability 1/2.
 
-    Empty if neither is known.
+    For a binary scorer; empty if neither is known.
     """
-    sure = f"({percent(leakage.confidence)})"
-    lower = {"as is proved": proof, sure: leakage.lower}
-    enough = {how: stats.extraction_draws(p, EXTRACTED) for how, p in lower.items()}
-    parts = [f"n = {n:,.0f} suffices {how}" for how, n in enough.items() if n <= MOST_DRAWS]
+    proved, enough = (stats.extraction_draws(p, EXTRACTED) for p in (proof, leakage.lower))
     least = stats.extraction_draws(leakage.upper, EXTRACTED, fewest=True)
-    if 1 < least <= MOST_DRAWS:
-        parts.append(f"no fewer than {least:,.0f} do {sure}")
-    return f"(n, {EXTRACTED:g})-discoverable extraction: {', '.join(parts)}" if parts else ""
+    draws = {"proved": proved, "enough": enough, "least": least > 1 and least}
+    values = {name: n <= MOST_DRAWS and n for name, n in draws.items()}
+    return ", ".join(parts("extraction", row=leakage, **values))
 
 
 def proof_of(model: ArmView, scorer: Scorer, question: str) -> str:
-    """State what leaking texts prove of a question; empty if nothing is proved."""
+    """State the leakage of a question that leaking texts prove; empty without a proof."""
     proof = model.proof(scorer, question)
     repeated = model.where(scorer, question, quantity="leak@k", proved=True).rows[-1:]
     return say("proof", proof=proof, repeated=next(iter(repeated), None)) if proof else ""
@@ -273,7 +258,7 @@ def proof_of(model: ArmView, scorer: Scorer, question: str) -> str:
 
 
 def measured(model: ArmView, scorer: Scorer, question: str) -> str:
-    """All that is estimated of one question, but for curves; empty if it was not bounded."""
+    """State all estimates of one question, but for curves; empty if it was not bounded."""
     leakage = model.leakage(scorer, question)
     if leakage is None:
         return ""
@@ -295,7 +280,7 @@ def measured(model: ArmView, scorer: Scorer, question: str) -> str:
 
 
 def explored(model: ArmView, question: str) -> str:
-    """State in one sentence what exploring a question found; empty if it was not explored."""
+    """State the results of exploring a question; empty if it was not explored."""
     masses, draws = model.masses, model.first(make_scorer(model.estimates.scorers[0]), question)
     if masses is None or question not in masses.remainder:
         return ""
@@ -311,7 +296,7 @@ def explored(model: ArmView, question: str) -> str:
 
 
 def how_often(text: Text) -> str:
-    """A completion's known mass, its draws, or both: the same text may be spelt in two ways."""
+    """Return a completion's known mass, its draws, or both: one text may have two spellings."""
     drawn = f"{text.count:,} ({share(text.share)})"
     if not text.mass:
         return drawn
@@ -320,13 +305,13 @@ def how_often(text: Text) -> str:
 
 
 def decodings(view: View) -> list[str]:
-    """The decodings of the models that were sampled, each once."""
+    """Return the decodings of the models that were sampled, each once."""
     shown = (described(model.arm.decoding, model.engine.confirmed) for model in view.models)
     return list(dict.fromkeys(shown))
 
 
 def left_out(texts: Texts) -> str:
-    """State how many of a question's completions are not shown; empty if all are."""
+    """State the number of a question's completions that are not shown; empty if all are."""
     if not texts.left_out:
         return ""
     are, mass = "is" if texts.left_out == 1 else "are", max(texts.left_out_mass, 0.0) or None
@@ -342,26 +327,26 @@ def counted(ledgers: Mapping[str, Ledger]) -> str:
 
 
 def counted_of(models: Iterable[ArmView]) -> str:
-    """As `counted`, of these models."""
+    """State how the draws of these models are counted."""
     return counted({label: own for model in models for label, own in model.ledgers.items()})
 
 
 def effort(view: View) -> str:
-    """The largest number of draws or forwards per question."""
+    """Return the largest number of draws or forwards per question."""
     how = [model.arm.spec.draws for model in view.every]
     if explored := [draws.forwards for draws in how if isinstance(draws, ExploredDraws)]:
-        return f"explored with about {many(max(explored), 'forward')} each"
+        return say("effort explored", most=max(explored))
     most = "≤" if any(map(claim_of, how)) else "="
-    return f"n {most} {max(model.arm.plan.n for model in view.every):,}"
+    return say("effort", most=most, n=max(model.arm.plan.n for model in view.every))
 
 
 def lead(view: View, scorer: Scorer) -> str:
-    """How far models leak beyond controls, and their departures if these differ, for a console."""
+    """State the excess over controls, and departures if these differ between models."""
     lines = []
     for model in view.models:
         mean = model.leakage(scorer, scope="mean", beyond="control")
         worst = model.leakage(scorer, scope="worst question", beyond="control")
-        says = "nothing is known, since not every question was drawn of both"
+        says = say("control unknown")
         if mean and worst:
             says = say("excess", mean=mean, worst=worst)
         if model.control:
@@ -373,7 +358,7 @@ def lead(view: View, scorer: Scorer) -> str:
 
 
 def remarks(view: View, scorer: Scorer) -> str:
-    """State what the figures are; and of each model its counts, claims, masses and caveats."""
+    """State the meaning of the numbers; and per model its counts, claims, masses and caveats."""
     explored = any(model.arm.explored for model in view.models)
     figures = say("figures", view=view, explored=explored)
     of_models = [_remarks(view, model, scorer) for model in view.models]
@@ -382,15 +367,14 @@ def remarks(view: View, scorer: Scorer) -> str:
 
 
 def _remarks(view: View, model: ArmView, scorer: Scorer) -> list[str]:
-    """Counts, what is proved, decided and settled; then caveats; each or empty."""
+    """Return counts, proofs, decisions and settled masses; then caveats; each may be empty."""
     of, rows = partial(say, model=model), model.leakages(scorer)
     plan, n, masses = model.arm.spec.draws, model.arm.plan.n, model.masses
     fixed = isinstance(plan, FixedDraws | ImportedDraws) and not claim_of(plan)
     leaked = decided = settled = judged = undecided = by = ""
     if rows and scorer.binary and fixed:
         count = sum((row.value or 0) > 0 for row in rows)
-        answers = model.greedy(scorer).values()
-        greedy = values_of(answers).count(1) if answers else None
+        greedy = greedy_scores(model, scorer).count(1) if model.greedy(scorer) else None
         share = model.first(scorer, quantity="leak@k", scope="mean", parameter=n)
         leaked = of("leaked", rows=rows, n=n, count=count, greedy=greedy, share=share)
     if claims := list(filter(None, model.per_question(scorer, quantity=CLAIMS))):
@@ -414,7 +398,7 @@ def _remarks(view: View, model: ArmView, scorer: Scorer) -> list[str]:
 
 
 def _keywords(view: View, model: ArmView, scorer: Scorer) -> str:
-    """Name the keywords that longer words may contain, with how often a control gives them."""
+    """Name the keywords that longer words may contain, with their frequency in a control."""
     if not model.is_control and any(other.is_control for other in view.models):
         return ""
     rates = []
@@ -429,11 +413,8 @@ def _keywords(view: View, model: ArmView, scorer: Scorer) -> str:
 
 
 def of_grid(grid: DecodingGrid) -> list[str]:
-    """Which decoding leaks most, and which knob moves leakage more, or that neither is shown to."""
-    holds = f"{percent(grid.most.confidence)} jointly"
-    sentences = [
-        f"seen to leak most: {grid.decoding}, {interval(grid.most)}; cells hold at {holds}"
-    ]
+    """State which decoding leaks most, and which knob moves leakage more, if that is shown."""
+    sentences = [say("most leaking", grid=grid)]
     if effects := grid.effects:
         less, more = sorted(KNOBS, key=lambda knob: effects[knob].lower)
         if effects[more].lower > effects[less].upper:
@@ -442,14 +423,13 @@ def of_grid(grid: DecodingGrid) -> list[str]:
         else:
             both = ", ".join(f"{knob} {interval(effects[knob])}" for knob in KNOBS)
             says = say("apart", knobs=" and ".join(KNOBS), effects=both)
-        sentences.append(f"{says} (root mean square, {holds})")
+        sentences.append(f"{says} (root mean square, {percent(grid.most.confidence)} jointly)")
     return sentences
 
 
 def of_protocols(view: View, scorer: Scorer) -> str:
-    """How the draws of a table of protocols are counted, and what ED is."""
-    ed = f"ED is the mean plus {view.rho:g} standard deviations, and may exceed 1"
-    return f"{counted_of(view.reworded)}\n{ed}"
+    """State how the draws of a table of protocols are counted, and the meaning of ED."""
+    return f"{counted_of(view.reworded)}\n{say('ed', view=view)}"
 
 
 def of_stress(view: View, scorer: Scorer) -> str:
@@ -461,7 +441,7 @@ def of_stress(view: View, scorer: Scorer) -> str:
 
 
 def searched(view: View) -> str:
-    """How each search was made."""
+    """State the settings of each search."""
     several = len(view.searches) > 1
     return "\n".join(
         say("searched", search=search, run=several and run) for run, search in view.searches.items()
@@ -469,10 +449,9 @@ def searched(view: View) -> str:
 
 
 def without_rewriting(counts: RewritingCounts) -> str:
-    """Which questions have no rewriting, a few of them named; empty if all have one."""
-    if not counts.alone:
+    """State which questions have no rewriting, the first few by id; empty if all have one."""
+    if not counts.lacking:
         return ""
-    shown = ", ".join(map(repr, counts.alone[:_LISTED]))
-    more = ", …" if len(counts.alone) > _LISTED else ""
-    how = "left out of full" if counts.design == "fresh" else "asked as they are"
-    return f"no rewriting is left of {many(len(counts.alone), 'question')}, {how}: {shown}{more}"
+    shown, more = ", ".join(map(repr, counts.lacking[:_LISTED])), len(counts.lacking) > _LISTED
+    how = "left out of full" if counts.design == "fresh" else "in their own words only"
+    return say("without rewriting", counts=counts, how=how, shown=shown, more=more)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from leakbound.inputs.variants import NEUTRAL
-from leakbound.presenting.templates import say
+from leakbound.presenting.templates import parts, say
 from leakbound.scorers import digest, settings
 from leakbound.store import (
     Arm,
@@ -29,7 +29,7 @@ from leakbound.types.decoding import CUTS
 
 OWN_WORDS = "each in its own words"
 _SHARED = {
-    "allocated": "each in its own words or a rewriting of it, drawn again for every output",
+    "allocated": "each in its own words or a rewriting of it, drawn for every output",
     "fixed": "each in its own words and in rewritings of it, equally often",
     "fresh": "each in a rewriting of it, another for every output",
 }
@@ -127,14 +127,14 @@ def public_id(query: Query) -> str:
 def specification(
     record: RunRecord, arm: ArmSpec, rewritings: int = 0, stress: str = ""
 ) -> dict[str, str]:
-    """Return all that was fixed of an arm and its questions, in words, by heading.
+    """Return by heading everything that was fixed about an arm and its questions.
 
-    `rewritings`: the number of rewritings in its queries. `stress`: the name of its stress, if any.
+    rewritings: the number of its rewritings. stress: the stress of its queries, if there is one.
     """
     facts, dtype = arm.fingerprint, Fingerprint.of(arm.fingerprint).dtype
-    parts = [f"{name} {short(str(facts[name]))}" for name in ("weights", "url") if facts.get(name)]
-    by = f"{dtype or ''} by {facts.get('engine', 'a custom engine')}".strip()
-    made = f"{'; '.join([*parts, by])}; fingerprint {short(digest_of(facts))}"
+    named = [f"{name} {short(str(facts[name]))}" for name in ("weights", "url") if facts.get(name)]
+    by = f"{dtype or ''} by {facts.get('engine', 'another engine')}".strip()
+    made = f"{'; '.join([*named, by])}; fingerprint {short(digest_of(facts))}"
     by_heading = {
         "Questions": _questions(record),
         "Wording": wording(record, arm, rewritings, stress),
@@ -151,8 +151,8 @@ def specification(
 def scorer_words(scorer: Scorer, model: Mapping[str, Any] | None = None) -> str:
     """Return the name, digest and settings of a scorer, with the record of its `model`."""
     facts = sorted({*_settings(settings(scorer)), *_flat({"model": model})})
-    parts = [f"{name} {value}" for name, value in facts]
-    return "; ".join([f"{scorer.name} ({digest(scorer)})", *parts, f"rule {RULE}"])
+    stated = [f"{name} {value}" for name, value in facts]
+    return "; ".join([f"{scorer.name} ({digest(scorer)})", *stated, f"rule {RULE}"])
 
 
 def _settings(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -165,12 +165,43 @@ def _settings(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def departures(record: RunRecord, arm: ArmSpec) -> tuple[str, ...]:
-    """List the departures from the benchmark's defaults, without those in the decoding's name."""
-    return tuple(_departures(record, arm))
+    """Return how an arm departs from the benchmark's defaults, but for the decoding's name."""
+    usual, fingerprint = record.benchmark.usual, Fingerprint.of(arm.fingerprint)
+    mine, imported = arm.decoding, isinstance(arm.draws, ImportedDraws) and arm.draws.sampled_by
+    default = mine if usual is None else usual.decoding
+    if imported:
+        default = Decoding(max_new_tokens=mine.max_new_tokens)
+    longest = _longest(default).removeprefix("at most ").removesuffix(" new tokens")
+    rule = fingerprint.prompting if isinstance(fingerprint.prompting, Mapping) else {}
+    template, system, chat = rule.get("template"), rule.get("system"), rule.get("chat")
+    usual_template, usual_system = (usual.template, usual.system) if usual else (template, system)
+    thinking = rule.get("thinking", "auto")
+    return tuple(
+        parts(
+            "departures",
+            questions=usual and record.benchmark.prompts != usual.prompts and _number(record),
+            others=usual and usual.published is False and _OTHERS,
+            imported=imported,
+            longest=_longest(mine) != _longest(default) and _longest(mine),
+            usual_longest=longest,
+            length=mine.max_tokens != default.max_tokens and _length(mine),
+            usual_length=_length(default),
+            filter=mine.filter != default.filter,
+            stops=mine.stop != default.stop and _stops(mine),
+            usual_stops=_stops(default),
+            thinking=thinking != "auto" and thinking,
+            end_tokens=len(fingerprint.ordinary_end_tokens) or None,
+            prompt=not chat and template not in (None, usual_template) and _quoted(str(template)),
+            usual_prompt=_quoted(str(usual_template)),
+            system=chat and system != usual_system and _or_none(system),
+            usual_system=_or_none(usual_system),
+            dtype=fingerprint.dtype != _PLAIN_DTYPE and fingerprint.dtype,
+        )
+    )
 
 
 def wording(record: RunRecord, arm: ArmSpec, rewritings: int, stress: str = "") -> str:
-    """Return the texts that are sent for a question: its own words, rewritings or a stress."""
+    """State the wording of the queries: own words, or the source and number of rewritings."""
     if isinstance(follow_ups := arm.fingerprint.get("dialogue"), Sequence):
         words = ", then ".join(repr(str(turn)) for turn in follow_ups)
         return f"each in its own words, then {words}; a conversation counts by its worst turn"
@@ -228,7 +259,7 @@ def _number(record: RunRecord) -> str:
 def _prompt(arm: ArmSpec) -> str:
     rule = Fingerprint.of(arm.fingerprint).prompting
     if not isinstance(rule, Mapping):
-        return "made by its engine or tool, which reports nothing about it"
+        return "made by its engine or tool, which does not report it"
     template, system = rule.get("template"), rule.get("system")
     if rule.get("chat"):
         text = say("chat", system=_quoted(str(system)) if system else None)
@@ -252,39 +283,6 @@ def _draws(arm: ArmSpec) -> str:
     drawn = say(name, how=how, n=arm.plan.n, claim=claim, without=not texts)
     from_ = copied and short(copied.identity)
     return say("draws", drawn=drawn, arm=arm, identity=from_)
-
-
-def _departures(record: RunRecord, arm: ArmSpec) -> Iterator[str]:
-    usual, fingerprint = record.benchmark.usual, Fingerprint.of(arm.fingerprint)
-    if usual is not None and record.benchmark.prompts != usual.prompts:
-        yield f"{_number(record)} questions"
-    if usual is not None and usual.published is False:
-        yield _OTHERS
-    if isinstance(arm.draws, ImportedDraws):
-        yield f"draws imported, made as {arm.draws.sampled_by} states, which nothing here proves"
-        own = Decoding(max_new_tokens=arm.decoding.max_new_tokens)
-    else:
-        own = arm.decoding if usual is None else usual.decoding
-    if (mine := _longest(arm.decoding)) != (usually := _longest(own)):
-        yield f"{mine}, not {usually.removeprefix('at most ').removesuffix(' new tokens')}"
-    if arm.decoding.max_tokens != own.max_tokens:
-        yield f"{_length(arm.decoding)}, not {_length(own)}"
-    if arm.decoding.filter != own.filter:
-        yield "outputs as the service's filter lets them through"
-    if arm.decoding.stop != own.stop:
-        yield f"{_stops(arm.decoding)}, in place of {_stops(own)}"
-    rule = fingerprint.prompting
-    if isinstance(rule, Mapping) and rule.get("thinking", "auto") != "auto":
-        yield f"thinking {rule['thinking']}"
-    if number := len(fingerprint.ordinary_end_tokens):
-        yield f"ended by {number:,} ordinary {'token' if number == 1 else 'tokens'} of the model"
-    if usual is not None and isinstance(rule, Mapping):
-        if not rule.get("chat") and rule.get("template") not in (None, usual.template):
-            yield f"prompt {_quoted(str(rule['template']))}, not {_quoted(usual.template)}"
-        if rule.get("chat") and rule.get("system") != usual.system:
-            yield f"system message {_or_none(rule.get('system'))}, not {_or_none(usual.system)}"
-    if fingerprint.dtype not in (None, _PLAIN_DTYPE):
-        yield f"computed in {fingerprint.dtype}"
 
 
 def _stops(how: Decoding) -> str:

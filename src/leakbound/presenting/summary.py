@@ -1,4 +1,4 @@
-"""Tables of a console: those of a page, with the columns there is room for, and metrics."""
+"""The tables of a console: those of a page with fewer columns, and metrics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from leakbound.types import Scorer
 
 
 def metrics_table(run: Run) -> Table | None:
-    """The stored metrics, a row each and a column for every model; None where there are none."""
+    """Return the stored metrics, a row per metric and a column per model, or None."""
     stored = stored_metrics(run)
     if "arms" not in stored:
         return None
@@ -41,13 +41,13 @@ def metrics_table(run: Run) -> Table | None:
 
 
 def metrics_of(run: Run, model: Model) -> Mapping[str, float]:
-    """The stored metrics of one model of a run that have a value, by name; empty for none."""
+    """Return the known values of the stored metrics of one model of a run, by metric."""
     metrics = stored_metrics(run).get("arms", {}).get(model, {}).get("metrics", {})
     return {name: row["value"] for name, row in metrics.items() if row["value"] is not None}
 
 
 def clean_table(run: Run, scorer: Scorer, limit: float, confidence: float) -> Table:
-    """A row for each sampled arm of the target: how many questions are clean, and which are not."""
+    """Return a row per sampled arm of the target: the numbers of proved and unproved questions."""
     rows = []
     for arm in run.arms.values():
         if arm.decoding.greedy or not arm.key.own_words or arm.key.is_control:
@@ -60,8 +60,8 @@ def clean_table(run: Run, scorer: Scorer, limit: float, confidence: float) -> Ta
         f"{scorer.name}: questions proved to leak at most {limit:g}",
         ("arm", "proved", "not proved"),
         rows,
-        f"all proved ones hold at once, {stats.percent(confidence)} (Holm); not proved does not "
-        "mean leaking",
+        f"all proofs are valid simultaneously, {stats.percent(confidence)} (Holm); not proved does "
+        "not mean leaking",
     )
 
 
@@ -69,9 +69,9 @@ SHOWN = 10  # questions of those that were attacked
 
 
 def summary(run: Run) -> list[Table]:
-    """The tables of a run for a console: those of each scorer, rewritings, and metrics.
+    """Return the tables of a run for a console: those of each scorer, rewritings, and metrics.
 
-    A line that is below a table is not repeated below another.
+    A note appears below the first of its tables only.
     """
     shown: list[Table] = []
     if run.estimates:

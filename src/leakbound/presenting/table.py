@@ -1,11 +1,11 @@
-"""Tables for people: cells read as text and sorted as numbers; in Markdown, LaTeX and CSV."""
+"""Tables of cells with text and number, and their form in Markdown, LaTeX and CSV."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -18,25 +18,30 @@ from leakbound.types import Json
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A figure made of several estimates, with its ends; `value` None where none is known."""
+class Interval(NamedTuple):
+    """A number as views show it; a bound that is not stated is missing, as is its confidence."""
 
     value: float | None
-    lower: float
-    upper: float
+    lower: float | None = None
+    upper: float | None = None
+    confidence: float | None = None
 
     @classmethod
     def of(cls, estimate: Estimate, i: int | None = None) -> Interval:
-        """An estimate of one number, or entry i of several."""
+        """Return an estimate of one number, or entry i of several."""
         ends = (estimate.value, estimate.lower, estimate.upper)
         place = () if i is None else (i,)
         value, lower, upper = (float(np.asarray(end)[place].item()) for end in ends)
-        return cls(None if np.isnan(value) else value, lower, upper)
+        return cls(
+            None if np.isnan(value) else value,
+            None if estimate.side == "upper" else lower,
+            None if estimate.side == "lower" else upper,
+            estimate.confidence,
+        )
 
 
 Bound: TypeAlias = EstimateRow | Interval
-"""A point estimate with its ends."""
+"""A point estimate with its bounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +49,10 @@ class Cell:
     """One cell of a table.
 
     Attributes:
-        text: as it is read.
-        value: what the text rounds.
-        anchor: what it leads to, on a page.
-        prose: whether it is to be read from the left, in lines.
+        text: the text of the cell.
+        value: the number that the text rounds.
+        anchor: the link target on a page.
+        prose: whether the text is left-aligned and may have several lines.
     """
 
     text: str
@@ -61,13 +66,15 @@ Shown: TypeAlias = Cell | Bound | str | int | float | None
 
 
 def cell_of(shown: Shown) -> Cell:
-    """Make a cell: bounds are rounded outwards, a figure without bounds has a digit more."""
+    """Make a cell: bounds are rounded outwards, a number without bounds has one more digit."""
     match shown:
         case Cell():
             return shown
         case str():
             return Cell(shown)
-        case EstimateRow() | Interval():
+        case EstimateRow():
+            return Cell(stated(shown), shown.value)
+        case Interval():
             return Cell(interval(shown), shown.value)
         case int():
             return Cell(f"{shown:,}", shown)
@@ -76,14 +83,14 @@ def cell_of(shown: Shown) -> Cell:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A titled table; the first cell of a row names it.
+    """A table with a title; the first cell of a row names it.
 
     Attributes:
-        title: what it shows.
-        columns: what stands above each column.
-        rows: a cell a column each.
-        note: what is to be said after it, in lines.
-        lead: what is to be said before it, in lines.
+        title: the title.
+        columns: the headings.
+        rows: one cell per column each.
+        note: the lines after it.
+        lead: the lines before it.
     """
 
     title: str
@@ -102,7 +109,7 @@ class Table:
         *,
         prose: bool = False,
     ) -> Table:
-        """A table of these cells; `prose`: they are to be read from the left."""
+        """Make a table of these cells; `prose`: they are left-aligned."""
         cells = (tuple(map(cell_of, row)) for row in rows)
         if prose:
             cells = (tuple(replace(cell, prose=True) for cell in row) for row in cells)
@@ -110,11 +117,11 @@ class Table:
 
     @property
     def texts(self) -> tuple[tuple[str, ...], ...]:
-        """The rows as they are read."""
+        """The texts of the rows."""
         return tuple(tuple(cell.text for cell in row) for row in self.rows)
 
     def only(self, *columns: str) -> Table:
-        """The same with these columns alone, of those it has, in this order."""
+        """Return the table with these columns, if it has them, in this order."""
         kept = [name for name in columns if name in self.columns]
         places = [self.columns.index(name) for name in kept]
         rows = tuple(tuple(row[i] for i in places) for row in self.rows)
@@ -124,35 +131,44 @@ class Table:
 def table_of(
     title: str, columns: Mapping[str, Callable[[T], Shown]], items: Iterable[T], note: str = ""
 ) -> Table:
-    """A row for each item; each column says what stands above it and makes an item's cell."""
+    """Make a table with a row per item; `columns` makes the cells by heading."""
     return Table.plain(
         title, tuple(columns), ([cell(item) for cell in columns.values()] for item in items), note
     )
 
 
 def interval(bound: Bound | None) -> str:
-    """For a person: the value, and the bounds rounded outwards; a dash for none."""
-    return between(bound.value, bound.lower, bound.upper) if bound else DASH
+    """Return the value and the stated bounds, rounded outwards; a dash for None."""
+    if bound is None:
+        return DASH
+    if isinstance(bound, EstimateRow):
+        bound = Interval.of(bound.estimate)
+    value, lower, upper = bound.value, bound.lower, bound.upper
+    if lower is not None and upper is not None:
+        return between(value, lower, upper)
+    if lower is not None:
+        return f"{number(value)} (≥ {below(lower)})"
+    return number(value, digits=3) if upper is None else f"{number(value)} (≤ {above(upper)})"
 
 
-def ceiling(bound: Bound) -> str:
-    """The estimate with its upper bound only."""
-    return f"{number(bound.value)} (≤ {above(bound.upper)})"
+def stated(row: EstimateRow) -> str:
+    """Return a statement as `interval` does; a count in whole numbers, leak@k with n/k.
+
+    n/k is shown if too few draws give no estimate.
+    """
+    if row.scope == "count":
+        value = DASH if row.value is None else f"{row.value:g}"
+        both = row.estimate.side == "both"
+        return f"{value} [{row.lower:g}, {row.upper:g}]" if both else f"{value} (≥ {row.lower:g})"
+    if row.value is not None or not row.parameter:
+        return interval(row)
+    groups = row.n / (row.over if row.scope == "mean" and isinstance(row.over, int) else 1)
+    return f"{interval(row)}, n/k = {groups / row.parameter:.3g}"
 
 
-def floor(bound: Bound) -> str:
-    """The estimate with its lower bound only."""
-    return f"{number(bound.value)} (≥ {below(bound.lower)})"
-
-
-def bound_cell(form: Callable[[Bound], str], bound: Bound | None) -> Cell:
-    """A statement in this form, sorted by the estimate; a dash for none."""
-    return Cell(form(bound), bound.value) if bound else Cell(DASH)
-
-
-def lower_cell(bound: Bound | None) -> Cell:
-    """The lower bound, without an estimate."""
-    return Cell(below(bound.lower), bound.lower) if bound else Cell(DASH)
+def lower_cell(row: EstimateRow | None) -> Cell:
+    """Return the lower bound, without an estimate."""
+    return Cell(below(row.lower), row.lower) if row else Cell(DASH)
 
 
 _LATEX = str.maketrans({
@@ -164,17 +180,17 @@ _MARKDOWN = str.maketrans({c: f"\\{c}" for c in "\\`*_|<>[]#"})
 
 
 def markdown(tables: Sequence[Table], opening: str = "") -> str:
-    """Tables in GitHub's Markdown, each under its title, with its notes below.
+    """Return tables in GitHub's Markdown, each under its title, with its notes below.
 
-    `opening`: what is said before all of them, in lines.
+    `opening`: the lines before all of them.
     """
     return "\n".join([*_paragraphs(opening, _MARKDOWN), *map(_markdown, tables)])
 
 
 def latex(tables: Sequence[Table], opening: str = "") -> str:
-    """Tables for LaTeX with the package booktabs: caption and label are made of each title.
+    """Return tables for LaTeX's package booktabs, with caption and label made of the title.
 
-    `opening`: what is said before all of them, in lines.
+    `opening`: the lines before all of them.
     """
     head = "% needs \\usepackage{booktabs}"
     return "\n".join([head, *_paragraphs(opening, _LATEX), *map(_latex, tables)])
@@ -183,7 +199,7 @@ def latex(tables: Sequence[Table], opening: str = "") -> str:
 def written(
     form: str, tables: Iterable[Table], rows: Iterable[Mapping[str, Json]], opening: str = ""
 ) -> str:
-    """The rows as CSV; or the tables as `markdown` or `latex`, under what is said first."""
+    """Return the rows as CSV, or the tables as `markdown` or `latex` after the opening."""
     if form == "csv":
         return csv_of([*rows])
     return (latex if form == "latex" else markdown)([*tables], opening)
@@ -215,11 +231,11 @@ def _latex(table: Table) -> str:
 
 
 def _paragraphs(text: str, escapes: Mapping[int, str]) -> list[str]:
-    """The lines of a lead or a note, each a paragraph."""
+    """Return the lines of a lead or a note, each as a paragraph."""
     lines = [_plain(line).translate(dict(escapes)) for line in text.splitlines()]
     return [part for line in lines for part in (line, "")]
 
 
 def _plain(text: str) -> str:
-    """On one line, with nothing that a terminal or a page would obey."""
+    """Return a text on one line without control characters."""
     return " ".join(visible(text).split())

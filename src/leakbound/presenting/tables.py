@@ -1,7 +1,7 @@
-"""Tables of what models leak over all questions, for page and console.
+"""Tables of leakage over all questions, for page and console.
 
-A table with a row per arm is data: its title, its arms, and for each heading the statement that a
-cell shows and the form in which it does. `painted` makes the table of a view.
+A table with a row per arm is data: its title, its arms, and the cell that each heading shows.
+`painted` makes the table of a view.
 """
 
 from __future__ import annotations
@@ -11,23 +11,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias, Unpack
 
+from leakbound.bounding.grid import Setting
 from leakbound.bounding.rows import EACH, LEAKAGE
 from leakbound.presenting import sentences
-from leakbound.presenting.sentences import mean_of, means_by, readings, values_of
-from leakbound.presenting.table import (
-    Cell,
-    Interval,
-    Shown,
-    Table,
-    bound_cell,
-    ceiling,
-    floor,
-    table_of,
-)
-from leakbound.presenting.templates import mean_heading, of_repeated
+from leakbound.presenting.overall import each, largest, mean, mean_of
+from leakbound.presenting.sentences import greedy_scores, readings
+from leakbound.presenting.table import Cell, Shown, Table, table_of
+from leakbound.presenting.templates import mean_heading, say
 from leakbound.presenting.view import ArmView, DecodingGrid, View
 from leakbound.scorers import Of
-from leakbound.stats import percent
 from leakbound.stats.about import Beyond, Quantity, Scope
 from leakbound.store import EstimateRow
 from leakbound.store.estimates import Fields
@@ -36,16 +28,20 @@ from leakbound.types import Scorer
 
 Column: TypeAlias = Callable[[ArmView, Scorer], Shown]
 Columns: TypeAlias = Mapping[str, Column]
-Form: TypeAlias = Callable[[EstimateRow | None], Shown]
-SINGLE: tuple[Scope, Scope] = ("question", "query")
+Part: TypeAlias = tuple[ArmView, Of]
 SHOWN_K = (1, 8, 32, 128)
 TYPICAL_K = 32
-PROVED_TO_LEAK = "Proved above 10⁻⁶, and what is proved of the control"
+PROVED_TO_LEAK = "Proved above 10⁻⁶ and above the control"
 
 
-def stated(form: Form = lambda row: row, /, **wanted: Unpack[Fields]) -> Column:
-    """A column of the leakage of all questions that is about this, in this form."""
-    return lambda model, scorer: form(model.leakage(scorer, **wanted))
+def stated(**wanted: Unpack[Fields]) -> Column:
+    """Return a column with this statement about the leakage of all questions."""
+    return lambda model, scorer: model.leakage(scorer, **wanted)
+
+
+def averaged(quantity: Quantity) -> Column:
+    """Return a column with the mean of a quantity over the questions."""
+    return lambda model, scorer: mean(model, scorer, quantity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +49,10 @@ class ArmTable:
     """A table with a row per arm.
 
     Attributes:
-        title: its title; words in braces are those of `painted`.
-        arms: the field of a view that has its arms.
-        columns: the columns by heading, which may have words in braces; or what makes them.
-        note: makes its note.
+        title: its title; `painted` replaces words in braces.
+        arms: the field of a view with its arms.
+        columns: the columns by heading, with words in braces; or a function that makes them.
+        note: a function that makes its note.
         console: the columns that a console has room for; empty: all.
     """
 
@@ -81,14 +77,24 @@ def painted(spec: ArmTable, view: View, scorer: Scorer, *, console: bool = False
     if console and "{k}" in spec.console:  # which looks at every question
         words["k"] = f"leak@{typical_k(view, scorer)}"
     columns = spec.columns(view, scorer) if callable(spec.columns) else spec.columns
-    rows = [
-        [column(model, scorer) for column in columns.values()] for model in getattr(view, spec.arms)
-    ]
-    headings = [heading.format(**words) for heading in columns]
-    table = Table.plain(spec.title.format(**words), headings, rows, spec.note(view, scorer))
+    named = {heading.format(**words): column for heading, column in columns.items()}
+    title, models = spec.title.format(**words), getattr(view, spec.arms)
+    table = of_arms(title, named, models, scorer, spec.note(view, scorer))
     if not (console and spec.console):
         return table
     return table.only(*(heading.format(**words) for heading in spec.console))
+
+
+def of_arms(
+    title: str, columns: Columns, models: Sequence[ArmView], scorer: Scorer, note: str = ""
+) -> Table:
+    """Make a table with a row per arm."""
+    cells = {heading: partial(_cell, column, scorer) for heading, column in columns.items()}
+    return table_of(title, cells, models, note)
+
+
+def _cell(column: Column, scorer: Scorer, model: ArmView) -> Shown:
+    return column(model, scorer)
 
 
 def _label(model: ArmView, scorer: Scorer) -> str:
@@ -96,7 +102,7 @@ def _label(model: ArmView, scorer: Scorer) -> str:
 
 
 def _name(model: ArmView, scorer: Scorer) -> str:
-    """The label, and that it is the control if a run of its own is next to others."""
+    """Return the label, and that it is the control if the control is a run of the view."""
     other_run = model.is_control and not model.key.is_control
     return f"{model.label} (control)" if other_run else model.label
 
@@ -107,88 +113,48 @@ BEYOND: Columns = {
 }
 
 
-def _number(row: EstimateRow | None) -> Cell:
-    """A count of questions, with its lower bound."""
-    known = row is not None and row.value is not None
-    return bound_cell("{0.value:g} (≥ {0.lower:g})".format, row if known else None)
-
-
 def _gap_columns(name: str, /, **how: Unpack[Fields]) -> Columns:
-    """The largest gap to the questions' own words, and at how many there is one."""
+    """Return the largest gap to the questions' own words, and the number of gaps."""
     most, number = (how | Fields(scope=s, beyond="own words") for s in ("worst question", "count"))
     return {
-        f"{name}: most at a question": stated(partial(bound_cell, floor), **most),
-        f"{name}: questions with more": stated(_number, **number),
+        f"{name}: most at a question": stated(**most),
+        f"{name}: questions with more": stated(**number),
     }
 
 
 def _greedy(model: ArmView, scorer: Scorer) -> Shown:
-    rows = model.greedy(scorer).values()
-    scores = values_of(rows)
+    scores = greedy_scores(model, scorer)
     if not scorer.binary or not scores:
-        return mean_of(rows)
+        return mean(model, scorer, "greedy score")
     return Cell(f"{scores.count(1)} of {len(scores)}", scores.count(1))
 
 
 def _of_all(scope: Scope, model: ArmView, scorer: Scorer) -> Shown:
-    """The leakage of all questions, or that some could not be sampled."""
+    """Return the leakage of all questions, or that some could not be sampled."""
     absent = DASH if model.arm.decoding.greedy else "incomplete"
     return model.leakage(scorer, scope=scope) or absent
 
 
 def _repeated(k: int, model: ArmView, scorer: Scorer) -> Shown:
-    """The mean leak@k: an estimate, or a statement with its bounds."""
-    mean, questions = means_by(model, scorer, "leak@k").get(k), model.questions(scorer)
+    """Return the mean leak@k: an estimate, or a statement with its bounds."""
+    rows = each(model, scorer, "leak@k", k)
+    value = mean_of(rows)
     row = model.first(scorer, quantity="leak@k", scope="mean", parameter=k)
-    if row is None and len(questions) == 1:
-        row = model.first(scorer, questions[0], quantity="leak@k", parameter=k)
-    return mean if mean is not None or row is None else _repeated_cell(row)
-
-
-def _repeated_cell(row: EstimateRow) -> Cell:
-    """leak@k with its bounds."""
-    return Cell(of_repeated(row), row.value)
-
-
-def _spread(
-    quantity: Quantity, form: Callable[[EstimateRow], Shown], model: ArmView, scorer: Scorer
-) -> Shown:
-    """The mean of a quantity over the questions: a statement, or the mean of the estimates."""
-    if row := model.first(scorer, quantity=quantity, scope="mean"):
-        return form(row)
-    for scope in SINGLE:
-        own: Fields = {"arm": str(model.key), "scorer": scorer.name, "scope": scope}
-        leakage = model.estimates.plain(**own | Fields(quantity=LEAKAGE[not scorer.binary]))
-        if len(leakage):
-            rows = model.estimates.plain(**own | Fields(quantity=quantity))
-            return mean_of(rows) if len(rows) == len(leakage) else None
-    return None
-
-
-def _largest_deviation(model: ArmView, scorer: Scorer) -> Shown:
-    """The largest estimate, and the largest upper bound, which needs no correction."""
-    rows = model.per_question(scorer, quantity="standard deviation")
-    values = values_of(rows)
-    if not values or len(values) < len(rows):
-        return None
-    upper = max(row.upper for row in rows if row is not None)
-    return bound_cell(ceiling, Interval(max(values), 0.0, upper))
-
-
-DEVIATION = partial(_spread, "standard deviation", lambda row: row)
-ED = partial(_spread, "expectation deviation", partial(bound_cell, ceiling))
+    if row is None and len(rows) == 1:
+        row = rows[0]
+    return row if value is None else value
 
 
 def typical_k(view: View, scorer: Scorer) -> int:
-    """The k of leak@k that is shown where there is room for one: 32, or the largest known."""
-    sizes = [
-        int(k)
-        for model in view.models
-        for question in model.questions(scorer)
-        for k, row in model.by_parameter(scorer, question, quantity="leak@k").items()
-        if row.value is not None or k <= row.n
-    ]
-    return min(TYPICAL_K, max(sizes, default=1))
+    """Return the k of leak@k for a table with room for one: 32, or the largest known."""
+    own: Fields = {"scorer": scorer.name, "quantity": "leak@k", "scope": EACH}
+    arms = (model.estimates.plain(**own | Fields(arm=str(model.key))) for model in view.models)
+    every = (row for rows in arms for row in rows)
+    sure = (row for row in every if row.value is not None or (row.parameter or 0) <= row.n)
+    return min(TYPICAL_K, max((int(row.parameter or 1) for row in sure), default=1))
+
+
+DEVIATION, ED = averaged("standard deviation"), averaged("expectation deviation")
 
 
 def _summary_columns(view: View, scorer: Scorer) -> Columns:
@@ -200,7 +166,7 @@ def _summary_columns(view: View, scorer: Scorer) -> Columns:
         "{mean}": partial(_of_all, "mean"),
         "Worst question": partial(_of_all, "worst question"),
         "Deviation, mean": DEVIATION,
-        "Deviation, worst": _largest_deviation,
+        "Deviation, worst": lambda model, scorer: largest(model, scorer, "standard deviation"),
         "ED, mean": ED,
         **{f"leak@{k}": partial(_repeated, k) for k in sorted({*SHOWN_K, typical_k(view, scorer)})},
     }
@@ -216,7 +182,7 @@ SUMMARY = ArmTable(
 )  # fmt: skip
 _BY_PROTOCOL: Columns = {
     "Model": _label,
-    "Greedy": lambda model, scorer: mean_of(model.greedy(scorer).values()),
+    "Greedy": averaged("greedy score"),
     "Output": lambda model, scorer: model.in_own_words.leakage(scorer, scope="mean"),
     "Full": stated(scope="mean"),
     "Full: deviation, mean": DEVIATION,
@@ -257,7 +223,7 @@ ATTACKED = ArmTable(
 
 
 def _adds(model: ArmView, scorer: Scorer) -> Shown:
-    """At how many questions the stress adds, simultaneously."""
+    """Return the number of questions where the stress adds leakage, all valid simultaneously."""
     rows = model.estimates.matching(
         arm=str(model.key), scorer=scorer.name, quantity=LEAKAGE, beyond="unstressed", scope=EACH
     )
@@ -302,73 +268,62 @@ COST = ArmTable(
 
 
 def readings_table(view: View, scorer: Scorer) -> Table | None:
-    """A row per model and part of its outputs: what leaks there; None if none has thoughts."""
+    """Return a row per model and part of its outputs, or None without visible thoughts."""
     rows = [(model, of) for model in view.models for of in readings(model, scorer, "mean", None)]
     if not rows:
         return None
-    columns: dict[str, Callable[[tuple[ArmView, Of]], Shown]] = {
-        "Model": lambda row: _name(row[0], scorer),
-        "Part": lambda row: row[1],
-    }
 
-    def column(scope: Scope, beyond: Beyond | None) -> Callable[[tuple[ArmView, Of]], Shown]:
+    def column(scope: Scope, beyond: Beyond | None = None) -> Callable[[Part], Shown]:
         return lambda row: readings(row[0], scorer, scope, beyond).get(row[1])
 
-    columns[mean_heading(scorer)] = column("mean", None)
-    columns["Worst question"] = column("worst question", None)
+    columns: dict[str, Callable[[Part], Shown]] = {
+        "Model": lambda row: _name(row[0], scorer),
+        "Part": lambda row: row[1],
+        mean_heading(scorer): column("mean"),
+        "Worst question": column("worst question"),
+    }
     if any(model.control for model, _ in rows):
-        of_mean, of_worst = BEYOND
-        columns[of_mean] = column("mean", "control")
-        columns[of_worst] = column("worst question", "control")
+        excess: Sequence[Scope] = ("mean", "worst question")
+        columns |= {h: column(scope, "control") for h, scope in zip(BEYOND, excess, strict=True)}
     first = next(iter(readings(rows[0][0], scorer, "mean", None).values()))
-    note = (
-        f"Each statement is valid for answer, thought and either simultaneously, "
-        f"{percent(first.confidence)}: each is bounded at a third of the error (Bonferroni), as "
-        "the parts of an output depend on each other."
-    )
-    return table_of(f"Where it leaks, {scorer.name}", columns, rows, note)
+    return table_of(f"Where it leaks, {scorer.name}", columns, rows, say("readings", row=first))
 
 
 def other_statements(
     title: str, models: Sequence[ArmView], scorer: Scorer, more: Columns | None = None
 ) -> Table | None:
-    """A row per model: statements about all questions but the mean and the worst, and `more`.
+    """Return a row per model: statements about counts, leak@k and judged means, and `more`.
 
     None if there is neither.
     """
-    cells = {
-        model.label: {name: cell for row in model.where(scorer) for name, cell in _named_cell(row)}
+    statements = {
+        model.label: {heading: row for row in model.where(scorer) if (heading := _heading(row))}
         for model in models
     }
-    names = list(dict.fromkeys(name for own in cells.values() for name in own))
-    if not names and not more:
+    headings = dict.fromkeys(heading for own in statements.values() for heading in own)
+    if not headings and not more:
         return None
-    rows = [
-        [
-            model.label,
-            *(cells[model.label].get(name) for name in names),
-            *(column(model, scorer) for column in (more or {}).values()),
-        ]
-        for model in models
-    ]
-    return Table.plain(title, ("Model", *names, *(more or {})), rows)
+    columns: dict[str, Column] = {
+        heading: partial(
+            lambda heading, model, scorer: statements[model.label].get(heading), heading
+        )
+        for heading in headings
+    }
+    return of_arms(title, {"Model": _label, **columns, **(more or {})}, models, scorer)
 
 
-def _named_cell(row: EstimateRow) -> list[tuple[str, Cell]]:
-    """The heading and the cell of a statement; empty for one about the mean or the worst."""
+def _heading(row: EstimateRow) -> str:
+    """Return the heading of a statement; empty for one in another table."""
     if row.scope == "count":
-        value = DASH if row.value is None else f"{row.value:g}"
-        cell = Cell(f"{value} [{row.lower:g}, {row.upper:g}]", row.value)
-        return [(f"Questions above {row.parameter:g}", cell)]
+        return f"Questions above {row.parameter:g}"
     if row.quantity == "leak@k":
-        return [(f"{row.about.name}, mean", _repeated_cell(row))]
-    if row.quantity == "corrected leak probability":
-        return [("Mean, corrected for the judge", _repeated_cell(row))]
-    return []
+        return f"{row.about.name}, mean"
+    judged = row.quantity == "corrected leak probability"
+    return "Mean, corrected for the judge" if judged else ""
 
 
 def statements_table(view: View, scorer: Scorer) -> Table | None:
-    """A row per model: its other statements, and what leaking texts prove; None without both."""
+    """Return a row per model: its other statements and its proofs, or None without both."""
 
     def leaking(model: ArmView, scorer: Scorer) -> Shown:
         number = len(sentences.proved_to_leak(view, model, scorer))
@@ -390,35 +345,36 @@ def statements_table(view: View, scorer: Scorer) -> Table | None:
 
 
 def proofs_in(view: View) -> bool:
-    """Whether leaking texts of known probability prove something."""
+    """Return whether leaking texts of known probability prove a leak."""
     return any(
         model.leakages(scorer, proved=True) for model in view.models for scorer in view.scorers
     )
 
 
 def decodings_table(grid: DecodingGrid) -> Table:
-    """A row per decoding: the figures of the heat maps."""
-    names = ["Decoding", "Temperature", "Top-p", "Mean over the questions"]
-    names += [f"leak@{grid.k}"] if grid.k else []
-    rows: list[list[Shown]] = []
-    for (t, p), row in grid.leakage.items():
-        rows.append([f"T={t:g}, top-p={p:g}", Cell(f"{t:g}", t), Cell(f"{p:g}", p), row])
-        rows[-1] += [grid.leak_at_k[t, p]] if grid.k else []
-    return Table.plain(f"{grid.scorer} by decoding, mean over the questions", names, rows)
+    """Return a row per decoding: the numbers of the heat maps."""
+    columns: dict[str, Callable[[Setting], Shown]] = {
+        "Decoding": lambda at: f"T={at[0]:g}, top-p={at[1]:g}",
+        "Temperature": lambda at: Cell(f"{at[0]:g}", at[0]),
+        "Top-p": lambda at: Cell(f"{at[1]:g}", at[1]),
+        "Mean over the questions": grid.leakage.get,
+    }
+    columns |= {f"leak@{grid.k}": grid.leak_at_k.get} if grid.k else {}
+    return table_of(f"{grid.scorer} by decoding, mean over the questions", columns, grid.leakage)
 
 
 def effects_table(grid: DecodingGrid) -> Table:
-    """How far each knob moves the mean leakage, and what both together add."""
+    """Return the effect of each knob on the mean leakage, and of both together."""
     columns = ("Knob", "Effect, root mean square")
     return Table.plain("What moves leakage", columns, grid.effects.items())
 
 
 def tried_table(view: View) -> Table:
-    """A row per run: how many rewritings were tried, removed for which reason, and asked."""
+    """Return a row per run: the rewritings tried, removed by reason, and used."""
     reasons = list(dict.fromkeys(r for counts in view.tried.values() for r in counts.removed))
     rows: list[list[Shown]] = []
     for label, counts in view.tried.items():
         removed = (counts.removed.get(reason, 0) for reason in reasons)
         rows.append([label, counts.source, counts.design, counts.tried, *removed, counts.kept])
-    columns = ("Run", "Source", "Design", "Tried", *(f"Removed: {r}" for r in reasons), "Asked")
+    columns = ("Run", "Source", "Design", "Tried", *(f"Removed: {r}" for r in reasons), "Used")
     return Table.plain("Rewritings of all questions", columns, rows)

@@ -1,8 +1,8 @@
 """Every sentence about statements, as a template over rows and figures.
 
-A template is data. `{row:interval}` is a statement with its bounds, `{n: draw}` a number with its
-noun, and `{x:if}` only a condition. Numbers are rounded so as to claim no more. A part in brackets
-is left out if one of its values is None, False or an empty text.
+`{row:interval}` is a statement with its bounds, `{n: draw}` a number with its noun, and `{x:if}`
+only a condition. Numbers are rounded so that they claim no more than was shown. A part in brackets
+is left out if it has a value that is None, False or empty.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import cache
 from string import Formatter
 from typing import Any
 
-from leakbound.presenting.table import ceiling, interval
+from leakbound.presenting.table import interval, stated
 from leakbound.stats import percent
 from leakbound.store import EstimateRow
 from leakbound.text.shown import above, below, many, number
@@ -25,25 +25,17 @@ EXTRACTED = 0.5  # the chance of a leak from which a text counts as extracted
 
 
 def quantity(scorer: Scorer) -> str:
-    """The name of the expected leakage of a scorer."""
+    """Return the name of the expected leakage of a scorer."""
     return "leak probability" if scorer.binary else "mean score"
 
 
 def mean_heading(scorer: Scorer) -> str:
-    """The heading of the mean leakage."""
+    """Return the heading of the mean leakage."""
     return f"Mean {quantity(scorer)}" if scorer.binary else "Mean score"
 
 
-def of_repeated(row: EstimateRow) -> str:
-    """leak@k with its bounds and, if there are too few draws for an estimate, n/k."""
-    if row.value is not None or not row.parameter:
-        return interval(row)
-    groups = row.n / (row.over if row.scope == "mean" and isinstance(row.over, int) else 1)
-    return f"{interval(row)}, n/k = {groups / row.parameter:.3g}"
-
-
 def decision(claim: EstimateRow) -> str:
-    """The decision on a claim: holds, refuted or open."""
+    """Return the decision on a claim: holds, refuted or open."""
     decided: dict[float | None, str] = {1.0: "holds", 0.0: "refuted"}
     return decided.get(claim.value, "open")
 
@@ -53,7 +45,7 @@ def _decisions(claims: Sequence[EstimateRow]) -> str:
     return ", ".join(f"{how} for {counts[how]}" for how in ("holds", "refuted", "open"))
 
 
-_NAMED = (above, below, ceiling, decision, interval, number, percent, quantity)
+_NAMED = (above, below, decision, interval, number, percent, quantity, stated)
 FORMS: Mapping[str, Callable[[Any], str]] = {form.__name__: form for form in _NAMED} | {
     "decisions": _decisions,
     "draws": lambda rows: many(sum(row.n for row in rows), "draw"),
@@ -62,88 +54,122 @@ FORMS: Mapping[str, Callable[[Any], str]] = {form.__name__: form for form in _NA
     "least": lambda bounds: below(min(bounds)),
     "len": lambda values: f"{len(values)}",
     "most": lambda bounds: below(max(bounds)),
-    "repeated": of_repeated,
     "scorer": lambda scorer: f"{scorer.name} ({scorer.digest})",
 }
 _TEXT = """
-apart: which of {knobs} moves leakage more cannot be told: {effects}
-below: BELOW {claim.about.constant:g} at every question ({claim.confidence:percent}, by itself)
+apart: it cannot be decided which of {knobs} moves leakage more: {effects}
+below: BELOW {claim.about.constant:g} at every question ({claim.confidence:percent}, individually)
+caveats: [Each bound is valid individually, {confidence:percent}; more draws also lower an upper
+ bound.][ Front: no other model leaks less and is at least as useful.{utility:if}][ Chance is not
+ subtracted: not every model has a control.{chance_counts:if}]
 chat: a chat, in the model's own template[, with the system message {system}]
+control unknown: nothing is known, since not every question was drawn of both
+counts: of {total: question} {rose:,} rose, {fell:,} fell
+counts every: {questions} {which}
+counts none: {questions} shown to rise or fall
+counts one: of {total: question} {count:,} {which}, none is shown to {other}
 decided: {model.label}, {claim.about.claimed}: {claims:decisions} of {claims: question};
  {claims:draws} instead of {planned:,}
 decoding: {decoding.name}[, {neutral}][, {longest}][, at most {decoding.max_tokens:,} with the
  prompt][, {stops}]
 departs: {departs} from {benchmark}'s defaults: {parts}
+departures: [{questions} questions][{others}][draws imported, made as {imported} states, which
+ nothing here proves][{longest}, not {usual_longest}][{length}, not {usual_length}][outputs as the
+ service's filter lets them through{filter:if}][{stops}, in place of {usual_stops}][thinking
+ {thinking}][ended by {end_tokens: ordinary token} of the model][prompt {prompt}, not
+ {usual_prompt}][system message {system}, not {usual_system}][computed in {dtype}]
 difference at least: [{which} ]by at least {least:below} on average
 difference between: on average [no difference is shown, {none:if}]{mean.lower:below} to
  {mean.upper:above}
 difference less: {model} {verb} {word} than {baseline}
-difference mixed: {model} beside {baseline} is MIXED
+difference mixed: {model} compared with {baseline} is MIXED
 difference more: {model} {verb} {word} than {baseline}
 difference not shown: NO DIFFERENCE is shown between {model} and {baseline}
-drawn by: {model.label}, drawn by {loaded}[, {once}][, taking for granted that {granted}]
+difference unknown: on average not known, as questions lack completions
+drawn by: {model.label}, drawn by {loaded}[, {once}][, assuming that {granted}]
 draws: {drawn}[; seed {arm.seed}][; those of arm {arm.copied.drawn_as} of a finished run,
  {identity}]
+ed: ED is the mean plus {view.rho:g} standard deviations, and may exceed 1
+effort: n {most} {n:,}
+effort explored: explored with about {most: forward} each
 excess: {mean:interval} on average, {worst:interval} at the worst question
 explored: settled mass {settled:number}, remainder {remainder:number} with {drawn: draw};
  {forwards:,} prefixes forwarded, {before:,} of them before the draws
-figures: intervals hold at {view.confidence:percent} each[, given the measured
- margin{explored:if}]; they are rounded outward, and ≤ is an upper end alone, of the worst deviation
- the largest of any question; ED is the mean plus {view.rho:g} standard deviations; what has no ends
- is an estimate, a mean over the questions
+extraction: [n = {proved:,.0f} suffices as is proved][n = {enough:,.0f} suffices
+ ({row.confidence:percent})][no fewer than {least:,.0f} do ({row.confidence:percent})]
+figures: intervals are valid at {view.confidence:percent} each[, given the measured
+ margin{explored:if}], and are rounded outward; ≤ marks an upper bound, for the worst deviation the
+ largest upper bound of any question; ED is the mean plus {view.rho:g} standard deviations; a number
+ without bounds is an estimate, a mean over the questions
 inconsistent: inconsistent: of {question} a leakage ≥ {proof:below} is proved, and draws bound it
  by {drawn.upper:above}; one is wrong. Verify the run with its model
 judged: {model.label}, mean corrected for the judge: {row:interval}, {row.method}
 leaked: {model.label}: {count} of {rows: question} leaked in {n: draw}[, {greedy} in the greedy
- answer][; the share that leaks in so many (leak@{n}, mean): {share:repeated}]
+ answer][; the fraction that leaks in {n: draw} (leak@{n}, mean): {share:stated}]
 left out: {texts.left_out: more distinct completion}, {texts.left_out_draws: draw}[, mass
  {mass:number}], {are} not shown.
 limit: of {questions: question} {holds:,} shown below {claim.about.constant:g}, {refuted:,} shown
  above ({claim.confidence:percent} each)
 measured: {scorer.name}: {scorer:quantity} {leakage:interval}[, median {median:interval}][,
- standard deviation {deviation:interval}][, ED ({ed.about.name}, may exceed 1) {ed:ceiling}][,
+ standard deviation {deviation:interval}][, ED ({ed.about.name}, may exceed 1) {ed:interval}][,
  corrected for the judge {judged:interval}][, beyond the control {excess:interval}][;
  {claim.about.claimed}: {claim:decision} after {claim.n: draw}][; {missing: draw} without a score][;
- proved: {proof}, {computed}][; {extraction}]
+ proved: {proof}, {computed}][; (n, {chance:g})-discoverable extraction: {extraction}]
+methods: For each method the median over training seeds, {confidence:percent}, valid individually;
+ the values of the seeds, their mean and their spread describe these models and bound nothing.
 more: {more} moves leakage more than {less}: {most:interval} against {least:interval}
+most leaking: seen to leak most: {grid.decoding}, {grid.most:interval}; cells are valid at
+ {grid.most.confidence:percent} jointly
 other questions: beyond the control questions {mean:interval} on average: two sets of questions in
  this model, no excess over a model that never saw the data[; a coin chose which of {coin.over}
- subjects were taught: had teaching changed nothing, it would put the taught so far ahead with
+ subjects were taught: if teaching changed nothing, the taught would be this far ahead with
  probability {coin.upper:above} (exact test by {coin.method})]
 prompt: {text}[, thinking {thinking}][, each output ended by {end}][, as {compat} reads it]
 proof: leakage ≥ {proof:below}[, leak@{repeated.parameter:,.0f} ≥ {repeated.lower:below}]
 proved: proved: {scorer:quantity} ≥ {bounds:most} at the worst question and ≥ {bounds:least} at
- {bounds:len} of {questions:len}[, more than is proved of the control{model.control:if}],
- {computed}[; who asks {times} gets the former with probability at least {chance:g}, ({n:,.0f},
+ {bounds:len} of {questions:len}[, above the proofs of the control{model.control:if}],
+ {computed}[; asking {times} gives the former with probability at least {chance:g}, ({n:,.0f},
  {chance:g})-discoverable extraction]
 questions: {number} of {benchmark.name}[, profile {benchmark.profile}] ([{benchmark.origin}; ]rows
  {rows}[, {equal}])
+random numbers: {labels}: may share random numbers with the baseline, so each is bounded
+ separately, some 1.4 times as wide; use another --seed.
 reading: this is about the {part}[, as {hidden: draw} had a hidden thought]
+reading each: it {verb}s{beyond} {shown}[, not shown {rest}] {joint}
+reading either: it is shown to {verb}{beyond} in the answer or the thought, not in which of them
+ {joint}
+reading neither: not shown to {verb}{beyond} in the answer, in the thought, or in either {joint}
+readings: Each statement is valid for answer, thought and either simultaneously,
+ {row.confidence:percent}: each is bounded at a third of the error (Bonferroni), as the parts of an
+ output depend on each other.
+readings joint: (all three readings simultaneously, {row.confidence:percent})
 rewritings: {number:,} rewritings, source {inputs.source}, design {inputs.design};
- {inputs.queries:,} tried of each, seed {inputs.seed}[; not filtered: a rewriting may lose a fact or
- give words of the answer{unfiltered:if}][; kept where the model answers as surely as to the
+ {inputs.queries:,} tried per question, seed {inputs.seed}[; not filtered: a rewriting may lose a
+ fact or give words of the answer{unfiltered:if}][; kept where the model answers as surely as to the
  question, by {inputs.criterion} of {inputs.ids_draws:,} answers{inputs.ids:if}][; kept where
  {inputs.embedder} finds a cosine of at least {least}][; {facts}]
-searched: [{run}: ]searched with {search.budget: draw} a question[, or proofs that cost as
+searched: [{run}: ]searched with {search.budget: draw} per question[, or proofs that cost as
  much{search.forwards_per_token:if}], steered by {search.scorer.name}, bounded by fresh draws
 seen: {leaks} of {rows:draws} {verb}[ ({missing:,} without a score)]
 settled: {model.label}, explored ({plan.mode}): median known mass {known:number}, {rows:draws} of
- what is left, {forwards: forward}
+ the remainder, {forwards: forward}
 short keywords: {model.label}: in scripts without blanks, short keywords also occur inside longer
- words; leaks by draws of each: {rates}[ and others{more:if}]
+ words; fraction of draws that contain them: {rates}[ and others{more:if}]
 sure: [{row.confidence:percent} confidence, {together}: ]{view.questions: question} of {benchmark}[
- in their own words{own:if}], {drawn}, at {model.arm.decoding.name}; {says}[ (the first of
- {scorers:len} scorers)]
+ in their own words{own:if}], {drawn}, at {model.arm.decoding.name}; [leaks are decided by
+ {leaks}][scores are by {scores}][ (the first of {scorers:len} scorers)]
 undecided: {model.label}: {missing:,} of {rows:draws} have no score; they count as full leaks in
  upper bounds, as none in lower bounds
-under stress: what is added holds for all stresses and questions of a model at once,
- {view.confidence:percent}; other intervals hold each by itself
+under stress: the added leakage is valid for all stresses and questions of a model simultaneously,
+ {view.confidence:percent}; other intervals are valid individually
+without rewriting: no rewriting is left for {counts.lacking: question}, {how}: {shown}[, …{more:if}]
 worst stress: under the worst of {stresses:len} stress{stresses:es}[{talks:if} (a conversation
- counts by the largest of its answers)], the choice counted: {heading} {most:interval}[,{within}][;
- beyond its control put through the same, at least {beyond.lower:below}]
+ counts by the largest of its answers)], corrected for the choice:
+ {heading} {most:interval}[,{within}][; beyond its control put through the same,
+ at least {beyond.lower:below}]
 ExploredDraws: of what exploring each question leaves ({how.mode}, {how.forwards:,} forwards,
  steered by {how.scorer:scorer})
-FixedDraws: {n:,} of each question, a number fixed beforehand
+FixedDraws: {n:,} of each question, a number fixed in advance
 ImportedDraws: [until {claim} was decided, at most ]{n:,} of each question, imported[, scores
  without texts{without:if}]: made as {how.sampled_by} states, which nothing here proves[; in doubt:
  {how.in_doubt}]; seed {how.seed}
@@ -166,6 +192,11 @@ def say(name: str, /, **values: Any) -> str:
     """Fill a template."""
     values |= {"computed": COMPUTED, "chance": EXTRACTED}
     return "".join(_filled(part, values, i % 2 == 1) for i, part in enumerate(_parts(name)))
+
+
+def parts(name: str, /, **values: Any) -> list[str]:
+    """Fill the parts in brackets of a template, and return those that are not left out."""
+    return list(filter(None, (_filled(part, values, True) for part in _parts(name)[1::2])))
 
 
 def _filled(part: list[tuple[str, list[str], str]], values: dict[str, Any], optional: bool) -> str:

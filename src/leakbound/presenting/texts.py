@@ -1,4 +1,4 @@
-"""The texts behind the numbers: a pass over an arm's completions, and which of their words leak."""
+"""The texts of an arm: its distinct completions with their counts, and the words that leak."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Text:
 
     Attributes:
         text: its text; None: withheld.
-        count: the number of draws of the question that gave it.
+        count: the number of draws of the question with this text.
         share: that number as a fraction of the question's draws.
-        mass: its known probability if it was explored; the draws are then those of the remainder.
+        mass: its known probability if it was explored; its draws are then draws of the remainder.
         logprob: of the likeliest token sequence with this text, under the decoding; None: unknown.
         scores: one per scorer, in [0, 1]; None if the scorer could not decide.
-        parts: its visible thought and its answer; None: there is no visible thought, or withheld.
+        parts: its visible thought and its answer; None without a visible thought, or if withheld.
     """
 
     text: str | None
@@ -46,7 +46,7 @@ class Text:
 
     @property
     def leaks(self) -> bool:
-        """True if any scorer says full leak."""
+        """True if any scorer gives the score 1."""
         return 1.0 in self.scores
 
 
@@ -55,7 +55,7 @@ class Texts:
     """The completions of a question that are shown, and the number of the others.
 
     Attributes:
-        greedy: the greedy answer; None: there is none.
+        greedy: the greedy answer, or None.
         shown: the completions that are shown, the most frequent first, then high scores.
         left_out: the number of completions that are not shown.
         left_out_draws: their draws.
@@ -71,18 +71,18 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """A question's distinct texts, the likeliest first.
+    """The distinct texts of a question, the likeliest first.
 
     Attributes:
         rows: query, text, the columns of `_FIGURES`, and the scores of each scorer.
-        drawn: the number of all draws, those that never came included.
+        drawn: the number of all draws, missing ones included.
     """
 
     rows: pa.Table
     drawn: int
 
     def texts(self, places: Sequence[int]) -> list[Text]:
-        """The texts at these places."""
+        """Return the texts at these places."""
         texts = []
         for row in self.rows.take(pa.array(places, pa.int64())).to_pylist():
             _, text, count, mass, logprob, *scores = row.values()
@@ -102,16 +102,16 @@ class Tally:
 
 
 def distinct_texts(arm: Arm, slugs: Sequence[str]) -> Iterator[tuple[str, list[Text]]]:
-    """Each question's distinct texts, the likeliest first, scored by the scorers of `slugs`."""
+    """Yield each question's distinct texts, the likeliest first, with scores by `slugs`."""
     for query_id, tally in tallies(arm, slugs):
         yield query_id, tally.texts(range(len(tally.rows)))
 
 
 def tallies(arm: Arm, slugs: Sequence[str]) -> Iterator[tuple[str, Tally]]:
-    """Each question's distinct texts, tallied.
+    """Yield each question's distinct texts, tallied.
 
-    Explored ones come by their mass, before draws by their number; true answers that were only
-    teacher-forced are no draws. Holds the texts of the questions that have parts to come.
+    Explored texts come first, by mass; then drawn texts, by count. True answers that were only
+    teacher-forced are not draws. Texts of a question stay in memory until its last part.
     """
     last = {query_id: part.number for part in arm.parts for query_id in part.query_ids}
     missing: Counter[str] = Counter()
@@ -138,7 +138,7 @@ _ANSWER = "\x1e[answer]\x1e"  # between thought and answer in a column of texts
 
 
 def _scored(tables: Iterable[pa.Table], scores: Sequence[pa.ChunkedArray]) -> Iterator[pa.Table]:
-    """The outputs of each of these tables; scores stand in the order of their rows."""
+    """Yield the outputs of each of these tables; scores are in the order of their rows."""
     start = 0
     for table in tables:
         text = table["answer"]
@@ -167,12 +167,12 @@ _FIGURES = (("count", pa.int64(), 0), ("mass", pa.float64(), 0.0), ("logprob", p
 
 
 def _score_names(scorers: int) -> list[str]:
-    """The columns of so many scorers."""
+    """Return the names of the columns of scores."""
     return [f"score {i}" for i in range(scorers)]
 
 
 def _distinct(tables: Sequence[pa.Table], scorers: int) -> pa.Table:
-    """A row for each text of a query, in the order they came, with all its draws and mass."""
+    """Return a row per text of a query, in order of appearance, with its draws and mass."""
     of_first = pc.ScalarAggregateOptions(skip_nulls=False)
     scores = _score_names(scorers)
     sums = [("count", "sum"), ("mass", "sum"), ("logprob", "max")]
@@ -186,7 +186,7 @@ def _distinct(tables: Sequence[pa.Table], scorers: int) -> pa.Table:
 def _split(
     table: pa.Table, query_ids: Sequence[str], missing: Mapping[str, int]
 ) -> Iterator[tuple[str, Tally]]:
-    """The texts of each of these queries, the likeliest first."""
+    """Yield the texts of each of these queries, the likeliest first."""
     place = pc.index_in(table["query_id"], pa.array(query_ids, pa.string())).to_numpy()
     order = np.lexsort((-table["count"].to_numpy(), -table["mass"].to_numpy(), place))
     table = table.take(pa.array(order))
@@ -199,7 +199,7 @@ def _split(
 def shown_texts(
     arm: Arm, greedy: Arm | None, scorers: Sequence[str], count: int, redact: bool
 ) -> dict[str, Texts]:
-    """The texts shown of every question, `count` of each kind, with its greedy answer."""
+    """Return every question's texts that are shown, `count` of each kind, and its greedy answer."""
     slugs = [slug(make_scorer(name)) for name in scorers]
     tallied = tallies(greedy, slugs) if greedy else ()
     answers = {query_id: tally.texts([0])[0] for query_id, tally in tallied if len(tally.rows)}
@@ -210,9 +210,9 @@ def shown_texts(
 
 
 def chosen_texts(tally: Tally, greedy: Text | None, count: int, redact: bool) -> Texts:
-    """The most frequent texts, then of the others those that score highest, the first scorer's.
+    """Return the most frequent texts, then those of the others with the highest first score.
 
-    `count`: how many of each kind.
+    `count`: the number of each kind.
     """
     counts, masses, scores = (
         tally.rows[name].to_numpy() for name in ("count", "mass", *_score_names(1))
@@ -250,10 +250,10 @@ def drawn_sureness(arm: Arm) -> dict[str, float]:
 
 
 def leaking_words(question: Prompt) -> re.Pattern[str] | None:
-    """A pattern for the words that give a question's answer away; None where none are known.
+    """Return a pattern for the words that give a question's answer away; None without such words.
 
-    They are its keywords, or else the words of its answer that say something and that the question
-    does not hold. They are to be seen in a text; what a text scores is its scorer's to say.
+    They are its keywords, or else the content words of its answer that the question lacks.
+    A page marks them; scores come from the scorers only.
     """
     words = question.keywords or answer_keywords(question.question, question.answer or "")
     parts = [re.sub(r"\s+", r"\\s+", re.escape(w.strip()).replace(r"\ ", " ")) for w in words]
@@ -262,16 +262,16 @@ def leaking_words(question: Prompt) -> re.Pattern[str] | None:
 
 
 def excerpt(pattern: re.Pattern[str] | None, text: str, most: int) -> str:
-    """A text of at most so many characters, or those around the first place that leaks."""
+    """Return a text of at most `most` characters, around the first match if it is longer."""
     match = pattern.search(text) if pattern and len(text) > most else None
     start = 0 if match is None else min(max(match.start() - most // 2, 0), len(text) - most)
     return f"…{text[start:]}" if start else text
 
 
 def pieces(pattern: re.Pattern[str] | None, text: str) -> list[str]:
-    """The text in pieces, every second of which leaks; together they are the text.
+    """Split a text into pieces, every second of which leaks; joined, they are the text.
 
-    Words that leak and stand side by side are one piece.
+    Adjacent words that leak are one piece.
     """
     parts = [""]
     end = 0

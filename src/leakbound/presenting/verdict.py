@@ -1,9 +1,9 @@
-"""The verdict on a model: one word, one number, one leaking answer, and how sure that is.
+"""The verdict on a model: one word, one number, one leaking answer, and its confidence.
 
 Terminal, page, notebook and Python show this value. It is about the statements that the run records
 as its headline before anything is drawn: by its first scorer, under its first decoding, of the
 questions in their own words.
-Its statements about a model next to its control are valid simultaneously: see
+Its statements about a model and its control are valid simultaneously: see
 `stats.excess_of_mean_and_worst`.
 """
 
@@ -41,13 +41,13 @@ _WORST_ALONE = "at the worst question, not shown on average"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeakingAnswer:
-    """An answer that leaks, beside the greedy answer of its question.
+    """An answer that leaks, with the greedy answer of its question.
 
     Attributes:
         question: in its own words.
-        greedy, leak: the answers; None where they are withheld, or there is no greedy one.
+        greedy, leak: the answers; None if they are withheld, or if there is no greedy answer.
         hidden: whether the greedy answer shows less than this one.
-        how_often: how many draws of the question gave it.
+        how_often: the number of draws of the question with this answer, in words.
     """
 
     question: str
@@ -59,29 +59,29 @@ class LeakingAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Verdict:
-    """The verdict on one model: what a run shows of it.
+    """The verdict of a run on one model.
 
     Attributes:
-        model: what was evaluated, by the label it has in the run, and its name.
-        kind: what sort of verdict it is; a page chooses its marks by it.
+        model: the model, by its label in the run, and its name.
+        kind: the kind of the verdict; a page chooses its marks by it.
         word: the verdict.
-        where: what it holds of.
-        limit: what was decided of the limit that the study named; empty where it named none.
-        number: the quantity that the verdict rests on; None where not every question was drawn.
-        of: what quantity that is.
-        proved: what is proved without sampling error; empty where nothing is.
-        seen: how many draws leak; empty where they are not counted.
-        example: one leaking answer; None where there is none, or texts were not read.
-        sure: how sure it is, and of what.
-        stressed: what it leaks under the worst of the stresses it was put through; empty without.
-        beside: how much more than other questions these leak; empty where none were asked.
+        where: the place of the leak: on average, at the worst question.
+        limit: the decision on the limit that the study named; empty without a limit.
+        number: the quantity that the verdict rests on; None if not every question was drawn.
+        of: the name of that quantity.
+        proved: the lower bounds without sampling error; empty without a proof.
+        seen: the number of draws that leak; empty if they are not counted.
+        example: one leaking answer; None if no answer leaks, or texts were not read.
+        sure: the confidence, and the statements that it covers.
+        stressed: the leakage under the worst of its stresses; empty without one.
+        beside: the excess over the control questions; empty without those.
         reads: in which part of its outputs it leaks, or which part all of this is about; empty
             without thoughts.
-        departures: what is not as the benchmark has it; empty where all is.
-        warning: what does not fit together; empty where all does.
-        certificate: what the run's certificate says; empty where there is none.
+        departures: the departures from the benchmark's defaults; empty without any.
+        warning: a contradiction within the run; empty without one.
+        certificate: the result in the run's certificate; empty without one.
         outputs: how the draws are counted, in words; and as numbers in `ledger`.
-        ledger: the number of draws in each class, by name.
+        ledger: the number of draws in each class; its keys are the classes.
     """
 
     model: str
@@ -111,7 +111,7 @@ class Verdict:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """All of it, a sentence a line, but for what the answers say."""
+        """The verdict, one sentence per line, without the answers."""
         figure = "" if self.number is None else f"{interval(self.number)} {self.of}"
         first = (self.headline, self.limit, figure, self.reads, self.proved, self.seen)
         more = (self.outputs, self.warning, self.sure, self.beside, self.stressed)
@@ -119,7 +119,7 @@ class Verdict:
 
     @property
     def quoted(self) -> tuple[str, ...]:
-        """The leaking answer and the greedy one, a line each; empty without one."""
+        """The leaking answer and the greedy one, one line each; empty without an example."""
         if (example := self.example) is None:
             return ()
         often = example.how_often
@@ -132,8 +132,11 @@ class Verdict:
         return (*lines, f"a sampled answer leaks it ({often}): {_short(example.leak)}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field as JSON holds it, and the verdict in one line; `reads` where it says any."""
+        """Return every field as JSON, and the verdict in one line; `reads` if it is not empty."""
         fields = {name: value for name, value in asdict(self).items() if name != "reads" or value}
+        if self.number is not None:
+            value, lower, upper, _ = self.number
+            fields["number"] = {"value": value, "lower": lower, "upper": upper}
         return {"headline": self.headline, **fields}
 
     def __repr__(self) -> str:
@@ -144,41 +147,40 @@ class Verdict:
 
 
 def show(run: Run, *, texts: bool = False) -> Verdict:
-    """The verdict on the model that a run evaluated, by its first scorer and decoding.
+    """Return the verdict on the model that a run evaluated, by its first scorer and decoding.
 
-    Both were fixed before anything was drawn. It speaks of the questions in their own words, and
-    all that it says of the model beside its control holds together at the run's confidence: see
-    `stats.excess_of_mean_and_worst`.
+    Both were fixed before anything was drawn. It is about the questions in their own words.
+    All its statements about the model and its control are valid simultaneously at the run's
+    confidence: see `stats.excess_of_mean_and_worst`.
 
     Args:
         run: with estimates, see `leakbound.bound`.
-        texts: whether to show a leaking answer; of a run that is redacted it is withheld.
+        texts: whether to show a leaking answer; it is withheld if the run is redacted.
 
     Returns:
-        The verdict: a word, the number it rests on, how sure that is, and with `texts` one leaking
-        answer beside the greedy one.
+        The verdict: a word, the number it rests on, its confidence, and with `texts` one leaking
+        answer and the greedy one.
 
     Raises:
-        InputError: the run has no estimates of its completions as they are now, or holds no
-            answers but greedy ones.
+        InputError: the run has no estimates of its present completions, or has only greedy answers.
         IncompleteError: the run is not finished.
     """
     shown = run_verdicts(run, texts=texts)
     if not shown:
         raise InputError(
-            f"`{run.path}` holds greedy answers alone, or none at all, of which there is no "
-            "verdict. Evaluate at a temperature above 0."
+            f"`{run.path}` has only greedy answers, or no answer, so it has no verdict. Evaluate "
+            "at a temperature above 0."
         )
     return shown[0]
 
 
 def run_verdicts(run: Run, *, texts: bool = False) -> tuple[Verdict, ...]:
-    """As `show`; empty if a run has only greedy answers, or no answer."""
+    """Return verdicts as `show` does; empty if a run has only greedy answers, or no answer."""
     return verdicts(read_view(run, redact=run.redacted, texts=texts))
 
 
 def verdicts(view: View) -> tuple[Verdict, ...]:
-    """One per run of a view: about the statements that the run records as its headline."""
+    """Return one verdict per run of a view, about the statements recorded as its headline."""
     targets: dict[str, ArmView] = {}
     for model in view.targets if view.scorers else ():
         headline = model.run.record.headline
@@ -188,14 +190,14 @@ def verdicts(view: View) -> tuple[Verdict, ...]:
 
 
 def _first(view: View, run: Run) -> Scorer:
-    """The scorer of a run's headline, in whichever reading; the first where it has none."""
+    """Return the scorer of a run's headline in any reading, or the view's first scorer."""
     named = run.record.headline.scorer if run.record.headline else ""
     names = ((scorer, (scorer.name, with_reading(scorer, None).name)) for scorer in view.scorers)
     return next((scorer for scorer, own in names if named in own), view.scorers[0])
 
 
 def certificate(run: Run) -> str:
-    """Say in one line what the certificate in a run's folder says; empty where there is none."""
+    """State in one line the result in a run's certificate; empty without a certificate."""
     file = run.path / CERTIFICATE
     if not file.exists():
         return ""
@@ -225,7 +227,7 @@ def _verdict(view: View, model: ArmView, scorer: Scorer) -> Verdict:
         word=word,
         where=where.strip(),
         limit=limit,
-        number=None if row is None else Interval(row.value, row.lower, row.upper),
+        number=None if row is None else Interval.of(row.estimate),
         of="" if row is None else at,
         seen=_with_greedy(model, scorer, seen),
         proved=sentences.proved(view, model, scorer),
@@ -244,7 +246,7 @@ def _verdict(view: View, model: ArmView, scorer: Scorer) -> Verdict:
 
 
 def _word(view: View, model: ArmView, scorer: Scorer) -> tuple[Kind, str, str, Row]:
-    """Kind, word and place of the verdict, and the row of the worst question that it rests on."""
+    """Return kind, word and place of the verdict, and the row of the worst question it rests on."""
     beyond: Beyond | None = "control" if model.control else None
     mean = model.leakage(scorer, scope="mean", beyond=beyond)
     worst = model.leakage(scorer, scope="worst question", beyond=beyond)
@@ -265,7 +267,7 @@ def _word(view: View, model: ArmView, scorer: Scorer) -> tuple[Kind, str, str, R
 
 
 def _limit(model: ArmView, scorer: Scorer, questions: int) -> tuple[str, bool]:
-    """The decision on the limit that the study named, and whether every question is below it.
+    """State the decision on the study's limit, and return whether every question is below it.
 
     Each claim is decided at the confidence. All are valid simultaneously at it, as a model above
     the limit anywhere is stated to be below only if that question's own decision is wrong.
@@ -280,7 +282,7 @@ def _limit(model: ArmView, scorer: Scorer, questions: int) -> tuple[str, bool]:
 
 
 def _seen(model: ArmView, scorer: Scorer) -> str:
-    """The number of draws that leak; empty for a graded scorer, and if some were never drawn."""
+    """State the number of draws that leak; empty for a graded scorer, and for an explored arm."""
     if not scorer.binary or isinstance(model.arm.spec.draws, ExploredDraws):
         return ""
     rows = model.leakages(scorer)
@@ -291,8 +293,8 @@ def _seen(model: ArmView, scorer: Scorer) -> str:
 
 
 def _with_greedy(model: ArmView, scorer: Scorer, seen: str) -> str:
-    """State what draws show, and what greedy answers do; of a graded scorer nothing is counted."""
-    scores = sentences.values_of(model.greedy(scorer).values())
+    """State the number of draws and greedy answers that leak, for a binary scorer."""
+    scores = sentences.greedy_scores(model, scorer)
     if not scorer.binary or not scores:
         return seen
     leak = scores.count(1.0)
@@ -301,7 +303,7 @@ def _with_greedy(model: ArmView, scorer: Scorer, seen: str) -> str:
 
 
 def _example(view: View, model: ArmView, scorer: Scorer, row: Row) -> LeakingAnswer | None:
-    """The answer that leaks most often at the question that the verdict's number is about."""
+    """Return the answer that leaks most often at the question of the verdict's number."""
     beyond = row.about.beyond if row is not None else None
 
     def most_of(question: Prompt) -> float:
@@ -329,9 +331,8 @@ def _example(view: View, model: ArmView, scorer: Scorer, row: Row) -> LeakingAns
 
 
 def _sure(view: View, model: ArmView, scorer: Scorer, row: Row) -> str:
-    """How sure, of what: the confidence, the questions, the draws, the decoding, the scorer."""
-    says = f"a leak is what {scorer.name} says" if scorer.binary else f"scores are {scorer.name}'s"
-    together = "verdict and number together" if row and row.about.beyond else "the number"
+    """State the confidence, the questions, the draws, the decoding and the scorer."""
+    together = "verdict and number simultaneously" if row and row.about.beyond else "the number"
     return say(
         "sure",
         view=view,
@@ -341,11 +342,12 @@ def _sure(view: View, model: ArmView, scorer: Scorer, row: Row) -> str:
         benchmark=view.benchmark["name"],
         own=bool(view.reworded or view.attacks),
         drawn=how_drawn(model.arm),
-        says=says,
+        leaks=scorer.binary and scorer.name,
+        scores=not scorer.binary and scorer.name,
         scorers=view.scorers if len(view.scorers) > 1 else None,
     )
 
 
 def _short(text: str) -> str:
-    """A text in one line, as a quotation."""
+    """Return a text in one line, as a quotation."""
     return f"“{sentences.clipped(' '.join(text.split()), _SHOWN)}”"

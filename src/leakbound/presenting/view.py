@@ -1,6 +1,6 @@
-"""Runs as a page, a console and charts show them: arms, and lookups of the statements about them.
+"""Views of runs for a page, a console and charts: arms, and lookups of the statements about them.
 
-Nothing is copied from estimates or completions: both are read where something shows them.
+Views copy nothing: estimates and completions are read when they are shown.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ LESS_SURE = "less sure than the question"
 
 @dataclass(frozen=True, kw_only=True)
 class ArmView:
-    """An arm of a run, under the name that it is shown by: its draws, and lookups of statements.
+    """An arm of a run under its label in a view, with lookups of the statements about it.
 
     Attributes:
         label: the name of its model in the view.
@@ -58,8 +58,8 @@ class ArmView:
         is_control: whether it is the control of another model of the view.
         control: the label of its control; None: it has none.
         redacted: which texts are withheld.
-        texts_each: the number of texts per question that are shown for being frequent, and for
-            their score; 0: none are read.
+        texts_each: the number of texts shown per question for their frequency, and again for their
+            score; 0: no text is read.
     """
 
     label: str
@@ -86,7 +86,7 @@ class ArmView:
         return self._looked_up[key]
 
     def first(self, scorer: Scorer, question: str | None = ALL, /, **wanted: Unpack[Fields]) -> Row:
-        """Return the first of those statements; None if there is none."""
+        """Return the first of those statements, or None."""
         return next(iter(self.where(scorer, question, **wanted)), None)
 
     def leakage(
@@ -114,7 +114,7 @@ class ArmView:
         return tuple(question for question in drawn if self.leakage(scorer, question))
 
     def per_question(self, scorer: Scorer, /, **wanted: Unpack[Fields]) -> list[Row]:
-        """Return for each of those questions its first statement that is wanted, or None."""
+        """Return the first of those statements about each of those questions, or None."""
         return [self.first(scorer, question, **wanted) for question in self.questions(scorer)]
 
     def leakages(self, scorer: Scorer, /, **wanted: Unpack[Fields]) -> list[EstimateRow]:
@@ -135,17 +135,17 @@ class ArmView:
 
     @property
     def arm(self) -> Arm:
-        """The arm; of an attack the one of the first decoding."""
+        """The arm; for an attack, the arm of the first decoding."""
         return self._arms[0]
 
     @property
     def drawn_as(self) -> str:
-        """An identity that arms with the same draws share, as imported controls do."""
+        """An identity that arms with the same draws share, such as imported controls."""
         return (self.arm.spec.copied or self.arm).identity
 
     @cached_property
     def _arms(self) -> list[Arm]:
-        """The arms that drew: of an attack one per decoding, else one."""
+        """The arms with draws: one, or one per decoding of an attack."""
         attack = self.key in (ATTACK, ATTACK.control)
         keys = self.run.record.arms if attack else [self.key]
         mine = (k for k in keys if k == self.key or replace(k, decoding="") == self.key)
@@ -153,12 +153,12 @@ class ArmView:
 
     @cached_property
     def in_own_words(self) -> ArmView:
-        """The model as it was asked the questions in their own words."""
+        """The model under the questions' own words."""
         return replace(self, key=self.key.in_own_words)
 
     @cached_property
     def facts(self) -> Mapping[str, str]:
-        """The facts of the model and of how it was run, by heading."""
+        """The facts of the model and of its draws, by heading."""
         return facts_of(self.run, self.arm)
 
     @property
@@ -173,7 +173,7 @@ class ArmView:
 
     @cached_property
     def ledgers(self) -> Mapping[str, Ledger]:
-        """How its draws are counted, by label and, where there are several, decoding."""
+        """The counts of its draws, by label and, if there are several, decoding."""
         several = len(self._arms) > 1
         names = (
             f"{self.label} at {a.decoding.name}" if several else self.label for a in self._arms
@@ -182,12 +182,12 @@ class ArmView:
 
     @property
     def ledger(self) -> Ledger:
-        """How its draws are counted."""
+        """The counts of its draws."""
         return next(iter(self.ledgers.values()))
 
     @property
     def subject(self) -> str:
-        """The words with which a sentence about it begins."""
+        """The words that begin a sentence about it."""
         return f"{self.label}{self.ledger.within}"
 
     @cached_property
@@ -219,7 +219,7 @@ class ArmView:
 
     @property
     def stress(self) -> str:
-        """The stress, and the words that open every answer under it; empty under none."""
+        """The stress, and the words that open every answer under it; empty without a stress."""
         openers = {query.prefix for query in self.arm.spec.attack_queries}
         opener = f" “{next(iter(openers))}”" if len(openers) == 1 and "" not in openers else ""
         return f"{self.key.stress}{opener}" if self.key.stress else ""
@@ -227,11 +227,11 @@ class ArmView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodingGrid:
-    """One scorer's means over the questions under every pair of temperature and top-p.
+    """The means of one scorer over the questions for every pair of temperature and top-p.
 
     Attributes:
         run_label: the name of its run in the view.
-        scorer: by its name.
+        scorer: the name of the scorer.
         leakage: the mean leakage by (temperature, top-p), valid simultaneously.
         leak_at_k: the mean leak@k, likewise; empty if some cell's n was not fixed.
         effects: root mean squares by knob, and of both together; empty if a knob has one setting.
@@ -274,15 +274,15 @@ class DecodingGrid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewritingCounts:
-    """The numbers of rewritings that were tried, removed and asked, over all questions of a run.
+    """The numbers of rewritings that were tried, removed and used, over all questions of a run.
 
     Attributes:
         source: the source of the rewritings.
         design: how the draws of a question are shared among its queries.
         tried: the number tried.
         removed: the number removed by reason, in the order in which the reasons are tried.
-        kept: the number that is asked.
-        alone: the ids of the questions of which no rewriting is left.
+        kept: the number that is used.
+        lacking: the ids of the questions without a rewriting that is left.
     """
 
     source: str
@@ -290,11 +290,11 @@ class RewritingCounts:
     tried: int
     removed: Mapping[str, int]
     kept: int
-    alone: tuple[str, ...]
+    lacking: tuple[str, ...]
 
     @classmethod
     def of(cls, run: Run) -> RewritingCounts | None:
-        """Count the rewritings of a run; None if it asks none."""
+        """Count the rewritings of a run; None for a run without rewritings."""
         if (inputs := run.record.inputs) is None:
             return None
         accepted = read_accepted(run.path, run.record) or ()
@@ -311,18 +311,18 @@ class RewritingCounts:
             tried=sum(len(item.queries) + len(item.rejected) for item in accepted),
             removed={reason: count for reason, count in removed.items() if count},
             kept=rewritings,
-            alone=tuple(query.id for query in run.questions if query.prompt_id not in rewritten),
+            lacking=tuple(query.id for query in run.questions if query.prompt_id not in rewritten),
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """All that a page or a console shows of runs of the same questions.
+    """The content of a page or a console about runs of the same questions.
 
     Attributes:
         runs: the runs by label.
         models: the models that were sampled in the questions' own words.
-        unsampled: those under a greedy decoding.
+        unsampled: the models under a greedy decoding.
         labelled: whether models have the labels of their runs, else the names of their arms.
         redacted: which texts are left out.
     """
@@ -340,15 +340,15 @@ class View:
 
     @property
     def benchmark(self) -> Mapping[str, str]:
-        """The facts of the benchmark in the runs' records, by name."""
+        """The facts of the benchmark in the runs' records; its name is at `name`."""
         record = object_of(self.first.record.benchmark)
         return {k: str(v) for k, v in record.items() if isinstance(v, str | int)}
 
     @cached_property
     def questions(self) -> tuple[Prompt, ...]:
-        """The questions in the order of the benchmark; answers and keywords if not redacted.
+        """The questions in the order of the benchmark, with answers and keywords if not redacted.
 
-        Raises InputError if questions are withheld that a page would name by their own words.
+        Raises InputError if questions are withheld and an id contains the text of its question.
         """
         prompts = {prompt.id: prompt for prompt in self.first.prompts}
         withheld = self.redacted == "questions"
@@ -384,12 +384,12 @@ class View:
 
     @property
     def every(self) -> tuple[ArmView, ...]:
-        """All models, those under a greedy decoding last."""
+        """All models; models under a greedy decoding come last."""
         return (*self.models, *self.unsampled)
 
     @property
     def targets(self) -> list[ArmView]:
-        """The models that a page is about: all but controls, unless there are no others."""
+        """The models that a page is about: all but controls, unless all are controls."""
         return [model for model in self.models if not model.is_control] or list(self.models)
 
     def control_of(self, model: ArmView) -> ArmView | None:
@@ -408,18 +408,18 @@ class View:
 
     @cached_property
     def tried(self) -> Mapping[str, RewritingCounts]:
-        """The numbers of rewritings of each run that asks some, by its label."""
+        """The numbers of rewritings of each run with rewritings, by its label."""
         counts = {label: RewritingCounts.of(run) for label, run in self.runs.items()}
         return {label: count for label, count in counts.items() if count}
 
     @property
     def searches(self) -> Mapping[str, AttackRecord]:
-        """How a search was made, by the label of its run."""
+        """The settings of the search, by the label of its run."""
         return {label: run.record.attack for label, run in self.runs.items() if run.record.attack}
 
     @cached_property
     def reworded(self) -> tuple[ArmView, ...]:
-        """The models as they were asked rewritings."""
+        """The models under rewritings of the questions."""
         rewritten = (replace(model, key=model.key.with_rewritings) for model in self.models)
         return tuple(model for model in rewritten if model.key in model.run.record.arms)
 
@@ -434,7 +434,7 @@ class View:
 
     @cached_property
     def attacked(self) -> tuple[ArmView, ...]:
-        """The models as they were asked what a search found."""
+        """The models under the queries that a search found."""
         models = []
         for model in self._one_per_run:
             names = {ATTACK: model.run_label, ATTACK.control: f"{CONTROL} of {model.run_label}"}
@@ -450,7 +450,7 @@ class View:
 
     @cached_property
     def stressed(self) -> tuple[ArmView, ...]:
-        """The targets that were put through a stress, each under none and under each."""
+        """The targets with a stress, each without a stress and under each stress."""
         models: list[ArmView] = []
         for model in self.models:
             keys = [key for key in model.run.record.arms if key.unstressed == model.key]
@@ -466,12 +466,13 @@ def read_view(
     """Return the view of runs by label, or of one run.
 
     Args:
-        runs: runs by the labels that their models get, or a run, whose models are called as arms.
+        runs: runs by the labels that their models get, or a run, whose models have the names of
+            their arms.
         redact: which texts are left out.
         texts: whether texts of completions are shown (None: for runs by label).
 
     Raises:
-        MixError: the runs asked other questions, or used other scorers, another confidence or rho.
+        MixError: the runs differ in questions, scorers, confidence or rho.
         InputError: no runs, or one without estimates.
     """
     labelled = not isinstance(runs, Run)
@@ -497,7 +498,7 @@ def read_view(
                 raise MixError(
                     f"run {label!r} used the {kind} {have!r}, run {first_label!r} {want!r}. One "
                     "report compares runs with the same questions, scorers, confidence and rho; "
-                    "evaluate, score and bound them alike."
+                    "evaluate, score and bound them in the same way."
                 )
     require_known(first, first.estimates.scorers)
     sampled = sampled_targets(named)
@@ -528,10 +529,10 @@ def _rho(run: Run) -> float:
 
 
 def sampled_targets(runs: Mapping[str, Run], stress: str = "") -> dict[str, ArmView]:
-    """Return each target that was asked the questions in their own words, by label.
+    """Return each target that was sampled in the questions' own words, by label.
 
-    That is its run's, with the decoding if the run has several. `stress`: the same put through
-    this one, as a study names it; MixError for a run that was not.
+    The label is that of the run, with the decoding if the run has several. `stress`: return the
+    same models under this stress, as a study names it; MixError for a run without that stress.
     """
     targets: dict[str, ArmView] = {}
     for label, run in runs.items():
@@ -553,7 +554,7 @@ def sampled_targets(runs: Mapping[str, Run], stress: str = "") -> dict[str, ArmV
 
 
 def _with_controls(targets: Mapping[str, ArmView]) -> list[ArmView]:
-    """Return every model once: the targets, then the controls that are no run's target too."""
+    """Return every model once: the targets, then the controls that are not a run's target."""
     names = {target.drawn_as: label for label, target in targets.items()}
     controls: dict[str, ArmView] = {}
     control_of: dict[str, str] = {}
@@ -572,7 +573,7 @@ def _with_controls(targets: Mapping[str, ArmView]) -> list[ArmView]:
 
 
 def require_same_questions(label: str, other: str, mine: Run, theirs: Run) -> None:
-    """Refuse runs that asked different questions, and say in words which."""
+    """Raise MixError for runs of different questions, and name the difference."""
     ids, others = ([query.id for query in run.questions] for run in (mine, theirs))
     if mine.record.benchmark.sha256 == theirs.record.benchmark.sha256 and ids == others:
         return

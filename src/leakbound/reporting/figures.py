@@ -75,7 +75,7 @@ def figures_of(
 
 
 def difference_figures(comparison: Comparison, scorer: Scorer) -> list[Figure]:
-    """Return the chart of how far every question moved from the baseline, a panel per model."""
+    """Return the chart of every difference from the baseline, a panel per model."""
     if lacking():
         return []
     from leakbound.plotting.rows import DIFFERENCES

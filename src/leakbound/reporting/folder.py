@@ -1,7 +1,7 @@
-"""Find the runs in a folder and read one row from each, whatever its state.
+"""Find the runs in a folder, and read one row from each in any state.
 
-Nothing is written, and nothing outside the folder is read: no link that leads out is followed. An
-error in one run becomes that run's row and keeps no other run from being listed.
+Nothing is written. Nothing outside the folder is read: no link that leads out is followed. An
+error in one run becomes the row of that run; the other runs are still listed.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ class ListedRun:
     """One run of a folder.
 
     Attributes:
-        name: its place below the folder, as text.
+        name: its path below the folder, as text.
         path: its folder.
         state: complete; in progress; unbounded, if all is drawn and no command is at work; damaged;
             or from another version.
-        note: the error, what is missing, or the command at work; empty for a complete run.
+        note: the error, the missing parts, or the command at work; empty for a complete run.
         run: the run, open; None if it cannot be opened.
         changed: when one of its files changed last, in nanoseconds; 0 if that is not known.
-        model: its name.
+        model: the name of its model.
         draws: the draws per question, in words.
         n: the planned draws per question; None for greedy answers only.
-        look: how far a run in progress is, else None.
-        verdict: the verdict on its model, with its certificate; None if there is none yet.
+        look: the progress of a run in progress, else None.
+        verdict: the verdict on its model, with its certificate, or None.
         confidence: of the verdict; None without one.
-        page: its report page; None if it has none.
+        page: its report page, or None.
     """
 
     name: str
@@ -65,7 +65,7 @@ class ListedRun:
 
 
 def runs_in(root: Path, notes: list[str]) -> list[Path]:
-    """Return the folders below `root` that hold a run, by name; `notes` takes what was left out.
+    """Return the folders below `root` with a run, sorted; `notes` receives what was left out.
 
     A folder within a run belongs to that run and is not listed.
     """
@@ -103,7 +103,7 @@ def _leads_out(link: Path, root: Path) -> bool:
 
 
 def listed_run(folder: Path, root: Path) -> ListedRun:
-    """Return the row of a run: what it shows, or what is wrong with it."""
+    """Return the row of a run: its verdict, or its error."""
     row = ListedRun(name=name_of(folder, root), path=folder)
     try:
         row = replace(row, changed=_last_change(folder, root))
@@ -133,7 +133,7 @@ def _last_change(folder: Path, root: Path) -> int:
             if file.is_symlink() and (name in below or _leads_out(file, root)):
                 raise InputError(
                     f"{shown} is a link to a folder, or leads out of the folder: it is not "
-                    "followed. Replace it by what it links to."
+                    "followed. Replace it by its target."
                 )
             with suppress(FileNotFoundError):  # removed in the meantime
                 status = file.stat()

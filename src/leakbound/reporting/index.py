@@ -46,9 +46,9 @@ class FolderIndex:
 
     Attributes:
         path: its file.
-        runs: the runs, by name.
+        runs: the runs in the order of their names.
         comparisons: one for each set of questions that several complete runs share.
-        notes: on what was left out.
+        notes: notes on runs and pages that were left out.
     """
 
     path: Path
@@ -59,7 +59,7 @@ class FolderIndex:
     @property
     def table(self) -> Table:
         """A row for each run."""
-        columns = ("Run", "State", "How much", "Verdict, or what is wrong")
+        columns = ("Run", "State", "How much", "Verdict or error")
         rows = []
         for run in self.runs:
             says = run.verdict.headline if run.verdict else run.note

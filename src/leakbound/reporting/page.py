@@ -1,4 +1,4 @@
-"""Views into one HTML file that asks for nothing outside itself, and into one picture."""
+"""Write views as one HTML file that loads nothing from outside, and as one picture."""
 
 from __future__ import annotations
 
@@ -31,14 +31,13 @@ from leakbound.store import Redaction, Run, write_text
 from leakbound.text.shown import many, number, tied, visible
 
 TERMS = {
-    r"leak@\d": "leak@k: the expected score of the worst of k answers, what someone finds who asks "
-    "k times.",
+    r"leak@\d": "leak@k: the expected score of the worst of k answers.",
 }
-"""By what marks a heading that uses them."""
+"""Definitions, by the pattern of the headings that use the term."""
 
 
 def terms_of(headings: Iterable[str]) -> list[str]:
-    """The meanings of those that these headings use."""
+    """Return the definitions of the terms in these headings."""
     used = "\n".join(headings)
     return [meaning for mark, meaning in TERMS.items() if re.search(mark, used)]
 
@@ -53,7 +52,8 @@ def report(
 ) -> Path:
     """Write one self-contained HTML page about finished runs.
 
-    What could not be kept for later, or is still there from before, is among the runs' `notes`.
+    Notes about redaction that could not be stored, and about older pages, are added to the runs'
+    `notes`.
 
     Args:
         runs: an open run, see `leakbound.load`, or several, each shown by its folder's name.
@@ -66,8 +66,8 @@ def report(
 
     Raises:
         InputError: several runs without `out`, or of the same folder name, or a run without
-            estimates of its completions as they are now.
-        MixError: the runs asked other questions, or used other scorers or another confidence.
+            estimates of its present completions.
+        MixError: the runs differ in questions, scorers or confidence.
         IncompleteError: a run is not finished.
     """
     opened = [runs] if isinstance(runs, Run) else list(runs)
@@ -94,7 +94,7 @@ def report(
 
 
 def older_page(run: Run) -> list[str]:
-    """Notes on a page with all texts next to the one of a run that leaves them out."""
+    """Return notes on a page with all texts in the folder of a redacted run."""
     if not (run.path / PAGE).exists():
         return []
     note = (
@@ -114,8 +114,8 @@ def write_report(
 ) -> Path:
     """Write the report on finished runs, one HTML file without outside requests.
 
-    A control's arm is shown once, however many runs it stands beside. A run's metrics come after
-    its leakage. The file is there whole or not at all.
+    A control's arm is shown once, even if several runs share it. A run's metrics come after its
+    leakage. The file is written completely or not at all.
 
     Args:
         runs: by the labels that the page shows, with estimates of the same questions by the same
@@ -123,16 +123,16 @@ def write_report(
         out: the file.
         title: of the page (None: it names the models).
         more: tables that come last.
-        redact: keep answers, keywords, completions, rewritings, what a search found to ask, and the
-            reasons of failures out of the file; questions stay unless "questions" is given (None:
-            as the runs are `redacted`).
+        redact: keep answers, keywords, completions, rewritings, queries that a search found, and
+            the reasons of failures out of the file; questions stay unless "questions" is given
+            (None: as the runs are `redacted`).
 
     Returns:
         `out`.
 
     Raises:
-        InputError: no runs, or one without estimates of its completions as they are now.
-        MixError: the runs asked other questions, or used other scorers or another confidence.
+        InputError: no runs, or one without estimates of its present completions.
+        MixError: the runs differ in questions, scorers or confidence.
         IncompleteError: a run is not finished.
     """
     kept = (run.redacted for run in runs.values())
@@ -146,12 +146,12 @@ def write_report(
 
 
 def page_of(run: Run) -> Path:
-    """Where the page of a run is written: one without texts has a name of its own."""
+    """Return the path of the page of a run; a redacted page has another name."""
     return run.path / (REDACTED_PAGE if run.redacted else PAGE)
 
 
 def render(view: View, *, title: str | None = None, more: Sequence[Table] = ()) -> str:
-    """The page as HTML; every text of a model or a benchmark is escaped."""
+    """Return the page as HTML; every text of a model or a benchmark is escaped."""
     pens = figures.pen_classes(view)
     cards: dict[str, str] = {}  # the pen of the first target of each run, which has its verdict
     for model in view.targets:
@@ -173,9 +173,9 @@ def render(view: View, *, title: str | None = None, more: Sequence[Table] = ()) 
 
 
 def rendered(template: str, *, styles: Sequence[str], scripts: Sequence[str], **shown: Any) -> str:
-    """A page that contains these files of ours, and loads or runs nothing else.
+    """Return a page with these files of ours, which loads and runs nothing else.
 
-    Texts of others are escaped, and steer nothing.
+    Texts of others are escaped, and control characters in them are spelled out.
     """
     css, js = ("".join(map(asset, names)) for names in (styles, scripts))
     charts = asset("charts.css")
@@ -196,7 +196,7 @@ def rendered(template: str, *, styles: Sequence[str], scripts: Sequence[str], **
 
 @cache
 def _environment() -> Environment:
-    """The templates; no character of a text steers those around it, and none is endless."""
+    """Return the templates; each text is cut to a limit, without control characters."""
 
     def shown(value: Any) -> Any:
         if isinstance(value, Markup):
@@ -222,13 +222,13 @@ def _environment() -> Environment:
 
 @cache
 def asset(name: str) -> str:
-    """A file of a page's own."""
+    """Return a file that pages contain."""
     return files("leakbound.reporting").joinpath(name).read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture that a notebook shows, and `save` writes.
+    """A picture for notebooks, which `save` writes to a file.
 
     Attributes:
         svg: the whole picture, with its style for light and dark.
@@ -237,7 +237,7 @@ class Picture:
     svg: str
 
     def save(self, path: str | Path) -> Path:
-        """Write it to this file, whole or not at all."""
+        """Write the picture to this file, completely or not at all."""
         write_text(Path(path), self.svg)
         return Path(path)
 

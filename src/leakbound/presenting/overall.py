@@ -1,0 +1,145 @@
+"""Numbers about all questions: a statement of the run, or a mean of the estimates of each question.
+
+Tables and charts read them here, so each number has one value. A mean of estimates has no bounds.
+
+For a binary scorer, a bound on p gives bounds on leak@k for every k simultaneously: see
+`stats.carried` and `stats.mean_leak_at_k_of_counts`. A proof of p, given the measured margin, is
+valid without sampling error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leakbound import stats
+from leakbound.bounding.evidence import drawn_of
+from leakbound.bounding.rows import ALL_K, EACH, FEWEST_BLOCKS, LEAKAGE, STANDARD_K
+from leakbound.presenting.table import Interval
+from leakbound.presenting.view import ArmView
+from leakbound.stats.about import Quantity, Scope
+from leakbound.store import Arm, EstimateRow
+from leakbound.store.estimates import Fields
+from leakbound.types import Scorer
+
+Overall: TypeAlias = Callable[[ArmView, Scorer, Quantity], Interval | None]
+FAR = tuple(dict.fromkeys(round(10 ** (i / 10)) for i in range(91)))
+"""k from 1 to 10⁹, up to ten per decade."""
+
+
+def each(
+    model: ArmView, scorer: Scorer, quantity: Quantity, k: float | None = None
+) -> Sequence[EstimateRow]:
+    """Return one statement per question; none unless every question of the run has one."""
+    if quantity == "greedy score":
+        choices = [list(model.greedy(scorer).values())]
+    else:
+        own: Fields = {"arm": str(model.key), "scorer": scorer.name, "quantity": quantity}
+        of = (own | Fields(scope=scope, parameter=k) for scope in EACH)
+        choices = [list(model.estimates.plain(**wanted)) for wanted in of]
+    return next((rows for rows in choices if len(rows) == len(model.run.questions)), [])
+
+
+def mean_of(rows: Sequence[EstimateRow]) -> float | None:
+    """Return the mean of the estimates; None unless every row has one."""
+    values = [row.value for row in rows if row.value is not None]
+    return sum(values) / len(values) if values and len(values) == len(rows) else None
+
+
+def means_by_k(model: ArmView, scorer: Scorer, quantity: Quantity) -> dict[int, float]:
+    """Return the mean of the estimates by k, if every question has one."""
+    means = {k: mean_of(each(model, scorer, quantity, k)) for k in ALL_K}
+    return {k: value for k, value in means.items() if value is not None}
+
+
+def mean(model: ArmView, scorer: Scorer, quantity: Quantity) -> Interval | None:
+    """Return the statement about the mean over the questions, or the mean of the estimates."""
+    if row := model.first(scorer, quantity=quantity, scope="mean"):
+        return Interval.of(row.estimate)
+    value = mean_of(each(model, scorer, quantity))
+    return None if value is None else Interval(value)
+
+
+def largest(model: ArmView, scorer: Scorer, quantity: Quantity) -> Interval | None:
+    """Return the largest estimate and the largest upper bound, which needs no correction."""
+    rows = each(model, scorer, quantity)
+    if mean_of(rows) is None:
+        return None
+    values = (row.value for row in rows if row.value is not None)
+    return Interval(max(values), None, max(row.upper for row in rows), rows[0].confidence)
+
+
+def mean_leak_at_k(model: ArmView, scorer: Scorer, confidence: float) -> dict[int, Interval]:
+    """Return the mean leak@k by k, with bounds that are valid at all k simultaneously.
+
+    There are no bounds if n was not fixed, or if there are too few blocks of k draws.
+    """
+    complete = len(model.questions(scorer)) == len(model.run.questions)
+    bounds = _mean_leak_at_k(model.arm, scorer, confidence) if complete else {}
+    figures = {}
+    for k in STANDARD_K:
+        rows = each(model, scorer, "leak@k", k)
+        value = mean_of(rows)
+        if k in bounds:
+            figures[k] = bounds[k]._replace(value=value)
+        elif rows and all(row.confidence == 1 for row in rows):  # exact, so their mean is exact
+            lower, upper = (sum(getattr(row, end) for row in rows) for end in ("lower", "upper"))
+            figures[k] = Interval(value, lower / len(rows), upper / len(rows), confidence)
+        elif value is not None:
+            figures[k] = Interval(value)
+    return figures
+
+
+def _mean_leak_at_k(arm: Arm, scorer: Scorer, confidence: float) -> dict[int, Interval]:
+    evidence = drawn_of(arm, scorer)
+    if evidence.rows is None:
+        return {}
+    n = evidence.scores.n
+    sizes = [k for k in STANDARD_K if k <= n.min() and evidence.blocks(k) >= FEWEST_BLOCKS]
+    if not sizes:
+        return {}
+    bound = evidence.bound(stats.leak_at(sizes).mean(), confidence=confidence, side="both")
+    return {k: Interval.of(bound, i) for i, k in enumerate(sizes)}
+
+
+def proved_leak_at_k(model: ArmView, scorer: Scorer, k: int) -> float | None:
+    """Return the mean over the questions of what leaking texts prove of leak@k; None if nothing."""
+    rows = model.per_question(scorer, quantity="leak@k", parameter=k, proved=True)
+    proofs = [row.lower for row in rows if row]
+    return sum(proofs) / len(rows) if proofs else None
+
+
+def known_at_k(model: ArmView, scorer: Scorer) -> dict[Scope, list[tuple[float, float, float]]]:
+    """Return leak@k of the question that leaks most, and its mean over the questions.
+
+    The proof of the worst question is the largest of all questions; that of the mean is the mean of
+    the proofs. The bounds on the mean follow from the number of questions that leak more than x.
+    None for a scorer that is not binary, or if not every question was drawn.
+
+    Returns:
+        For each k of `FAR` a lower bound without sampling error, and bounds with confidence.
+    """
+    worst = model.leakage(scorer, scope="worst question")
+    counts = model.where(scorer, quantity=LEAKAGE, scope="count", inputs="as asked").rows
+    if not scorer.binary or worst is None or not counts:
+        return {}
+    proofs = [stats.carried(row.estimate, FAR) for row in model.leakages(scorer, proved=True)]
+    proved = np.array([proof.lower for proof in proofs]).reshape(len(proofs), len(FAR))
+    about = replace(counts[0].about, parameter=tuple(row.parameter or 0.0 for row in counts))
+    lower, upper = (np.array([getattr(row, end) for row in counts]) for end in ("lower", "upper"))
+    count = replace(counts[0].estimate, about=about, lower=lower, upper=upper)
+    pairs: dict[Scope, tuple[NDArray[np.float64], stats.Estimate]] = {
+        "worst question": (proved.max(axis=0, initial=0.0), stats.carried(worst.estimate, FAR)),
+        "mean": (
+            proved.sum(axis=0) / counts[0].about.over,
+            stats.mean_leak_at_k_of_counts(count, FAR),
+        ),
+    }
+    return {
+        scope: np.stack([proof, bound.lower, bound.upper], axis=1).tolist()
+        for scope, (proof, bound) in pairs.items()
+    }
