@@ -26,7 +26,7 @@ from leakbound.scorers import make_scorer, reading_of
 from leakbound.scoring.calibration import Calibration, calibration_of
 from leakbound.scoring.checks import require_independent_draws, require_scores
 from leakbound.scoring.score import slug
-from leakbound.stats.betting import raced_once
+from leakbound.stats.betting import bounds_cached
 from leakbound.store import ALL, Arm, DamagedError, EstimateRow, Run, holding, read_calibration
 from leakbound.store.files import digest_of
 from leakbound.types import Headway, Progress, Scorer, silent
@@ -65,7 +65,7 @@ def bound_run(
     read: dict[str, RunEvidence] = {}
     for done, scorer in enumerate(todo):
         progress(Headway("bounding", done * len(arms), jobs, "arms × scorers"))
-        with raced_once():
+        with bounds_cached():
             read[scorer.name] = evidence = RunEvidence(run, scorer, arms)
             made = _rows(evidence, calibration_of(run, scorer), confidence)
             rows[scorer.name] = list(_described(evidence, made, every[scorer.name]))

@@ -40,7 +40,7 @@ from leakbound.stats.mean import MEAN
 from leakbound.stats.order import Keys
 from leakbound.stats.quantity import Quantity
 from leakbound.stats.tail import BERK_JONES, coverage, require_solvable
-from leakbound.stats.whole import halved
+from leakbound.stats.whole import bisected
 
 HALVINGS = 60  # of the interval in which a divergence is inverted
 STEP = 1 / 8  # of the sum that stands for the integral in (1), and is never below it
@@ -127,7 +127,7 @@ def _within(share: Array, n: int, limit: float) -> Array:
     def far(p: Array) -> npt.NDArray[np.bool_]:
         return np.asarray(n * (rel_entr(share, p) + rel_entr(1 - share, 1 - p)) > limit)
 
-    return halved(far, np.zeros_like(share), share, HALVINGS)[0]
+    return bisected(far, np.zeros_like(share), share, HALVINGS)[0]
 
 
 def _from_band(

@@ -43,7 +43,7 @@ from leakbound.stats.mean import MEAN
 from leakbound.stats.proportion import PROPORTION
 from leakbound.stats.quantity import SD, Quantity
 from leakbound.stats.tail import dkw
-from leakbound.stats.whole import halved
+from leakbound.stats.whole import bisected
 
 HALVINGS = 45
 LARGEST_STD = 0.5
@@ -196,7 +196,7 @@ def _below(rows: Rows, count: Counts) -> Counts:
 
 def _bisect(before: Callable[[Array], npt.NDArray[np.bool_]], rows: int) -> Array:
     """Where in [0, 1] a condition that holds up to some point ends, in each row."""
-    low, high = halved(before, np.zeros(rows), np.ones(rows), HALVINGS)
+    low, high = bisected(before, np.zeros(rows), np.ones(rows), HALVINGS)
     return (low + high) / 2
 
 

@@ -15,7 +15,8 @@ centres take away that the first lie near 0 and the others near 1.
 
 *Of two sets of questions in one model.* The mean over N_1 questions less the mean over N_2 other
 questions is 2 m - 1, where m is the mean over the rows x_i, with weight 1/N_1 each, and 1 - y_j,
-with weight 1/N_2 each. `mean_over_questions` bounds m at all of alpha.
+with weight 1/N_2 each. `mean_over_sets` bounds m at all of alpha. If neither set leaks, the rows
+are 0 and 1; the centres of `rounds` follow the two sets from the second round on.
 
 A lower bound is the upper one of the control's leakage beyond the model's, its sign changed. A
 missing draw counts against the claim on both sides.
@@ -36,9 +37,9 @@ from leakbound.stats.betting import Style
 from leakbound.stats.estimand import Terms, bounded
 from leakbound.stats.estimate import OPPOSITE, Array, BoundFunction, Estimate, Side, plain, share_of
 from leakbound.stats.evidence import Pair, Rows, sample_mean
-from leakbound.stats.mean_over_questions import mean_over_questions
+from leakbound.stats.mean_over_questions import mean_over_sets
 from leakbound.stats.order import Keys, Seed, one_seed
-from leakbound.stats.quantity import LEAKAGE, Quantity
+from leakbound.stats.quantity import Quantity
 
 STYLE = Style(prior=1.0, caution=0.95)
 FEWEST_PAIRS = 32  # pairs below which the difference of two bounds may be the narrower
@@ -152,8 +153,8 @@ def excess_over_sets(
     if rows.binary != others.binary:
         raise InputError("`rows` and `others` must be scored by one scorer, got two ranges.")
     sizes = rows.questions, others.questions
-    joined, mean = rows.joined_with(others.mirrored()), LEAKAGE.mean(1 / np.repeat(sizes, sizes))
-    made = mean_over_questions(joined, mean, Terms(confidence, side, seed=seed))
+    joined = rows.joined_with(others.mirrored())
+    made = mean_over_sets(joined, sizes, Terms(confidence, side, seed=seed))
     value = sample_mean(rows.scored()).mean() - sample_mean(others.scored()).mean()
     return replace(
         made,

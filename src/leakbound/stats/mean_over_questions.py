@@ -41,6 +41,7 @@ from leakbound.stats.evidence import Rows
 from leakbound.stats.leak_at_k import FEWEST_GROUPS, block_maxima, unbiased
 from leakbound.stats.proportion import CLOPPER_PEARSON, clopper_pearson_upper
 from leakbound.stats.quantity import LEAKAGE, Quantity
+from leakbound.stats.rounds import ONE_SET, Sets
 from leakbound.stats.whole import relative
 
 ROUNDS = "betting in rounds"
@@ -48,6 +49,7 @@ HOEFFDING = "Clopper-Pearson, Hoeffding's form"
 POOLED = 0.9  # of alpha, for Hoeffding's form where rounds are looked at too
 EITHER = f"{HOEFFDING}, at {POOLED:g} of alpha, or {ROUNDS} at the rest"
 PILOTED = 160  # draws of each question from which a pilot costs 1.25 % of them at most
+SETS_PILOTED = 64  # the same for two sets of questions, where Hoeffding's form is rarely narrow
 LEAST_PILOT = 2  # rounds: fewer show no spread within a question
 GAIN = 1.12  # by which rounds must promise to be narrower, as they meet each alpha less exactly
 BY_PILOT = f"{HOEFFDING}, or {ROUNDS}, chosen by a pilot"
@@ -75,6 +77,18 @@ def mean_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Estimat
     equal = np.ones(rows.questions) if quantity.weights is None else quantity.weights
     rows = rows.ordered(terms.seed)
     return _mean(rows, rows, relative(equal, rows.questions), terms)
+
+
+def mean_over_sets(rows: Rows, sizes: tuple[int, int], terms: Terms) -> Estimate:
+    """Bound the mean of the means over two sets of questions, rows of the first set first.
+
+    As `mean_over_questions` with weights 1/N_1 and 1/N_2. Centres of rounds follow the means of the
+    sets, and a pilot chooses the form from 64 draws of each question.
+    """
+    sets = slice(sizes[0]), slice(sizes[0], None)
+    rows = rows.ordered(terms.seed)
+    weights = relative(1 / np.repeat(sizes, sizes), rows.questions)
+    return _mean(rows, rows, weights, terms, sets)
 
 
 def largest_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
@@ -131,9 +145,9 @@ def _mean_largest(rows: Rows, k: int, terms: Terms) -> Estimate:
     )
 
 
-def _mean(above: Rows, below: Rows, weights: Array, terms: Terms) -> Estimate:
+def _mean(above: Rows, below: Rows, weights: Array, terms: Terms, sets: Sets = ONE_SET) -> Estimate:
     """Bound the weighted mean of the rows' expectations: from above by `above`, and so below."""
-    method, bound = _upper_bound(weights, above)
+    method, bound = _upper_bound(weights, above, sets)
     share = weights / above.n
     scored = float(share @ above.counts.sum(axis=1))
     total = float(share @ (above.counts * above.values).sum(axis=1))
@@ -154,7 +168,9 @@ def _mean(above: Rows, below: Rows, weights: Array, terms: Terms) -> Estimate:
     )
 
 
-def _upper_bound(weights: Array, rows: Rows) -> tuple[str, Callable[[Rows, float], Array]]:
+def _upper_bound(
+    weights: Array, rows: Rows, sets: Sets
+) -> tuple[str, Callable[[Rows, float], Array]]:
     """The upper bound of sum_i a_i mu_i / sum_i a_i and its name; scores play no part in it."""
     n = rows.n
     share = weights / n
@@ -164,16 +180,19 @@ def _upper_bound(weights: Array, rows: Rows) -> tuple[str, Callable[[Rows, float
     if rows.binary and alike:
         if n.min() < rounds.FEWEST:
             return HOEFFDING, hoeffding_upper
-        if n.min() >= PILOTED and n.min() == n.max():
-            return BY_PILOT, partial(_piloted_upper, weights)
-        return EITHER, partial(_either_upper, weights)
+        piloted = PILOTED if sets == ONE_SET else SETS_PILOTED
+        if n.min() >= piloted and n.min() == n.max():
+            return BY_PILOT, partial(_piloted_upper, weights, sets)
+        return EITHER, partial(_either_upper, weights, sets)
     if rounds.enough(n[weights > 0]):
-        return ROUNDS, lambda rows, alpha: np.asarray(rounds.mean_upper(rows, weights, alpha))
+        return ROUNDS, lambda rows, alpha: np.asarray(
+            rounds.mean_upper(rows, weights, alpha, sets=sets)
+        )
     name = "portfolio mixture" if alike else "portfolio mixture, weighted"
     return name, partial(_weighted_upper, weights)
 
 
-def _either_upper(weights: Array, rows: Rows, alpha: float) -> Array:
+def _either_upper(weights: Array, sets: Sets, rows: Rows, alpha: float) -> Array:
     """The lesser of Hoeffding's form and of rounds, each at its share of alpha; see above."""
     pooled = float(hoeffding_upper(rows, POOLED * alpha))
 
@@ -181,20 +200,20 @@ def _either_upper(weights: Array, rows: Rows, alpha: float) -> Array:
         ends = arcsine(number)
         return ends[max(np.count_nonzero(ends >= pooled) - 1, 0) :]
 
-    betting = rounds.mean_upper(rows, weights, (1 - POOLED) * alpha, from_there)
+    betting = rounds.mean_upper(rows, weights, (1 - POOLED) * alpha, from_there, sets)
     return np.asarray(min(pooled, betting))
 
 
-def _piloted_upper(weights: Array, rows: Rows, alpha: float) -> Array:
+def _piloted_upper(weights: Array, sets: Sets, rows: Rows, alpha: float) -> Array:
     """The form that a pilot chooses, at all of alpha, of the draws that follow the pilot."""
-    plan = rounds.planned(rows, weights)
+    plan = rounds.planned(rows, weights, sets)
     pilot = max(LEAST_PILOT, len(plan.cuts) // 100)
     n, leaks = plan.seen(pilot)
     mean, chance = leaks.sum() / n.sum(), 0.5 / n.sum()
     within = math.sqrt((leaks * (n - leaks) / n / (n - 1)).mean() + chance)
     if GAIN * within < math.sqrt(mean * (1 - mean) + chance):
         bets = plan.bets()[pilot:]
-        return np.asarray(rounds.least_rejected(bets, arcsine(plan.ends), alpha, 1.0))
+        return np.asarray(rounds.least_rejected(bets, arcsine(plan.grid_size), alpha, 1.0))
     rest = rows.hits + rows.missing - leaks
     return hoeffding_upper(Rows.of_hits(rest, rows.n - n), alpha)
 

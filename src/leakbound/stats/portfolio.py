@@ -16,7 +16,7 @@ import numpy as np
 
 from leakbound.stats.estimate import Array
 from leakbound.stats.evidence import Rows
-from leakbound.stats.whole import halved, relative
+from leakbound.stats.whole import bisected, relative
 
 HALVINGS = 50  # of the interval in which a bound is looked for
 ONE = np.ones((1, 1))
@@ -97,7 +97,7 @@ def boundary(
     not. Rounded towards `rejected`: a bound that is never too tight.
     """
     goal = math.log(1 / alpha)
-    return halved(lambda m: wealth(m) >= goal, rejected, standing, HALVINGS)[0]
+    return bisected(lambda m: wealth(m) >= goal, rejected, standing, HALVINGS)[0]
 
 
 def _complete(rows: Rows) -> Rows:

@@ -63,7 +63,7 @@ def relative(weights: npt.ArrayLike, questions: int) -> Array:
     return np.asarray(array / array.max())
 
 
-def halved(
+def bisected(
     holds: Callable[[Array], npt.NDArray[np.bool_]], inside: Array, outside: Array, times: int
 ) -> tuple[Array, Array]:
     """The last point where a condition holds on the way to where it does not, from both sides."""
