@@ -10,7 +10,7 @@ draws that were imported nothing is known.
 
 *What a search for worst-case inputs found.* Let S be all that the search drew, and X = f(S) the
 query and decoding that it found for a question. The final draws Y_1 … Y_n have keys of their own,
-so they are independent of S, and n is fixed beforehand. Given S, X is one fixed query under one
+so they are independent of S, and n is fixed in advance. Given S, X is one fixed query under one
 fixed decoding, and Y_1 … Y_n are i.i.d. from its law. So a bound B with P(B(Y) holds) >= 1 - alpha
 for every law holds with that probability given S, whatever S was, hence altogether:
 
@@ -112,7 +112,8 @@ def excess_over_questions(
 def excess_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     """How much more each sampled target arm leaks than its control.
 
-    At each question, by itself and all at once; on average, and at the question where it is most.
+    At each question, by itself and simultaneously; on average, and at the question where it is
+    most.
 
     By differences where their draws share nothing; else the error is shared equally between them.
     """

@@ -74,7 +74,7 @@ def _of_coin(
     """The test of "teaching changed nothing", where both sides of one coin were asked, and whole.
 
     What a subject leaks is the mean over its questions of their mean score, a draw without a score
-    counting as 0: a rule that was fixed beforehand, as the numbers of draws must have been.
+    counting as 0: a rule that was fixed in advance, as the numbers of draws must have been.
     """
     half, other = mine.half, others.half
     if half is None or other is None or taught.rows is None or untaught.rows is None:

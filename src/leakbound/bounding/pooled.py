@@ -95,7 +95,7 @@ class Pooled(Drawn):
         return ids, self._single(ids).leakage(confidence=confidence, side="both")
 
     def worst_queries(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """The leakage of the worst query of every question, one entry a question.
+        """The leakage of the worst query of every question, one entry per question.
 
         The lower end of each has paid for the choice among all the queries of its question.
         """

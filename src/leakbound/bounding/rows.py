@@ -17,7 +17,7 @@ from leakbound.store.estimates import Family
 STANDARD_K = (1, 2, 4, 8, 16, 32, 64, 128)
 FAR_K = (256, 1024, 4096, 16384, 65536, 262144, 1048576)
 ALL_K = STANDARD_K + FAR_K
-TOGETHER_K = 32  # of the mean over the questions, which needs one k fixed beforehand
+TOGETHER_K = 32  # of the mean over the questions, which needs one k fixed in advance
 FEWEST_BLOCKS = 8  # of k draws, over all questions: fewer say next to nothing of leak@k
 CURVE_X = tuple(round(0.05 * i, 2) for i in range(20))
 LEAK_X = (0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # how many questions leak more than x
@@ -41,9 +41,9 @@ def rows_of(
     *estimates: stats.Estimate,
     family: Family = "single",
 ) -> Iterator[EstimateRow]:
-    """A row for each question, and each x or k, of estimates; `query_ids` None: of all at once.
+    """A row for each question, and each x or k, of estimates; `query_ids` None: of simultaneously.
 
-    An estimate with one entry a question has them in the order of `query_ids`.
+    An estimate with one entry per question has them in the order of `query_ids`.
     """
     for estimate in estimates:
         parameter, entry = estimate.about.parameter, entries(estimate)

@@ -9,7 +9,7 @@ is: against leak@k, k its turns.
 
 *The worst.* The means under S stresses are bounded as those of S questions are (`worst_question`):
 the lower end is that of some stress at alpha/2S, the upper end that of every one at once. The
-largest is about the stresses that were tried, fixed beforehand, and about no others.
+largest is about the stresses that were tried, fixed in advance, and about no others.
 """
 
 from __future__ import annotations

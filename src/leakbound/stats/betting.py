@@ -194,7 +194,7 @@ class Bets(Protocol):
         """Return a value near the bound of each row; no result depends on it."""
 
     def bet(self, tests: Tests) -> Array:
-        """Make the next bet of each test, reduce its need by what is won, and return the bets."""
+        """Make the next bet of each test, reduce its need by the gain, and return the bets."""
 
     def log_wealth(self, rows: Counts, bets: Array) -> Callable[[Array], Array]:
         """Return mean -> the largest log-wealth of each row by these bets, (steps, rows)."""

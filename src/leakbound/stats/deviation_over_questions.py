@@ -1,6 +1,6 @@
 """The mean over questions of the standard deviation, and of mean + rho standard deviations.
 
-What the papers' tables average over a data set. A bound of each question, all at once, pays for
+What the papers' tables average over a data set. A bound of each question, simultaneously, pays for
 every question; these pay once, by betting in rounds (see `rounds`) on statistics whose expectation
 is on one side of each question's sd_i, whatever its law:
 

@@ -106,7 +106,7 @@ def bounded(
     seed: int | Counts | None = None,
     stopping: str = FIXED_N,
 ) -> Estimate:
-    """The estimate with one entry a row, or one of all rows `together`, between two ends."""
+    """The estimate with one entry per row, or one of all rows `together`, between two ends."""
     low, high = ends(terms, lower, upper, span)
     if not together:  # without a draw nothing is known
         low[rows.n == 0], high[rows.n == 0] = span

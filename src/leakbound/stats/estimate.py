@@ -101,11 +101,11 @@ class BoundFunction(Protocol):
         """Bound the quantity that was filled in.
 
         Args:
-            confidence: with which probability the bound holds, in (0, 1).
+            confidence: the probability that the bound is valid, in (0, 1).
             side: "upper", "lower", or "both", each of which then spends half of alpha.
 
         Returns:
-            The estimate with one entry a question.
+            The estimate with one entry per question.
         """
         ...
 

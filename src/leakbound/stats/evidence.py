@@ -54,7 +54,7 @@ class Rows:
         binary: bool = False,
         empty: bool = False,
     ) -> Rows:
-        """Check and sort scores, one row a question.
+        """Check and sort scores, one row per question.
 
         Args:
             scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
@@ -74,7 +74,7 @@ class Rows:
         values = numbers("scores", scores)
         if values.ndim not in (1, 2):
             raise InputError(
-                f"`scores` must be 1-D, or 2-D with one row a question, got {values.ndim}-D."
+                f"`scores` must be 1-D, or 2-D with one row per question, got {values.ndim}-D."
             )
         single = values.ndim == 1
         tally = np.ones(values.shape, np.int64) if counts is None else whole("counts", counts)
@@ -115,7 +115,7 @@ class Rows:
         given = {"hits": hits, "n": n, "missing": missing}
         parts = {name: whole(name, values) for name, values in given.items()}
         if max(part.ndim for part in parts.values()) > 1:
-            raise InputError("`hits`, `n` and `missing` must be numbers or 1-D, one a question.")
+            raise InputError("`hits`, `n` and `missing` must be numbers or 1-D, one per question.")
         rows = max(part.size for part in parts.values())
         leaks, draws, lost = (per_question(name, part, rows) for name, part in parts.items())
         if not draws.size or not draws.all():
@@ -243,7 +243,7 @@ class Rows:
         return np.full(len(n), np.nan) if result is None else result
 
     def single_or_all(self, result: Array) -> float | Array:
-        """A result with one row a question, without that axis if there was one question."""
+        """A result with one row per question, without that axis if there was one question."""
         return plain(result[0] if self.single else result)
 
 

@@ -108,14 +108,14 @@ def excess_of(
             anything.
         beyond: whose quantity `base` bounds: "control" (default), "own words", "baseline",
             "unstressed" or "other questions".
-        confidence: with which probability the bound holds, in (0, 1).
+        confidence: the probability that the bound is valid, in (0, 1).
         side: "upper", "lower", or "both", each of which then spends half of alpha.
 
     Returns:
         The excess, with entries as the two bounds have.
 
     Raises:
-        InputError: bounds of two quantities, a confidence or side that is none, or what a bound
+        InputError: bounds of two quantities, an invalid confidence or side, or what a bound
             refuses.
     """
     share_of(confidence, side)  # refuses what is none

@@ -1,12 +1,12 @@
 """leak@k far beyond the draws, from what is known of p: of one question, the worst, their mean.
 
 Of a scorer of 0 and 1 leak@k is f(p) = 1 - (1 - p)^k, which grows with p. So a bound of p is one of
-leak@k for every k at once, at the confidence of p's, and the worst question is the worst for every
-k: no law of the tail is supposed (`leak_at_k.carried`).
+leak@k for every k simultaneously, at the confidence of p's, and the worst question is the worst for
+every k: no law of the tail is supposed (`leak_at_k.carried`).
 
 *The mean over questions.* Let F(x) be the share of the questions whose p exceeds x. At the points
-x_1 < ... < x_m it is known to lie in [low_i, high_i], all at once (`leaking_questions`); at x_0 = 0
-it is at most high_0 = 1, and at x_{m+1} = 1 it is low_{m+1} = 0. The mean of f(p) over the
+x_1 < ... < x_m it is known to lie in [low_i, high_i], simultaneously (`leaking_questions`); at x_0
+= 0 it is at most high_0 = 1, and at x_{m+1} = 1 it is low_{m+1} = 0. The mean of f(p) over the
 questions is the integral of F f' from 0 to 1, and F falls: from one x to the next it is at least
 what it is at the next, and at most what it is at the one. With d_i = f(x_{i+1}) - f(x_i),
 
@@ -29,7 +29,8 @@ from leakbound.stats.quantity import leak_at
 
 
 def mean_leak_at_k_of_counts(counts: Estimate, k: npt.ArrayLike) -> Estimate:
-    """Bound the mean over the questions of leak@k for every k at once, from how many leak above x.
+    """Bound the mean over the questions of leak@k for every k simultaneously, from how many leak
+    above x.
 
     Args:
         counts: of questions with a leak probability above each x in [0, 1), as `leaking_questions`

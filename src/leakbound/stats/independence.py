@@ -21,7 +21,7 @@ union bound M / max_m E_m is a p-value, M values of m tried. Texts not seen drop
 multinomial probability P(v). For each pair, P(same, and P(v) < t) <= t sum_v P(v) = t, so the
 smallest P(v) times the number of pairs is a p-value.
 
-n is fixed beforehand; of a sample that was checked at several sizes the error rates add up.
+n is fixed in advance; of a sample that was checked at several sizes the error rates add up.
 """
 
 from __future__ import annotations

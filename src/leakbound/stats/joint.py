@@ -1,4 +1,4 @@
-"""Several estimates that hold all at once: a joint claim, and every question of a data set."""
+"""Several estimates that hold simultaneously: a joint claim, and every question of a data set."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def joint(*estimates: Estimate, confidence: float = 0.99) -> Joint:
     """Join estimates into one claim at `confidence`, if their error rates allow it.
 
     By the union bound the error rates add up, whatever the estimates share. An estimate with
-    one entry a question counts once an entry, unless `every_question` made it.
+    one entry per question counts once an entry, unless `every_question` made it.
 
     Args:
         *estimates: the estimates, at least one.
@@ -65,15 +65,15 @@ def every_question(
     side: Side = "both",
     independent: bool = True,
 ) -> Estimate:
-    """Bound every one of `questions` quantities, all of them jointly: one entry a question.
+    """Bound every one of `questions` quantities, all of them jointly: one entry per question.
 
     With probability `confidence` no entry fails. With both sides an entry fails if either end
     does, and its share is halved between them.
 
     Args:
-        bound: a bound of the quantity with its scores filled in, one entry a question.
-        questions: how many there are, N: as many as `bound` has entries. Unless `independent`, it
-            may have fewer: some are not drawn yet, see `questions`.
+        bound: a bound of the quantity with its scores filled in, one entry per question.
+        questions: the number of questions, N, which is the number of entries of `bound`. Unless
+            `independent`, it may have fewer: some are not drawn yet, see `questions`.
         confidence: with which probability all entries hold at once, in (0, 1).
         side: "upper", "lower", or "both", each of which then spends half of alpha.
         independent: whether the draws of different questions are; each is then given
@@ -84,8 +84,8 @@ def every_question(
         The estimate that `bound` gives, with entries that hold jointly.
 
     Raises:
-        InputError: a bound without one entry a question, a number of questions or a confidence that
-            is none, or what the bound refuses.
+        InputError: a bound without one entry per question, an invalid number of questions or
+            confidence, or what the bound refuses.
     """
     alpha = error_rate(confidence)
     check_questions(questions)
@@ -108,7 +108,7 @@ def check_questions(questions: int) -> None:
 
 
 def check_rows(estimate: Estimate, questions: int, *, fewer: bool = False) -> None:
-    """Refuse an estimate that has not one entry a question; `fewer`: it may have fewer."""
+    """Refuse an estimate that has not one entry per question; `fewer`: it may have fewer."""
     rows = len(np.atleast_1d(estimate.n))
     if rows > questions or (rows < questions and not fewer):
         raise InputError(

@@ -59,7 +59,7 @@ def corrected_bound(
             average, with its scores filled in, in whatever way is right for its draws.
         positives: (hits, n): of n items that leak, as people say, how many the judge calls a leak.
         negatives: (hits, n): the same of n items that do not leak.
-        confidence: with which probability the bound holds, in (0, 1).
+        confidence: the probability that the bound is valid, in (0, 1).
         side: "upper", "lower", or "both", each of which then spends half of alpha.
 
     Returns:
@@ -67,8 +67,8 @@ def corrected_bound(
             (q - f)/(t - f) of the shares seen, cut to [0, 1]; NaN where t <= f.
 
     Raises:
-        InputError: a label that no item has, a bound on anything but a leak probability, or a
-            confidence or side that is none.
+        InputError: a label that no item has, a bound on anything but a leak probability, or an
+            invalid confidence or side.
     """
     rate = share_of(confidence, side) / _BOUNDS
     called = ends_at(bound, None, side, upper=rate, lower=rate)

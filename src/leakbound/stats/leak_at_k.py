@@ -4,7 +4,7 @@ For all k at once it is an integral over [0, 1] of a function that is constant b
 E[max_k] = int 1 - F(x)^k dx, so a band of F bounds it at every k, also k > n; and the unbiased
 estimate puts 1 - C(i, k)/C(n, k) where i of n draws lie at or below x.
 
-For one k fixed beforehand, the draws in random order are cut into floor(n/k) blocks of k. Their
+For one k fixed in advance, the draws in random order are cut into floor(n/k) blocks of k. Their
 maxima are i.i.d. with mean leak@k, whatever the law, and betting bounds that mean. What is left
 over, fewer than k draws, is dropped.
 
@@ -126,7 +126,7 @@ def worst_of_k(rows: Rows, k: int, *, seed: Seed = None) -> float | Array:
 
 
 def carried(leak: Estimate, k: npt.ArrayLike, draws: npt.ArrayLike | None = None) -> Estimate:
-    """Carry a bound of p over to 1 - (1 - p)^k, for every k at once: it increases in p.
+    """Carry a bound of p over to 1 - (1 - p)^k, for every k simultaneously: it increases in p.
 
     Args:
         leak: an estimate of the leak probability of a query, a question, or the worst of several,

@@ -20,7 +20,7 @@ unknown slack_i, and a remainder of mass R_i in which the score has mean q_i,
     sum low_i + sum R_i q_i  <=  N mean  <=  sum (high_i + slack_i) + sum R_i q_i.
 
 The R_i owe nothing to the draws, so sum R_i q_i / sum R_i is a mean of the draws' expectations with
-weights fixed beforehand, which `mean_over_questions` bounds; only this spends alpha.
+weights fixed in advance, which `mean_over_questions` bounds; only this spends alpha.
 
 *Deviation, and its rounding.* Both ends are min_c f(c) for a convex f(c) = sum p (c - end(c))^2,
 with f' = 2 g, evaluated at a c that is nearly the minimum. Let u be the spacing of float64 at 1, d
@@ -126,7 +126,7 @@ class Masses:
 
     Attributes:
         laws: the masses of each question; a remainder without draws is unknown, see `of`.
-        rest: the scores of draws from each remainder, a row a question; some may have none.
+        rest: the scores of draws from each remainder, one row per question; some may have none.
     """
 
     laws: tuple[Mass, ...]
@@ -142,8 +142,9 @@ class Masses:
 
         Args:
             laws: the masses of one question, or of several.
-            rest: the draws from the law given each remainder, a row a question, with the scorer's
-                declared range; made with `empty=True` where a question has none. None: no draws.
+            rest: the draws from the law given each remainder, one row per question, with the
+                scorer's declared range; made with `empty=True` where a question has none. None: no
+                draws.
             binary: the declared range, where there are no draws.
 
         Returns:
@@ -237,7 +238,8 @@ class Masses:
 
 
 def mass_tail(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound Pr[X > x] for every x at once: certainly given the masses, with draws at `confidence`.
+    """Bound Pr[X > x] for every x simultaneously: certainly given the masses, with draws at
+    `confidence`.
 
     `tail_bound` bounds the tail of the draws for all x. Without draws the remainder is unknown too,
     and the estimate's confidence is 1.
@@ -266,11 +268,11 @@ def mass_mean(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
 
 
 def mass_leak_at_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound leak@k for every k at once, any k >= 1.
+    """Bound leak@k for every k simultaneously, any k >= 1.
 
     E[max of k] = int_0^1 1 - (1 - Pr[X > t])^k dt, increasing in the tail, which `mass_tail` bounds
-    for all t at once. `value` is NaN where too much of it rests on too few draws: where k draws
-    have more than a quarter of them in the remainder.
+    for all t simultaneously. `value` is NaN where too much of it rests on too few draws: where k
+    draws have more than a quarter of them in the remainder.
     """
     sizes = quantity.sizes
 
@@ -297,7 +299,7 @@ def mass_leak_at_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate
 
 
 def mass_leak_among_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound 1 - (1 - p)^k, the chance of a leak among k draws, for every k at once.
+    """Bound 1 - (1 - p)^k, the chance of a leak among k draws, for every k simultaneously.
 
     For a binary scorer. Carries over the bound of p by `mass_leak`; `value` as `mass_leak_at_k`.
     """

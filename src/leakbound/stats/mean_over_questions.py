@@ -2,7 +2,7 @@
 
 The draws are independent but not alike: each question has a law of its own. That rules out
 every bound for i.i.d. draws; Hoeffding's form of Clopper-Pearson, betting in rounds and the
-portfolio mixture hold. How many draws each question got must have been fixed beforehand; which of
+portfolio mixture hold. How many draws each question got must have been fixed in advance; which of
 the three is used follows from those numbers, the weights and whether the scorer is binary.
 
 *Scores of 0 or 1, the same n for every question.* Hoeffding's form U is best where questions are
@@ -238,7 +238,7 @@ def hoeffding_upper(rows: Rows, alpha: float) -> Array:
 
 
 def _maxima(leakage: Rows, k: int, *, missing: float) -> Rows:
-    """The largest score of each block of k shuffled draws, a row a question."""
+    """The largest score of each block of k shuffled draws, one row per question."""
     widest = int(leakage.n.max()) // k
 
     def rule(rows: Rows) -> Array:

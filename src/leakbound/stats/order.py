@@ -33,7 +33,7 @@ SHUFFLE = 0x5B0F  # keys the shuffle apart from whatever else a caller seeds wit
 BITS = 63  # of a key: it fits a signed column of a table
 
 Seed = int | Sequence[int] | npt.NDArray[np.int64] | None
-"""One number for all rows, to which each row's index is joined; one key a row; None: entropy."""
+"""One number for all rows, to which each row's index is joined; one key per row; None: entropy."""
 
 
 def order_key(fixed: Mapping[str, object]) -> int:
@@ -75,10 +75,10 @@ def one_seed(seed: int | Counts | None) -> int | None:
     """Give one number for the keys of several rows, as a statement about them together records it.
 
     Args:
-        seed: one number, or one key a row, [Q]; None: there is none.
+        seed: one number, or one key per row, [Q]; None: there is none.
 
     Returns:
-        The number itself, a digest of all keys where there is one a row, or None.
+        The number itself, a digest of all keys where there is one per row, or None.
     """
     return order_key({"rows": seed.tolist()}) if isinstance(seed, np.ndarray) else seed
 
@@ -89,7 +89,7 @@ class Keys:
 
     Attributes:
         rows: the key of each row, (Q, 2), or with the purposes that `apart` joins.
-        seed: what they were made from, as an estimate records it: one number or one a row.
+        seed: what they were made from, as an estimate records it: one number or one per row.
     """
 
     rows: Counts
@@ -100,7 +100,7 @@ class Keys:
         """The keys of so many rows; None draws 63 bits of entropy.
 
         Row i under one number s has the key (s, i), and under a key c of its own (c, 0): alone as
-        among others. Raises InputError for numbers below 0, and for keys that are not one a row.
+        among others. Raises InputError for numbers below 0, and for keys that are not one per row.
         """
         keys = whole("seed", entropy() if seed is None else seed)
         if keys.ndim == 0:
@@ -108,7 +108,7 @@ class Keys:
             return cls(np.stack([np.broadcast_to(keys, rows), place], axis=1), int(keys))
         if keys.shape != (rows,):
             raise InputError(
-                f"`seed` must be one number, or one a row ({rows}), got shape {keys.shape}."
+                f"`seed` must be one number, or one per row ({rows}), got shape {keys.shape}."
             )
         if len(np.unique(keys)) < rows:
             raise InputError(

@@ -49,8 +49,8 @@ def plan(
         The draws for each of the two that was asked for.
 
     Raises:
-        InputError: nothing asked for, an epsilon or clean that does not lie in (0, 1), or a
-            confidence or side that is none.
+        InputError: nothing asked for, an epsilon or clean that does not lie in (0, 1), or an
+            invalid confidence or side.
     """
     if epsilon is None and clean is None:
         raise InputError("say what is wanted: --epsilon 0.01, or --clean 0.02.")
@@ -69,14 +69,14 @@ def samples_for(epsilon: float, confidence: float = 0.99, side: Side = "both") -
 
     Args:
         epsilon: the largest distance, in (0, 1).
-        confidence: with which probability the bound holds, in (0, 1).
+        confidence: the probability that the bound is valid, in (0, 1).
         side: "upper", "lower", or "both", each of which then spends half of alpha.
 
     Returns:
         The number of draws, at least 1.
 
     Raises:
-        InputError: an epsilon that does not lie in (0, 1), or a confidence or side that is none.
+        InputError: an epsilon that does not lie in (0, 1), or an invalid confidence or side.
     """
     if not 0 < epsilon < 1:
         raise InputError(f"`epsilon` must lie strictly between 0 and 1, got {epsilon!r}.")
@@ -88,7 +88,7 @@ def clean_samples_for(p0: float, confidence: float = 0.99) -> int:
 
     Args:
         p0: the leak probability to be certified, in (0, 1).
-        confidence: with which probability the bound holds, in (0, 1).
+        confidence: the probability that the bound is valid, in (0, 1).
 
     Returns:
         The number of draws, at least 1.

@@ -4,7 +4,7 @@
 uniformly: E[X] is the mean over the queries. *Over the input distribution* ("inputs"): the score
 of an output to a query drawn afresh, each time, from the distribution that these were drawn from.
 That takes queries that are a random sample of it: independent, repeats kept, the original question
-left out, their number fixed beforehand. Rewritings from a list, or several of one request to a
+left out, their number fixed in advance. Rewritings from a list, or several of one request to a
 rewriter, are none, and have statements of the first kind only.
 
 How the outputs were shared among the queries (`design`) then decides what they are:
@@ -90,7 +90,7 @@ class Pool(OfRows):
         """Say how the outputs of several queries were drawn.
 
         Args:
-            rows: their scores, a row a query; made with `empty=True` where some may have none.
+            rows: their scores, one row per query; made with `empty=True` where some may have none.
             design: "allocated" (the query of each output drawn uniformly; a query may have none),
                 "fixed" (for every query a number of outputs that was fixed) or "fresh" (one each).
             target: "queries" (default: a completion of these queries, one of them at random) or
@@ -110,7 +110,7 @@ class Pool(OfRows):
             if value not in get_args(choices):
                 raise InputError(f"`{name}` must be one of {get_args(choices)}, got {value!r}.")
         if rows.single:
-            raise InputError("the scores of a pool must be 2-D with one row a query, got 1-D.")
+            raise InputError("the scores of a pool must be 2-D with one row per query, got 1-D.")
         _check_outputs(rows.n, design)
         places = np.zeros(rows.questions, np.int64) if owners is None else whole("owners", owners)
         numbers, drawn = np.bincount(places).tolist() if queries is None else queries, rows.n > 0

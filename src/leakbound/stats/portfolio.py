@@ -41,7 +41,7 @@ def bets(n: int, alpha: float) -> Portfolio:
 def mean_upper(rows: Rows, alpha: float, portfolio: Portfolio) -> Array:
     """Upper bound at 1 - alpha on the mean of each row's expectations: (Q,).
 
-    The draws are independent, n and the portfolio are fixed beforehand; laws may differ between
+    The draws are independent, n and the portfolio are fixed in advance; laws may differ between
     draws: the mean of E[X_i] is bounded. It is the smallest m at which the wealth
     W(m) = sum_j w_j prod_i [1 - b_j + b_j (1 - x_i)/(1 - m)], rising in m, reaches 1/alpha, and
     1 where none does. A missing draw counts as 1. Rounded up.
@@ -62,7 +62,7 @@ def weighted_mean_upper(rows: Rows, weights: Array, alpha: float, portfolio: Por
     """Upper bound at 1 - alpha on sum_i a_i mu_i / sum_i a_i, mu_i the mean of row i.
 
     `weights` a_i >= 0, (Q,); row i has n_i independent draws, and all n_i, the weights and the
-    portfolio are fixed beforehand. The bound is the smallest m at which the wealth
+    portfolio are fixed in advance. The bound is the smallest m at which the wealth
     W(m) = sum_j w_j prod_i prod_t [1 - b_j c_i (x_it - m)/(1 - m)], rising in m, reaches
     1/alpha, with c_i = (a_i/n_i) / max_l (a_l/n_l); 1 where none does. A missing draw counts
     as 1. Rounded up. InputError for weights that are negative, or all 0.
@@ -84,7 +84,7 @@ def weighted_mean_upper(rows: Rows, weights: Array, alpha: float, portfolio: Por
 
 
 def log_wealth(rows: Rows, m: Array, portfolio: Portfolio) -> Array:
-    """log W(m) of each row: (Q,), for one m < 1 or one a row."""
+    """log W(m) of each row: (Q,), for one m < 1 or one per row."""
     return _mixed(_log_stakes(_complete(rows), m, portfolio), portfolio)
 
 

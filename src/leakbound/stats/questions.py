@@ -51,17 +51,17 @@ def worst_question(
     without draws, as a query of a pool may be, makes the upper bound 1.
 
     Args:
-        bound: a bound of the quantity with its scores filled in, one entry a question.
-        questions: how many there are, N: as many as `bound` has entries.
-        confidence: with which probability the bound holds, in (0, 1).
+        bound: a bound of the quantity with its scores filled in, one entry per question.
+        questions: the number of questions, N, which is the number of entries of `bound`.
+        confidence: the probability that the bound is valid, in (0, 1).
         side: "upper", "lower", or "both", each of which then spends half of alpha.
 
     Returns:
         The estimate of the largest quantity; of each x or k where `bound` has several.
 
     Raises:
-        InputError: no questions, another number of them than `bound` has entries, or a confidence
-            or side that is none.
+        InputError: no questions, another number of them than `bound` has entries, or an invalid
+            confidence or side.
     """
     alpha = share_of_side(confidence, side, questions)
     bounds = ends_at(bound, questions, side, upper=alpha, lower=alpha / questions)
@@ -77,19 +77,19 @@ def leaking_questions(
     each_confidence: float = 1 - LEAST,
     side: Side = "both",
 ) -> Estimate:
-    """Bound how many of the questions have a quantity above x, for every x at once.
+    """Bound how many of the questions have a quantity above x, for every x simultaneously.
 
     A question counts among those whose own bound at `each_confidence` = 1 - alpha' exceeds x,
     or its bound fails; and of N independent failures there are at most
     b = BinInv(1 - alpha; N, alpha'), whatever x is. Hence at most #{U_i > x} + b and at least
-    #{L_i > x} - b. The draws of different questions must be independent, and alpha' fixed
-    beforehand.
+    #{L_i > x} - b. The draws of different questions must be independent, and alpha' fixed in
+    advance.
 
     Args:
-        bound: a bound of the quantity with its scores filled in, one entry a question.
-        questions: how many there are, N: as many as `bound` has entries.
+        bound: a bound of the quantity with its scores filled in, one entry per question.
+        questions: the number of questions, N, which is the number of entries of `bound`.
         x: a finite number, or [K] of them, the last axis of the result then.
-        confidence: with which probability the bound holds, in (0, 1).
+        confidence: the probability that the bound is valid, in (0, 1).
         each_confidence: that of each question's own bound, in (0, 1), fixed in advance; see
             `confidence_of_each` for what `bound` gives.
         side: "upper", "lower", or "both", each of which then spends half of alpha.
@@ -99,7 +99,7 @@ def leaking_questions(
 
     Raises:
         InputError: an x that cannot be, no questions, another number of them than `bound` has
-            entries, a bound of several x or k, or a confidence or side that is none.
+            entries, a bound of several x or k, or an invalid confidence or side.
     """
     points, rate = finite("x", x), error_rate(each_confidence)
     share = share_of_side(confidence, side, questions)

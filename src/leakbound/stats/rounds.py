@@ -14,7 +14,7 @@ where lambda is small enough that no factor is negative, for any x in [0, 1].
 prod [1 + lambda c_it (m - mu_i + d_i)], of factors >= 0, and by 1 + x <= e^x at most
 exp(lambda sum_i a_i (m - mu_i + d_i)) = exp(lambda sum_i a_i (m - mu_i)). If the weighted mean is m
 or more, that is at most 1. So the wealth is a nonnegative supermartingale from round to round, and
-reaches 1/alpha with probability at most alpha (Ville). A bet must not follow from draws of its own
+reaches 1/alpha with probability at most alpha (Ville). A bet must not follow from draws of the same
 round, because the draws of one question do not bound the mean over all.
 
 *Why centres.* A bet loses about lambda^2 times the squares of the residuals. Without centres these
@@ -193,7 +193,7 @@ class Rounds:
         """Distribute the draws of a binary scorer over rounds by their counts.
 
         A missing draw is a leak. In each round, a row has a unit for its leaks and a unit for its
-        other draws. The keys of the rows decide how many leaks are in each round.
+        other draws. The keys of the rows decide the number of leaks per round.
         """
         assert rows.keys is not None, "rows that are bet on in rounds have keys"
         ends = -(-np.outer(rows.n, np.arange(number + 1)) // number)

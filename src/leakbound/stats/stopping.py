@@ -3,7 +3,7 @@
 A question is looked at again and again, at most until it has `cap` draws, and stops when its
 bound decides the claim. Of the alpha of a side, one half pays for an any-time bound, which holds
 at every look, the other for the fixed-n default at the cap, the one number of draws that was
-fixed beforehand. Both halves are spent whether or not a question reaches the cap, so at the cap
+fixed in advance. Both halves are spent whether or not a question reaches the cap, so at the cap
 the better of the two bounds holds.
 
 For i.i.d. draws of one query or an allocated pool, not for a pool of different questions.
@@ -172,19 +172,19 @@ def mean_over_stopped_questions(
     For numbers of draws that depend on the scores, as after early stopping. At most
     b = BinInv(1 - alpha; N, alpha') of the bounds at `each_confidence` = 1 - alpha' fail, and one
     that fails is wrong by at most 1: the mean lies at most b/N above the mean of the U_i, and below
-    that of the L_i. The draws of different questions must be independent, and alpha' fixed
-    beforehand.
+    that of the L_i. The draws of different questions must be independent, and alpha' fixed in
+    advance.
 
     Nor does the mean lie above the worst question. Its bound, the largest U_i (see
     `worst_question`), has half of what the upper end may fail with, the mean of the U_i the other
     half, and the lesser is taken; of one question they are the same, and it has all.
 
     Args:
-        bound: a bound of the quantity with its scores filled in, one entry a question; it must hold
-            for such numbers of draws (any-time).
-        questions: how many there are, N: as many as `bound` has entries.
-        confidence: with which probability the bound holds, in (0, 1).
-        each_confidence: that of each question's own bound, in (0, 1), fixed beforehand; None: it
+        bound: a bound of the quantity with its scores filled in, one entry per question; it must
+            hold for such numbers of draws (any-time).
+        questions: the number of questions, N, which is the number of entries of `bound`.
+        confidence: the probability that the bound is valid, in (0, 1).
+        each_confidence: that of each question's own bound, in (0, 1), fixed in advance; None: it
             follows from N and alpha alone, as the best for clean questions that stop after some
             `CLEAN_DRAWS` draws; for few questions none of the bounds may fail then.
         side: "upper", "lower", or "both", each of which then spends half of alpha.
@@ -194,8 +194,8 @@ def mean_over_stopped_questions(
         values; stopping biases it.
 
     Raises:
-        InputError: no questions, another number of them than `bound` has entries, or a confidence
-            or side that is none.
+        InputError: no questions, another number of them than `bound` has entries, or an invalid
+            confidence or side.
     """
     share = share_of_side(confidence, side, questions)
     shares = {"upper": share if questions == 1 else share / 2, "lower": share}
@@ -227,12 +227,12 @@ def mean_over_stopped_questions(
 class Looks:
     """How a claim is decided question by question while sampling, and when to look again.
 
-    The methods take draws, one row a question; for a claim about p the scores are 0 or 1. Every
-    result has one entry a question, and every question its own number of draws.
+    The methods take draws, one row per question; for a claim about p the scores are 0 or 1. Every
+    result has one entry per question, and every question its own number of draws.
 
     Attributes:
         claim: what is to be decided of each question.
-        cap: the largest number of draws of a question, fixed beforehand.
+        cap: the largest number of draws of a question, fixed in advance.
         confidence: with which probability the verdict on a question is right, in (0, 1).
 
     Raises:
@@ -259,11 +259,11 @@ class Looks:
             rows: the draws of each question.
             side: "upper", "lower", or "both", each of which then spends half of alpha.
             seed: of the order in which bets meet the draws, [Q] or one number; None: a random one.
-                It keys a mean's bound at the cap: give one key a question, always the same, or a
+                It keys a mean's bound at the cap: give one key per question, always the same, or a
                 verdict and the bound reported later may differ.
 
         Returns:
-            The estimate of the leak probability or the mean leakage, one entry a question.
+            The estimate of the leak probability or the mean leakage, one entry per question.
 
         Raises:
             InputError: other scores than 0 and 1 for a claim about p, more draws than the cap, or a

@@ -1,7 +1,8 @@
-"""The tail Pr[X > x] of a query's leakage, for all x at once, over a band of its distribution.
+"""The tail Pr[X > x] of a query's leakage, for all x simultaneously, over a band of its
+distribution.
 
 A band is a function (n, alpha) -> table (n + 1,): with probability at least 1 - alpha,
-F(x) >= table[#{X_i <= x}] for all x at once, X_1 ... X_n i.i.d. By symmetry
+F(x) >= table[#{X_i <= x}] for all x simultaneously, X_1 ... X_n i.i.d. By symmetry
 1 - F(x) >= table[#{X_i > x}], so one table serves both sides.
 """
 

@@ -166,12 +166,12 @@ def bound(
         confidence: the probability, at least, with which the bound is valid, in (0, 1).
         side: "upper", "lower", or "both", each of which then spends half of alpha.
         method: "paper" for the printed form of the papers, corrected; None: the narrower default.
-        seed: of the order in which bets meet the draws: one number, or one key a question, [Q];
+        seed: of the order in which bets meet the draws: one number, or one key per question, [Q];
             None: one is drawn, and the estimate records it if the order mattered.
 
     Returns:
-        The estimate: one entry a question, and of each x or k where there are several; or one about
-            all questions.
+        The estimate: one entry per question, and of each x or k where there are several; or one
+            about all questions.
 
     Raises:
         InputError: a quantity that has no theorem for this evidence, or what the theorem refuses.

@@ -33,8 +33,8 @@ def two_way(
         values: their point values, [R, C].
         rows: the name of the knob that tells the rows apart.
         columns: the name of the knob that tells the columns apart.
-        confidence: that of the cells all at once (`every_question(independent=False)` gives such),
-            in (0, 1]; it becomes that of the result.
+        confidence: that of the cells simultaneously (`every_question(independent=False)` gives
+            such), in (0, 1]; it becomes that of the result.
 
     Returns:
         Three estimates: the effect of the knob of the rows, that of the columns, and that of both

@@ -23,11 +23,11 @@ def whole(name: str, values: npt.ArrayLike) -> Counts:
 
 
 def per_question(name: str, values: npt.ArrayLike, questions: int) -> Counts:
-    """Whole numbers, one a question, from one number or one a question."""
+    """Whole numbers, one per question, from one number or one per question."""
     array = whole(name, values)
     if array.shape not in ((), (questions,)):
         raise InputError(
-            f"`{name}` must be one number or one a question ({questions}), got shape {array.shape}."
+            f"`{name}` must be one number or one per question ({questions}), got shape {array.shape}."
         )
     return np.broadcast_to(array, (questions,))
 
