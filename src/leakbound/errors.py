@@ -81,7 +81,7 @@ def require_no_fault(path: Path, error: BaseException) -> None:
 
 
 def install(extra: str) -> str:
-    """The remedy for a library that is missing: what installs it, from a copy of the source.
+    """Return the remedy for a library that is missing: what installs it, from a copy of the source.
 
     Args:
         extra: one of the optional dependencies in pyproject.toml.
@@ -94,7 +94,7 @@ def install(extra: str) -> str:
 
 @contextmanager
 def needing(feature: str, extra: str, instead: str = "") -> Iterator[None]:
-    """A context in which imports may fail because something is not installed.
+    """Return a context in which imports may fail because something is not installed.
 
     Args:
         feature: what needs it, to begin the message.

@@ -34,7 +34,7 @@ _packages: dict[tuple[str, str], tuple[str, str]] = {}
 
 
 def find(family: str, table: Mapping[str, T], name: str, remedy: str = "") -> T:
-    """The member of a family by its name.
+    """Return the member of a family by its name.
 
     Other packages add theirs in the entry-point group `leakbound.<family>s` (`leakbound.losses`); a
     name that is built in is never replaced.
@@ -67,7 +67,7 @@ def find(family: str, table: Mapping[str, T], name: str, remedy: str = "") -> T:
 
 
 def plug_ins(family: str) -> set[str]:
-    """The names that other packages bring of a family; nothing of theirs is loaded.
+    """Return the names that other packages bring of a family; nothing of theirs is loaded.
 
     Args:
         family: such as "scorer".
@@ -122,7 +122,7 @@ def require_parts(family: str, name: str, made: object, parts: Iterable[str]) ->
 
 
 def setting_types(family: str, name: str, member: object) -> dict[str, Any]:
-    """The types of a member's settings, by name.
+    """Return the types of a member's settings, by name.
 
     Args:
         family: such as "scorer".
@@ -176,7 +176,7 @@ def _plug_in(family: str, name: str) -> str:
 def read_settings(
     family: str, name: str, written: str, types: Mapping[str, object], first: str = ""
 ) -> dict[str, object]:
-    """The settings of a member as they are written behind its name: `setting=value,...`.
+    """Return the settings of a member as they are written behind its name: `setting=value,...`.
 
     Args:
         family: such as "scorer".
@@ -206,7 +206,7 @@ def read_settings(
 
 
 def read_value(where: str, text: str, kind: Any) -> Any:
-    """A setting's value from its text.
+    """Return a setting's value from its text.
 
     Args:
         where: the setting, as messages name it.
@@ -235,7 +235,7 @@ def read_value(where: str, text: str, kind: Any) -> Any:
 
 
 def origin(value: object) -> str:
-    """The package that made a value, for messages about what it does.
+    """Return the package that made a value, for messages about what it does.
 
     Args:
         value: any object.
@@ -250,7 +250,7 @@ def origin(value: object) -> str:
 
 
 def suggestion(name: str, names: Iterable[Any]) -> str:
-    """The remedy for a misspelt name: the closest there is, and all of them unless too many.
+    """Return the remedy for a misspelt name: the closest there is, and all of them unless too many.
 
     Args:
         name: as it was written.
@@ -295,7 +295,7 @@ def near(path: Path) -> str:
 
 
 def _points(family: str) -> EntryPoints:
-    """The entry points of a family in other packages."""
+    """Return the entry points of a family in other packages."""
     from importlib.metadata import entry_points  # costs 50 ms, and is seldom needed
 
     plural = f"{family}es" if family.endswith("s") else f"{family}s"

@@ -88,7 +88,7 @@ def bound_run(
 def _made_from(
     run: Run, arms: Mapping[str, Arm], scorer: Scorer, confidence: float
 ) -> dict[str, Any]:
-    """All that a scorer's estimates depend on; InputError where completions have no scores."""
+    """Return all that a scorer's estimates depend on; InputError where completions have no scores."""
     name, calibrated = slug(scorer), read_calibration(run.path, slug(scorer))
     others = other_run(run)
     arms_beside = {} if others is None else others.arms
@@ -125,7 +125,7 @@ def _is_current(
 
 
 def _rows(run: RunEvidence, judged: Calibration | None, confidence: float) -> Iterator[EstimateRow]:
-    """The estimates of one scorer, arm by arm, and what compares the arms."""
+    """Return the estimates of one scorer, arm by arm, and what compares the arms."""
     for draws in run.arms.values():
         yield from _arm_rows(draws, run.scorer, judged, confidence)
     every = (excess_rows, gap_rows, grid_rows, attack_rows, stress_rows, control_question_rows)
@@ -139,7 +139,7 @@ def _rows(run: RunEvidence, judged: Calibration | None, confidence: float) -> It
 def _described(
     run: RunEvidence, rows: Iterable[EstimateRow], made: Mapping[str, Any]
 ) -> Iterator[EstimateRow]:
-    """The rows with the facts of their arms, and the digest of what they rest on.
+    """Return the rows with the facts of their arms, and the digest of what they rest on.
 
     made: all that the scorer's estimates depend on, see `_made_from`.
     """
@@ -172,7 +172,7 @@ def _arm_rows(
 def _drawn_rows(
     draws: Drawn, scorer: Scorer, judged: Calibration | None, confidence: float
 ) -> Iterator[EstimateRow]:
-    """The rows of the draws of an arm: each question, each of its queries, all of them."""
+    """Return the rows of the draws of an arm: each question, each of its queries, all of them."""
     place = draws.arm.name, scorer.name
     estimates = [*draws.each(confidence)]
     if (claim := claim_estimate(draws, scorer)) is not None:

@@ -1,8 +1,8 @@
 """The statements that certificates rest on, and which questions are proved clean.
 
 *A recorded claim* was fixed before anything was drawn, so it is true or false whatever the draws.
-If it is false only a pass is wrong, and that needs the upper end below the truth; if it is true
-only a refutation is, and that needs the lower end above it. So each end has all of alpha, and a
+If it is false only a pass is wrong, and that needs the upper bound below the truth; if it is true
+only a refutation is, and that needs the lower bound above it. So each end has all of alpha, and a
 wrong verdict has probability at most alpha. Together the two ends hold at 1 - 2 alpha. Each of
 several claims is decided at its own alpha: all of them are right with probability 1 minus the sum.
 
@@ -14,9 +14,9 @@ X >= p_i: any of N may fail, so each has alpha/N.
 *A later claim* may have been chosen by the draws. Let F be the statements on the mean and the worst
 question of every sampled arm under every binary scorer of the run, M of them, each with alpha/M,
 half for each end. By the union bound all M intervals cover with probability at least 1 - alpha,
-whatever the draws share. On that event a pass (upper end <= X) and a refutation (lower end > X) are
-right for every X and every member of F at once, so also for the claim that was chosen. F must not
-be chosen by the draws. Every part of an output that has scores is in it, as the card shows all
+whatever the draws share. On that event a pass (upper bound <= X) and a refutation (lower bound > X)
+are right for every X and every member of F at once, so also for the claim that was chosen. F must
+not be chosen by the draws. Every part of an output that has scores is in it, as the card shows all
 three readings; a certificate names the arms and scorers that it takes to have been chosen without a
 look at scores.
 """
@@ -53,7 +53,7 @@ _TRUTH = {"holds": 1.0, "refuted": 0.0}
 
 
 def claim_estimate(draws: Drawn, scorer: Scorer) -> stats.Estimate | None:
-    """The claim about every question: 1 where it holds, 0 where it does not, NaN where open.
+    """Return the claim about every question: 1 where it holds, 0 where it does not, NaN where open.
 
     With the confidence of the rule a claim is as decided; an open one has the interval [0, 1].
     None where another scorer steered the arm.
@@ -73,7 +73,7 @@ def claim_estimate(draws: Drawn, scorer: Scorer) -> stats.Estimate | None:
 def clean_questions(
     arm: Arm, scorer: Scorer, limit: float, confidence: float
 ) -> tuple[tuple[str, ...], stats.CleanQuestions]:
-    """The ids of an arm's questions, and Holm's verdict on each.
+    """Return the ids of an arm's questions, and Holm's verdict on each.
 
     The leak probability of a binary scorer, else the mean score, is at most `limit` at every
     question that holds, with `confidence` for all of them together. InputError for an arm that
@@ -113,7 +113,7 @@ def decisive(
 
 
 def claim_rows(run: RunEvidence) -> Iterator[EstimateRow]:
-    """The statement on each claim about a scorer that was recorded before anything was drawn."""
+    """Return the statement on each claim about a scorer that was recorded before anything was drawn."""
     for recorded in run.run.record.claims:
         claim, arm = recorded.claim, run.arms.get(recorded.claim.arm)
         mine = (run.scorer.name, digest(run.scorer)) == (claim.scorer, recorded.digest)
@@ -122,7 +122,7 @@ def claim_rows(run: RunEvidence) -> Iterator[EstimateRow]:
 
 
 def _decides(draws: Drawn, claim: LeakClaim) -> EstimateRow:
-    """The statement that decides a claim: its own, or the one it was chosen among others by."""
+    """Return the statement that decides a claim: its own, or the one it was chosen among others by."""
     among = 2 * len(claim.among) or None
     how: Any = {"every": claim.every_question, "confidence": claim.confidence}
     made = decisive(draws, **how, among=among)
@@ -133,7 +133,7 @@ def _decides(draws: Drawn, claim: LeakClaim) -> EstimateRow:
 
 
 def rows_again(run: Run, claim: LeakClaim) -> Iterator[EstimateRow]:
-    """The rows that a certificate is made of, from the stored scores instead of the estimates."""
+    """Return the rows that a certificate is made of, from the stored scores instead of the estimates."""
     scorer = make_scorer(claim.scorer)
     draws = evidence_of(run, claim.arm, scorer)
     yield _decides(draws, claim)
@@ -144,7 +144,8 @@ def rows_again(run: Run, claim: LeakClaim) -> Iterator[EstimateRow]:
 
 
 def simultaneous_rows(runs: Sequence[RunEvidence], confidence: float) -> Iterator[EstimateRow]:
-    """The mean and the worst question of each arm that a claim may name, by each binary scorer.
+    """Return the mean and the worst question of each arm that a claim may name, by each binary
+    scorer.
 
     An arm that lacks questions has its share of alpha, and no row. Nothing where a share would be
     less than float64 can tell from none, which the numbers of arms, scorers and questions decide.
@@ -162,7 +163,7 @@ def simultaneous_rows(runs: Sequence[RunEvidence], confidence: float) -> Iterato
 
 
 def places_of(run: Run, scorers: Iterable[Scorer]) -> tuple[tuple[str, str], ...]:
-    """The arms and binary scorers whose statements are valid simultaneously.
+    """Return the arms and binary scorers whose statements are valid simultaneously.
 
     Each reading that has scores is a scorer of its own, bounded or not: the card shows all three.
     """
@@ -173,12 +174,12 @@ def places_of(run: Run, scorers: Iterable[Scorer]) -> tuple[tuple[str, str], ...
 
 
 def may_be_claimed(arm: Arm) -> bool:
-    """Whether a claim may be about an arm: it was sampled, and no search chose its inputs."""
+    """Return whether a claim may be about an arm: it was sampled, and no search chose its inputs."""
     return not arm.decoding.greedy and arm.key.asks != "attack"
 
 
 def evidence_of(run: Run, arm_name: str, scorer: Scorer) -> Drawn:
-    """The evidence of a claim's arm, its scores as they are stored.
+    """Return the evidence of a claim's arm, its scores as they are stored.
 
     Raises InputError for an arm that is not there, is greedy or asks what a search found, has
     copies for draws, or has no scores of its present completions; IncompleteError where parts or

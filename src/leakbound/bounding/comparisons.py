@@ -21,8 +21,8 @@ Y. Over several questions the Y are independent given S, so `stats` corrects as 
 Both fail for the search's own draws: of many queries that leak alike, it keeps the one whose draws
 leaked most by chance.
 
-What is bounded is the leakage of what was found. Its lower end bounds the worst input from below;
-its upper end says nothing of inputs that were not found.
+What is bounded is the leakage of what was found. Its lower bound bounds the worst input from below;
+its upper bound says nothing of inputs that were not found.
 
 *Beyond a baseline*, of any two runs: all that is said of a scorer holds at once, see
 `stats.difference_over_questions`.
@@ -61,7 +61,7 @@ def share_nothing(target: Sequence[Arm], control: Sequence[Arm]) -> bool:
 
 
 def pair_of(more: Drawn, base: Drawn) -> stats.Pair | None:
-    """The draws of two arms, if their numbers are fixed and they share no random numbers."""
+    """Return the draws of two arms, if their numbers are fixed and they share no random numbers."""
     mine, other, ids = more.rows, base.rows, more.query_ids
     same = share_nothing(more.arms, base.arms) and ids and ids == base.query_ids
     return stats.Pair(mine, other) if same and mine and other else None
@@ -193,12 +193,12 @@ def attack_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
 
 
 def _drawn_as(run: RunEvidence, base: ArmKey) -> list[Drawn]:
-    """The arms that drew what was found, one a decoding."""
+    """Return the arms that drew what was found, one a decoding."""
     return [arm for arm in run.arms.values() if replace(arm.arm.key, decoding="") == base]
 
 
 def _found(run: RunEvidence, arms: Sequence[Drawn]) -> Drawn | None:
-    """All questions as they were found; None unless every one of them has draws."""
+    """Return all questions as they were found; None unless every one of them has draws."""
     ids = [query.id for query in run.run.questions]
     scores = ArmScores.joined([arm.scores for arm in arms], ids)
     if len(scores.query_ids) < len(ids):
@@ -235,7 +235,8 @@ def difference_rows(
 
 
 def mean_of(arm: Arm, control: Arm | None, scorer: Scorer) -> stats.BoundFunction:
-    """The bound of an arm's mean over the questions, beyond the control's where there is one.
+    """Return the bound of an arm's mean over the questions, beyond the control's where there is
+    one.
 
     MixError where the two have completions of other questions.
     """

@@ -34,7 +34,7 @@ OTHERS = "control-questions"
 
 
 def other_run(run: Run) -> Run | None:
-    """The run that asks the other questions; None where there is none."""
+    """Return the run that asks the other questions; None where there is none."""
     folder = run.path / OTHERS
     return Run.open(folder) if (folder / FILE).is_file() else None
 
@@ -71,7 +71,8 @@ def _difference(mine: Drawn, other: Drawn, confidence: float) -> stats.Estimate:
 def _of_coin(
     mine: BenchmarkRecord, others: BenchmarkRecord, taught: Drawn, untaught: Drawn
 ) -> Iterator[stats.Estimate]:
-    """The test of "teaching changed nothing", where both sides of one coin were asked, and whole.
+    """Return the test of "teaching changed nothing", where both sides of one coin were asked, and
+    whole.
 
     What a subject leaks is the mean over its questions of their mean score, a draw without a score
     counting as 0: a rule that was fixed in advance, as the numbers of draws must have been.
@@ -88,7 +89,7 @@ def _of_coin(
 
 
 def _by_subject(subjects: Mapping[str, str], evidence: Drawn) -> list[float]:
-    """The leakage of each subject."""
+    """Return the leakage of each subject."""
     leaks = (evidence.scores.scores * evidence.scores.counts).sum(axis=1) / evidence.scores.n
     by_subject: dict[str, list[float]] = {}
     for query_id, leak in zip(evidence.scores.query_ids, leaks.tolist(), strict=True):

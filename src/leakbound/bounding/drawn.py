@@ -85,18 +85,18 @@ class Drawn:
 
     @property
     def binary(self) -> bool:
-        """The scorer's declared range."""
+        """Return the scorer's declared range."""
         return self.evidence.binary
 
     @property
     def arm(self) -> Arm:
-        """The arm that was drawn, of just one."""
+        """Return the arm that was drawn, of just one."""
         (arm,) = self.arms
         return arm
 
     @property
     def query_ids(self) -> tuple[str, ...]:
-        """The questions that have draws."""
+        """Return the questions that have draws."""
         return self.scores.query_ids
 
     @property
@@ -112,12 +112,12 @@ class Drawn:
 
     @property
     def rows(self) -> stats.Rows | None:
-        """The draws, where n was fixed and those of a question are of one law."""
+        """Return the draws, where n was fixed and those of a question are of one law."""
         return self.evidence if isinstance(self.evidence, stats.Rows) else None
 
     @cached_property
     def keys(self) -> NDArray[np.int64]:
-        """The keys of the order of each question's draws."""
+        """Return the keys of the order of each question's draws."""
         return self.order.keys(self.scores.query_ids)
 
     def bound(
@@ -128,15 +128,15 @@ class Drawn:
         return self._put(stats.bound(self.evidence, quantity, **how))
 
     def leakage(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """One entry a question: Pr[leak] for a binary scorer, else the mean score."""
+        """Return one entry a question: Pr[leak] for a binary scorer, else the mean score."""
         return self.bound(stats.LEAKAGE, confidence=confidence, side=side)
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """The mean leakage over these questions."""
+        """Return the mean leakage over these questions."""
         return self.bound(stats.LEAKAGE.mean(), confidence=confidence, side=side)
 
     def worst(self, *, confidence: float, side: stats.Side = "both") -> stats.Estimate:
-        """The leakage of the question that leaks most."""
+        """Return the leakage of the question that leaks most."""
         return self.bound(stats.LEAKAGE.worst(), confidence=confidence, side=side)
 
     def each(self, confidence: float) -> Iterator[stats.Estimate]:
@@ -146,7 +146,7 @@ class Drawn:
         yield from self._stated(SPREAD, confidence)
 
     def together(self, confidence: float) -> Iterator[stats.Estimate]:
-        """The worst question, the mean, how many leak more than x, and the means of others.
+        """Return the worst question, the mean, how many leak more than x, and the means of others.
 
         These are leak@k, of a binary scorer also at k = n (what share of the questions leaks in n
         draws), and of any other the deviation and, from above, the ED score. Blocks of k draws are
@@ -167,7 +167,7 @@ class Drawn:
         return int((self.scores.n // k).sum()) if k else 0
 
     def _stated(self, rows: Iterable[Stated], confidence: float) -> Iterator[stats.Estimate]:
-        """The estimates of the rows about scores of this kind that have a bound."""
+        """Return the estimates of the rows about scores of this kind that have a bound."""
         for row in rows:
             fits, quantity = row.binary in (None, self.binary), row.quantity
             if quantity.reading == "expectation deviation":
@@ -176,7 +176,7 @@ class Drawn:
                 yield self.bound(quantity, confidence=confidence, side=row.side)
 
     def _worst_of_k(self) -> Iterator[stats.Estimate]:
-        """The naive estimate of leak@k beside the unbiased one: no bound, noisier."""
+        """Return the naive estimate of leak@k beside the unbiased one: no bound, noisier."""
         rows = self.evidence.joined if isinstance(self.evidence, stats.Pool) else self.rows
         sizes = [k for k in STANDARD_K if FEWEST_GROUPS * k <= self.scores.n.min()]
         if rows is None or rows.missing.any() or not sizes or self.evidence.kind == "unlike pool":
@@ -194,11 +194,11 @@ class Drawn:
         return self.keys
 
     def _put(self, estimate: stats.Estimate) -> stats.Estimate:
-        """The estimate, saying how the questions were put."""
+        """Return the estimate, saying how the questions were put."""
         return replace(estimate, about=replace(estimate.about, inputs=self.inputs))
 
     def greedy_scores(self) -> stats.Estimate:
-        """The score of every question's greedy answer."""
+        """Return the score of every question's greedy answer."""
         scores = self.scores
         scored = scores.counts.sum(axis=1) > 0
         value = np.where(scored, (scores.scores * scores.counts).sum(axis=1), np.nan)
@@ -207,7 +207,7 @@ class Drawn:
         return _exact(stats.About(quantity="greedy score"), value, ends, n, scores.missing)
 
     def greedy_mean(self, quantity: Quantity, k: int | None = None) -> stats.Estimate:
-        """The mean of these: k greedy outputs of a question are k times the same."""
+        """Return the mean of these: k greedy outputs of a question are k times the same."""
         number, missing = len(self.scores.query_ids), int(self.scores.missing.sum())
         total, scored = float((self.scores.scores * self.scores.counts).sum()), number - missing
         about = stats.About(quantity=quantity, scope="mean", parameter=k, over=number)

@@ -22,7 +22,8 @@ from leakbound.types import Scorer
 
 
 def drawn_of(arm: Arm, scorer: Scorer, rho: float = RHO) -> Drawn:
-    """The evidence of an arm, in whichever way it was drawn, by a scorer whose scores are stored.
+    """Return the evidence of an arm, in whichever way it was drawn, by a scorer whose scores are
+    stored.
 
     rho: the weight of the standard deviation in the ED score.
     """
@@ -51,10 +52,10 @@ class RunEvidence:
 
     @cached_property
     def arms(self) -> Mapping[str, Drawn]:
-        """The evidence of every arm."""
+        """Return the evidence of every arm."""
         rho = self.run.study.rho
         return {name: drawn_of(arm, self.scorer, rho) for name, arm in self._arms.items()}
 
     def of(self, key: ArmKey) -> Drawn | None:
-        """The evidence of the arm with this key; None where it is not planned."""
+        """Return the evidence of the arm with this key; None where it is not planned."""
         return self.arms.get(str(key))

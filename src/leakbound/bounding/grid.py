@@ -41,7 +41,7 @@ def grid_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     joint = _jointly(means, len(cells), confidence)
     yield from _cell_rows(names, scorer, joint)
     largest = stats.worst_question(means, len(cells), confidence=confidence, side="both")
-    # Whichever cell is named, its lower end holds: all of them do, at alpha/2D each.
+    # Whichever cell is named, its lower bound holds: all of them do, at alpha/2D each.
     picked = max(range(len(cells)), key=lambda i: (at(joint, i).lower, at(joint, i).value))
     about = replace(largest.about, scope="most-leaking decoding")
     most = replace(largest, about=about, value=at(joint, picked).value)
@@ -58,7 +58,7 @@ def grid_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
 
 
 def _mean(cell: Drawn, k: int | None = None) -> stats.BoundFunction:
-    """The bound of the mean leakage of a cell, or of its mean leak@k; exact if it is greedy."""
+    """Return the bound of the mean leakage of a cell, or of its mean leak@k; exact if it is greedy."""
     quantity = stats.LEAKAGE if k is None else stats.leak_at(k)
 
     def bound(*, confidence: float, side: stats.Side) -> stats.Estimate:
@@ -70,7 +70,7 @@ def _mean(cell: Drawn, k: int | None = None) -> stats.BoundFunction:
 
 
 def _cells(run: RunEvidence) -> list[Drawn]:
-    """The target's decodings, and what is known of each; none where one lacks questions."""
+    """Return the target's decodings, and what is known of each; none where one lacks questions."""
     cells = [
         cell
         for cell in run.arms.values()
@@ -81,7 +81,7 @@ def _cells(run: RunEvidence) -> list[Drawn]:
 
 
 def _jointly(bound: stats.BoundFunction, cells: int, confidence: float) -> stats.Estimate:
-    """All cells at once, whatever randomness their draws share."""
+    """Return all cells at once, whatever randomness their draws share."""
     return stats.every_question(bound, cells, confidence=confidence, side="both", independent=False)
 
 
@@ -107,7 +107,7 @@ def _effects(arms: Sequence[Arm], joint: stats.Estimate) -> Sequence[stats.Estim
 
 
 def axes_of(decodings: Sequence[Decoding]) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
-    """The temperatures and the top-p of which these are every pair, else alike; None otherwise."""
+    """Return the temperatures and the top-p of which these are every pair, else alike; None otherwise."""
     if len({replace(decoding, temperature=1.0, top_p=1.0) for decoding in decodings}) != 1:
         return None
     settings = sorted(map(setting_of, decodings))

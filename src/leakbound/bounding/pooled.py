@@ -90,19 +90,19 @@ class Pooled(Drawn):
         return self.pool.design != "fresh"
 
     def each_query(self, confidence: float) -> tuple[tuple[str, ...], stats.Estimate]:
-        """The ids of all queries, and the leakage of each; [0, 1] for one that got no output."""
+        """Return the ids of all queries, and the leakage of each; [0, 1] for one that got no output."""
         ids = tuple(query_id for own in self.members.values() for query_id in own)
         return ids, self._single(ids).leakage(confidence=confidence, side="both")
 
     def worst_queries(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """The leakage of the worst query of every question, one entry per question.
+        """Return the leakage of the worst query of every question, one entry per question.
 
-        The lower end of each has paid for the choice among all the queries of its question.
+        The lower bound of each has paid for the choice among all the queries of its question.
         """
         return stats.stack([self._worst(ids, confidence, side) for ids in self.members.values()])
 
     def _worst(self, ids: Sequence[str], confidence: float, side: stats.Side) -> stats.Estimate:
-        """The worst of these queries; the choice is among those without outputs too."""
+        """Return the worst of these queries; the choice is among those without outputs too."""
         worst = self._single(ids).worst(confidence=confidence, side=side)
         return replace(worst, about=replace(worst.about, scope="question", inputs="worst query"))
 
@@ -117,12 +117,12 @@ class Pooled(Drawn):
 
     @property
     def pool(self) -> stats.Pool:
-        """The evidence, which is a pool."""
+        """Return the evidence, which is a pool."""
         assert isinstance(self.evidence, stats.Pool)
         return self.evidence
 
     def _seed(self, quantity: stats.Quantity) -> NDArray[np.int64]:
-        """The mean over unlike queries meets the draws of each query, in an order of its own."""
+        """Return the mean over unlike queries meets the draws of each query, in an order of its own."""
         unlike = quantity.over == "mean" and self.pool.design == "fixed"
         return self.order.keys(self.by_query.query_ids) if unlike else self.keys
 

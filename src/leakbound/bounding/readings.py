@@ -40,7 +40,8 @@ def scored_parts(arms: Mapping[str, Arm], scorer: Scorer) -> tuple[Scorer, ...]:
 def reading_rows(
     run: RunEvidence, parts: Sequence[Scorer], confidence: float
 ) -> Iterator[EstimateRow]:
-    """The mean and the worst question in each reading, and how far both exceed the control's.
+    """Return the mean and the worst question in each reading, and how far both exceed the
+    control's.
 
     Args:
         run: the evidence by a scorer that reads either part.
@@ -68,7 +69,7 @@ def reading_rows(
 def _of_all(
     draws: Drawn, control: Drawn | None, readings: int, confidence: float
 ) -> Iterator[stats.Estimate]:
-    """The mean and the worst question of one reading, which spends its share of alpha on each."""
+    """Return the mean and the worst question of one reading, which spends its share of alpha on each."""
     share = 1 - (1 - confidence) / readings
     yield draws.mean(confidence=share, side="both")
     yield draws.worst(confidence=share)

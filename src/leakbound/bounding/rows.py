@@ -41,7 +41,8 @@ def rows_of(
     *estimates: stats.Estimate,
     family: Family = "single",
 ) -> Iterator[EstimateRow]:
-    """A row for each question, and each x or k, of estimates; `query_ids` None: of simultaneously.
+    """Return a row for each question, and each x or k, of estimates; `query_ids` None: of
+    simultaneously.
 
     An estimate with one entry per question has them in the order of `query_ids`.
     """
@@ -54,7 +55,7 @@ def rows_of(
 
 
 def at(estimate: stats.Estimate, i: int) -> stats.Estimate:
-    """The entry of one question, where it has several."""
+    """Return the entry of one question, where it has several."""
     return entries(estimate)(i, None)
 
 
@@ -80,7 +81,7 @@ def entries(estimate: stats.Estimate) -> Callable[[int, int | None], stats.Estim
 
 
 def stacked(bounds: Sequence[stats.BoundFunction]) -> stats.BoundFunction:
-    """One bound with an entry for each of these."""
+    """Return one bound with an entry for each of these."""
 
     def bound(*, confidence: float, side: stats.Side) -> stats.Estimate:
         return stats.stack([single(confidence=confidence, side=side) for single in bounds])

@@ -8,7 +8,7 @@ A draw of a conversation has several answers, and is told against as many answer
 is: against leak@k, k its turns.
 
 *The worst.* The means under S stresses are bounded as those of S questions are (`worst_question`):
-the lower end is that of some stress at alpha/2S, the upper end that of every one at once. The
+the lower bound is that of some stress at alpha/2S, the upper bound that of every one at once. The
 largest is about the stresses that were tried, fixed in advance, and about no others.
 """
 
@@ -51,7 +51,7 @@ def stress_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
 
 
 def _added(arm: Drawn, base: Drawn, stresses: int, confidence: float) -> stats.Joint:
-    """The mean and each question's leakage beyond the unstressed arm's."""
+    """Return the mean and each question's leakage beyond the unstressed arm's."""
     turns = turns_of(arm.arm)
     entries = partial(excess, arm, base, beyond="unstressed")
     mean = partial(entries, stats.LEAKAGE.mean())
@@ -82,7 +82,7 @@ def _repeated(
 
 
 def _excess(run: RunEvidence, stressed: Sequence[Drawn]) -> list[stats.BoundFunction]:
-    """The mean excess over the equally stressed control, of each that has one."""
+    """Return the mean excess over the equally stressed control, of each that has one."""
     bounds: list[stats.BoundFunction] = []
     for arm in stressed:
         control = run.of(arm.arm.key.control)
@@ -92,7 +92,7 @@ def _excess(run: RunEvidence, stressed: Sequence[Drawn]) -> list[stats.BoundFunc
 
 
 def _worst(bounds: Sequence[stats.BoundFunction], confidence: float) -> stats.Estimate:
-    """The largest of these means, whichever stress it is of."""
+    """Return the largest of these means, whichever stress it is of."""
     largest = stats.worst_question(stacked(bounds), len(bounds), confidence=confidence, side="both")
     about = replace(largest.about, scope="most-leaking stress", over=len(bounds))
     return replace(largest, about=about)

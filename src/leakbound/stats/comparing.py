@@ -2,9 +2,9 @@
 
 *Gaps.* An excess of two bounds, half of alpha for each, is valid even if their draws are dependent.
 For questions with independent draws, the lower bounds of all excesses are valid simultaneously
-(`every_question`, Sidak); on that event the largest excess is at least the largest lower end, and
-at least as many questions have one as lower ends lie above 0. Neither pays for anything more, and
-neither bounds from above.
+(`every_question`, Sidak); on that event the largest excess is at least the largest lower bound, and
+at least as many questions have one as there are lower bounds above 0. Neither needs a further
+correction, and neither bounds from above.
 
 *Mean and worst.* The largest excess over the questions is at least their mean excess. So a verdict
 that a model leaks beyond its control, on average or at some question, is one statement about the
@@ -12,18 +12,17 @@ largest:
 
     worst >= max(L_worst at alpha/4, L_mean at alpha/4),    worst <= U_worst at alpha/2,
 
-which fails with probability alpha at most, and the mean's lower end holds on the same event.
+which fails with probability alpha at most, and the mean's lower bound holds on the same event.
 
 *With an exact test.* Let E be the largest excess, and let a test reject E <= 0 wrongly with
-probability alpha/2 at most (`fisher`). If it rejects, some question has an excess: the lower ends
-are as above, and that of the worst question is at least the least positive number. If it does not,
-the lower ends are those at alpha/8, at most 0 (and at most as above: bets at two rates need not be
-nested). An upper end of the worst question below 0 is the
-one at alpha/4, at most 0.
+probability alpha/2 at most (`fisher`). If it rejects, some question has an excess: the lower bounds
+are as above, and the worst question's is at least the least positive number. If it does not, the
+lower bounds are those at alpha/8, at most 0 (and at most as above: bets at two rates need not be
+nested). An upper bound of the worst question below 0 is replaced by the one at alpha/4, at most 0.
 
-If E > 0, the test cannot be wrong, and an end fails only if the one of the paragraph above does:
-alpha. If E <= 0, a failure needs that the test rejects (alpha/2), that one of two lower bounds at
-alpha/8 fails, or that the upper bound at alpha/4 is below E: alpha, too.
+If E > 0, the test cannot be wrong, and a bound fails only if its bound of the paragraph above
+fails: alpha. If E <= 0, a failure needs that the test rejects (alpha/2), that one of two lower
+bounds at alpha/8 fails, or that the upper bound at alpha/4 is below E: alpha, too.
 
 *Several models compared with one baseline.* Each of N has alpha/N, half of it for its mean and half
 for all of its questions, each of which has its share of that (Bonferroni, twice). Dependence

@@ -40,7 +40,7 @@ class Method:
     any_n: bool = False
 
     def applied(self, rule: Rule, rows: Rows, alpha: float) -> Array:
-        """One of the two bounds for every row."""
+        """Return one of the two bounds for every row."""
         if self.any_n:
             return rule(rows, alpha)
         return rows.each(lambda alike: rule(alike, alpha))
@@ -58,7 +58,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimand:
-    """A quantity, the range it cannot leave, its method and the papers' form, if it has one.
+    """A quantity, the range it cannot leave, its method and the papers' form, if there is one.
 
     `value` maps scored rows of one n to the point estimate. Called as a theorem, see `THEOREMS`.
     """
@@ -88,7 +88,7 @@ class Estimand:
         )
 
     def method(self, paper: bool) -> Method:
-        """The method; the papers' form where it is wanted and there is one."""
+        """Return the method; the papers' form where it is wanted and there is one."""
         return self.paper if paper and self.paper is not None else self.usual
 
 
@@ -106,7 +106,7 @@ def bounded(
     seed: int | Counts | None = None,
     stopping: str = FIXED_N,
 ) -> Estimate:
-    """The estimate with one entry per row, or one of all rows `together`, between two ends."""
+    """Return the estimate with one entry per row, or one for all rows `together`."""
     low, high = ends(terms, lower, upper, span)
     if not together:  # without a draw nothing is known
         low[rows.n == 0], high[rows.n == 0] = span
@@ -130,7 +130,7 @@ def bounded(
 def ends(
     terms: Terms, lower: End, upper: End, span: tuple[float, float] = UNIT
 ) -> tuple[Array, Array]:
-    """The two ends of a side at their share of alpha; the trivial end otherwise."""
+    """Return the two ends of a side at their share of alpha; the trivial bound otherwise."""
     alpha = share_of(terms.confidence, terms.side)
     if terms.side == "upper":
         high = np.clip(upper(alpha), *span)

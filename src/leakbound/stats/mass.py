@@ -1,35 +1,35 @@
 """Bounds from exact masses: what an explored output distribution proves, with or without draws.
 
 Exploring settles disjoint events a with masses of at least p_a and a score in [low_a, high_a].
-Draws, if any, come from the law given the remainder, a region of mass at least r. The true masses
-P_a >= p_a and R >= r belong to disjoint events, so what is unknown,
-slack = 1 - sum p_a - r, holds every excess P_a - p_a and R - r, and whatever lies in neither.
-For g with values in [0, 1], g in [g_low_a, g_high_a] on a, and L <= E[g(X) | remainder] <= U,
+Draws, if any, come from the distribution given the remainder, a region of mass at least r. The true
+masses P_a >= p_a and R >= r belong to disjoint events. So the unknown mass, slack = 1 - sum p_a -
+r, contains every excess P_a - p_a and R - r, and all other events. For g with values in [0, 1], g
+in [g_low_a, g_high_a] on a, and L <= E[g(X) | remainder] <= U,
 
     sum p_a g_low_a + r L  <=  E[g(X)]  <=  sum p_a g_high_a + r U + slack:
 
-below, leave out what is unknown; above, it counts as 1, which is the most that P_a - p_a at
-g_high_a, R - r at U, and the rest at anything can add. Both ends are attained by laws that fit, so
-nothing better holds. Only [L, U] rests on draws, and only it spends alpha; where it holds for all
-g of a family at once, so do the bounds. Without draws [L, U] = [0, 1], and nothing is left to
-chance. (Sums in float64 err by some 1e-16 an event.)
+below, the unknown mass counts as 0; above, it counts as 1, the most that P_a - p_a at g_high_a, R -
+r at U, and other events can add. Both bounds are attained by possible distributions, so no better
+bounds exist. Only [L, U] depends on draws, and only it spends alpha. If it is valid for all g of a
+family simultaneously, so are the bounds. Without draws [L, U] = [0, 1], and the bounds are certain.
+(Sums in float64 err by some 1e-16 an event.)
 
 *Over questions.* With the parts of question i that its masses settle between low_i and high_i, the
 unknown slack_i, and a remainder of mass R_i in which the score has mean q_i,
 
     sum low_i + sum R_i q_i  <=  N mean  <=  sum (high_i + slack_i) + sum R_i q_i.
 
-The R_i owe nothing to the draws, so sum R_i q_i / sum R_i is a mean of the draws' expectations with
-weights fixed in advance, which `mean_over_questions` bounds; only this spends alpha.
+The R_i do not depend on the draws, so sum R_i q_i / sum R_i is a mean of the draws' expectations
+with weights fixed in advance, which `mean_over_questions` bounds. Only this spends alpha.
 
-*Deviation, and its rounding.* Both ends are min_c f(c) for a convex f(c) = sum p (c - end(c))^2,
+*Deviation, and its rounding.* Both bounds are min_c f(c) for a convex f(c) = sum p (c - end(c))^2,
 with f' = 2 g, evaluated at a c that is nearly the minimum. Let u be the spacing of float64 at 1, d
-the number of events. Above: min f <= f(c) whatever c is, and f(c) is a sum of d terms >= 0,
-computed to a relative error below (d + 8) u. Below: f lies above its tangent, and both c and the
-minimum lie in [0, 1], so min f >= f(c) - |f'(c)| = f(c) - 2 |g(c)|, with g(c) computed to an
+the number of events. Above: min f <= f(c) for any c, and f(c) is a sum of d terms >= 0,
+computed to a relative error below (d + 8) u. Below: f is above its tangent, and both c and the
+minimum are in [0, 1], so min f >= f(c) - |f'(c)| = f(c) - 2 |g(c)|, with g(c) computed to an
 absolute error below (d + 8) u. Where masses add up to 1 + s, the true ones are together s less, and
-no (c - end)^2 is above 1: the lower end gives s away. Then lower <= upper: for the same masses
-near_a(c)^2 <= far_a(c)^2, and min_c sum p far^2 <= (1 + s)/4, so that the lower end is below 1/2
+no (c - end)^2 is above 1: the lower bound gives s away. Then lower <= upper: for the same masses
+near_a(c)^2 <= far_a(c)^2, and min_c sum p far^2 <= (1 + s)/4, so that the lower bound is below 1/2
 too.
 """
 
@@ -66,7 +66,7 @@ ROUNDING = 1e-9  # by which masses may add up to more than 1
 
 @dataclass(frozen=True)
 class Mass:
-    """The exact masses of one query's law of X; what follows is as certain as they are.
+    """The exact masses of one query's score X; bounds from them are equally certain.
 
     The masses of disjoint events, each a lower bound, and the range of X inside each. What these
     and the remainder leave of 1 may have any score in [0, 1]. Masses that an engine gives are lower
@@ -76,7 +76,7 @@ class Mass:
         p: the mass of each event, at least, [d]; they add up to at most 1 with the remainder.
         low: the least score inside each event, in [0, 1], [d].
         high: the largest score inside each event, in [0, 1], [d].
-        remainder: the mass, at least, that draws were taken from; 0 where there are none.
+        remainder: the least mass of the region of the draws; 0 without draws.
 
     Raises:
         InputError: masses below 0 or adding up to more than 1, ranges that leave [0, 1] or are
@@ -114,7 +114,7 @@ class Mass:
 
     @cached_property
     def slack(self) -> float:
-        """The mass of which nothing is known: 1 - sum p - remainder, correctly rounded."""
+        """Return the mass of which nothing is known: 1 - sum p - remainder, correctly rounded."""
         return max(0.0, -math.fsum([*self.p, self.remainder, -1.0]))
 
 
@@ -122,7 +122,7 @@ class Mass:
 class Masses:
     """Exact masses of one query or several, with i.i.d. draws of each remainder.
 
-    The events were fixed before the draws, and so were the numbers of draws.
+    The events and the numbers of draws were fixed before the draws.
 
     Attributes:
         laws: the masses of each question; a remainder without draws is unknown, see `of`.
@@ -142,7 +142,7 @@ class Masses:
 
         Args:
             laws: the masses of one question, or of several.
-            rest: the draws from the law given each remainder, one row per question, with the
+            rest: the draws given each remainder, one row per question, with the
                 scorer's declared range; made with `empty=True` where a question has none. None: no
                 draws.
             binary: the declared range, where there are no draws.
@@ -171,16 +171,16 @@ class Masses:
 
     @property
     def binary(self) -> bool:
-        """The scorer's declared range."""
+        """Return the scorer's declared range."""
         return self.rest.binary
 
     @property
     def questions(self) -> int:
-        """The number of questions."""
+        """Return the number of questions."""
         return len(self.laws)
 
     def alone(self, place: int) -> Masses:
-        """One of the questions."""
+        """Return one of the questions."""
         rest = self.rest.only(np.arange(self.questions) == place)
         return Masses((self.laws[place],), replace(rest, single=True))
 
@@ -193,7 +193,7 @@ class Masses:
         terms: Terms,
         largest: Array | float = 1.0,
     ) -> Estimate:
-        """The module's formula, of every question.
+        """Return the module's formula, of every question.
 
         `sums` adds up p g over the events, for g at one end of their ranges; `prove` bounds the
         mean of g over the draws of a remainder; `largest` is the largest that g can be.
@@ -238,15 +238,16 @@ class Masses:
 
 
 def mass_tail(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound Pr[X > x] for every x simultaneously: certainly given the masses, with draws at
-    `confidence`.
+    """Bound Pr[X > x] for every x simultaneously: certain given the masses, at `confidence` with
+    draws.
 
     `tail_bound` bounds the tail of the draws for all x. Without draws the remainder is unknown too,
-    and the estimate's confidence is 1.
+    and the confidence is 1.
 
-    `value`, here and below, is that of a law that fits: each event's mass half at either end of
-    its range, the remainder as drawn, and the unknown spread over both in proportion. Without
-    draws it always lies between the ends; NaN where there is neither an event nor a scored draw.
+    `value`, here and below, is the value of one possible distribution: half of each event's mass at
+    either end of its range, the remainder as drawn, and the unknown mass distributed over both in
+    proportion. Without draws it is always between the bounds; NaN without an event or a scored
+    draw.
     """
     x = quantity.points
     most = np.where(x < 1, 1.0, 0.0)
@@ -271,8 +272,8 @@ def mass_leak_at_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate
     """Bound leak@k for every k simultaneously, any k >= 1.
 
     E[max of k] = int_0^1 1 - (1 - Pr[X > t])^k dt, increasing in the tail, which `mass_tail` bounds
-    for all t simultaneously. `value` is NaN where too much of it rests on too few draws: where k
-    draws have more than a quarter of them in the remainder.
+    for all t simultaneously. `value` is NaN if it depends too much on few draws: if k draws have
+    more than a quarter of the sampled draws in the remainder.
     """
     sizes = quantity.sizes
 
@@ -299,7 +300,7 @@ def mass_leak_at_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate
 
 
 def mass_leak_among_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound 1 - (1 - p)^k, the chance of a leak among k draws, for every k simultaneously.
+    """Bound 1 - (1 - p)^k, the probability of a leak among k draws, for every k simultaneously.
 
     For a binary scorer. Carries over the bound of p by `mass_leak`; `value` as `mass_leak_at_k`.
     """
@@ -310,13 +311,13 @@ def mass_leak_among_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estim
 
 
 def _joined(masses: Masses, of: Callable[[Masses], Estimate]) -> Estimate:
-    """The bound of each question by its masses and draws."""
+    """Return the bound of each question by its masses and draws."""
     bounds = [of(masses.alone(place)) for place in range(masses.questions)]
     return bounds[0] if masses.rest.single else stack(bounds)
 
 
 def _like(masses: Masses) -> Array:
-    """How many draws of each whole law have as many in the remainder as were drawn of that."""
+    """Return the number of draws of each question worth its draws from the remainder."""
     rest = np.array([law.remainder for law in masses.laws])
     scored = masses.rest.scored().n
     drawn = (masses.rest.n > 0) & (rest > 0)
@@ -324,9 +325,9 @@ def _like(masses: Masses) -> Array:
 
 
 def mass_mean_over_questions(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound the mean over these questions of E[X], certainly given the masses but for the draws.
+    """Bound the mean over these questions of E[X], certain given the masses except for the draws.
 
-    Draws are from each question's law given its remainder, their numbers fixed in advance.
+    Draws are from each question's distribution given its remainder, their numbers fixed in advance.
     """
     draws, laws = masses.rest, masses.laws
     share_of(terms.confidence, terms.side)  # refuses what is none
@@ -359,26 +360,27 @@ def mass_mean_over_questions(masses: Masses, quantity: Quantity, terms: Terms) -
 
 
 def _above(x: Array, law: Mass, values: Array) -> Array:
-    """The mass of a law's events with values above each x, added from the highest value down."""
+    """Return the mass of the events with values above each x, added from the highest value down."""
     order = np.argsort(values)
     sums = np.append(np.cumsum(law.p[order][::-1])[::-1], 0.0)
     return np.asarray(sums[np.searchsorted(values[order], x, side="right")])
 
 
 def mass_std(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound the standard deviation of X, certainly given the masses; draws of a rest bound none.
+    """Bound the standard deviation of X, certain given the masses; draws do not bound it.
 
-    What is unknown is one more event, with range [0, 1]. The variance is min_c E(X - c)^2.
-    Below: the smallest over the laws that fit is min_c sum p_a near_a(c)^2, near_a(c) the distance
-    from c to [low_a, high_a], since two minima change places. Above: E(X - c)^2 is linear in the
-    law, convex in c, and the laws that fit are a convex compact set, so (Sion 1958) the largest
-    min_c is min_c sum p_a far_a(c)^2, far_a(c) the distance from c to the farther end. Both sums
-    are convex in c, both bounds are attained. Where every event is settled this is, with
-    E_i = sum p_a x_a^i and R the unknown mass, E_2 - E_1^2/(1 - R) and
-    E_2 + Rz - (E_1 + Rz)^2, z = clip((1/2 - E_1)/R, 0, 1).
+    The unknown mass is one more event, with range [0, 1]. The variance is min_c E(X - c)^2.
+    Below: the smallest over the possible distributions is min_c sum p_a near_a(c)^2, near_a(c) the
+    distance from c to [low_a, high_a], since two minima change places. Above: E(X - c)^2 is linear
+    in the distribution, convex in c, and the possible distributions are a convex compact set, so
+    (Sion 1958) the largest min_c is min_c sum p_a far_a(c)^2, far_a(c) the distance from c to the
+    farther end. Both sums are convex in c, both bounds are attained. Where every event is settled
+    this is, with E_i = sum p_a x_a^i and R the unknown mass, E_2 - E_1^2/(1 - R) and E_2 + Rz -
+    (E_1 + Rz)^2, z = clip((1/2 - E_1)/R, 0, 1).
 
-    In float64 the ends are rounded outwards, by what the module's text proves to be enough; so they
-    never cross, also where masses add up to a little more than 1 (`Mass` allows 1e-9).
+    In float64 the bounds are rounded outwards, by an amount that the module's text proves
+    sufficient. So they never cross, also if masses add up to a little more than 1 (`Mass` allows
+    1e-9).
     """
     return _joined(masses, lambda question: _std_of_one(question.laws[0], terms.side))
 
@@ -410,7 +412,7 @@ class _Ends:
 
 
 def _least(p: Array, end: Callable[[float], Array]) -> _Ends:
-    """The root of min_c f(c), f(c) = sum p (c - end(c))^2, from below and from above.
+    """Return the root of min_c f(c), f(c) = sum p (c - end(c))^2, from below and from above.
 
     f is convex, with derivative 2 g, g(c) = sum p (c - end(c)).
     """
@@ -424,7 +426,7 @@ def _least(p: Array, end: Callable[[float], Array]) -> _Ends:
 
 
 def _point_std(mass: Mass) -> float:
-    """The standard deviation of the law that `value` is about."""
+    """Return the standard deviation of the distribution of `value`."""
     settled = mass.p.sum()
     if settled == 0:
         return math.nan

@@ -35,9 +35,9 @@ lambda <= c / max_s C_s (h_s - m) keeps them all at least 1 - c.
 *Readings.* A bet may use any reading of the draws between limits that earlier rounds fix. If its
 expectation given these is above mu_i, the expected wealth is only smaller.
 
-*Cells.* A fixed grid cuts the possible m into cells, and the bets made for the lower end of a cell
-test all of its m: lambda is small enough for the others, and for given bets the wealth grows with
-m. The rest is as in `betting`.
+*Cells.* A fixed grid cuts the possible m into cells, and the bets made for the lower bound of a
+cell test all of its m: lambda is small enough for the others, and for given bets the wealth grows
+with m. The rest is as in `betting`.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ class Rounds:
 
     @property
     def grid_size(self) -> int:
-        """The number of grid points that so many draws need."""
+        """Return the number of grid points that so many draws need."""
         return int(np.clip(math.ceil(FINENESS * math.sqrt(self.counts.sum())), *GRID))
 
     def bets(self) -> list[Round]:

@@ -100,7 +100,7 @@ def median_over_seeds(
 
 
 def _rate(seeds: int, rank: int, share: float, independent: bool) -> float:
-    """The error rate β of each bound, by the inequality at the head."""
+    """Return the error rate β of each bound, by the inequality at the head."""
     if independent:
         return float(2 * betaincinv(seeds - rank + 1, rank, share) - 1)
     k = np.arange(rank, seeds + 1)
@@ -109,7 +109,7 @@ def _rate(seeds: int, rank: int, share: float, independent: bool) -> float:
 
 
 def _rank(seeds: int, share: float) -> tuple[int, float]:
-    """Which order statistic is taken, and the probability that the seeds put it beyond the median.
+    """Return the rank of the order statistic, and the probability that it is beyond the median.
 
     InputError for no seeds.
     """

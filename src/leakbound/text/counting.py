@@ -176,7 +176,7 @@ def counted_as(output: Output, stop: Sequence[str] = ()) -> CountedAs:
 
 
 def _explained(output: Output, stop: Sequence[str]) -> bool:
-    """Whether the tokens of an output without a visible answer leave no room for one."""
+    """Return whether the tokens of an output without a visible answer leave no room for one."""
     if getattr(output, "token_ids", None) is not None:
         return True
     room = 1 + max((len(string.encode()) for string in stop), default=0)
@@ -234,17 +234,17 @@ class Ledger:
 
     @property
     def draws(self) -> int:
-        """The number of draws."""
+        """Return the number of draws."""
         return sum(getattr(self, name) for name in _CLASSES)
 
     @property
     def cut_fraction(self) -> float:
-        """The fraction of the draws that the limit on tokens ended; 0 without draws."""
+        """Return the fraction of the draws that the limit on tokens ended; 0 without draws."""
         return self.cut / self.draws if self.draws else 0.0
 
     @property
     def sentence(self) -> str:
-        """The classes in words, without those that are 0."""
+        """Return the classes in words, without those that are 0."""
         refused = f" ({self.refused:,} refused)" if self.refused else ""
         words = {name: name.replace("unrecorded", "finish not recorded") for name in _CLASSES}
         words["complete"] += refused

@@ -33,7 +33,7 @@ from operator import eq
 
 
 def edit_distance_within(text: str, answer: str, most: int) -> bool:
-    """Whether the edit distance of a whole text is at most `most`."""
+    """Return whether the edit distance of a whole text is at most `most`."""
     from rapidfuzz.distance import Levenshtein
 
     distance: int = Levenshtein.distance(answer, text[: len(answer)], score_cutoff=most)
@@ -42,7 +42,7 @@ def edit_distance_within(text: str, answer: str, most: int) -> bool:
 
 @lru_cache(maxsize=4096)  # siblings in a tree of prefixes share what is settled
 def edit_distance_settled(opening: str, answer: str, most: int) -> tuple[bool, bool]:
-    """Whether all, and whether any, of the texts that begin so are within `most` edits.
+    """Return whether all, and whether any, of the texts that begin so are within `most` edits.
 
     Exact where any units may follow; see above.
     """
@@ -59,13 +59,13 @@ def edit_distance_settled(opening: str, answer: str, most: int) -> tuple[bool, b
 
 
 def hamming_distance_within(text: str, answer: str, most: int) -> bool:
-    """Whether the Hamming distance of a whole text is at most `most`."""
+    """Return whether the Hamming distance of a whole text is at most `most`."""
     same = int(sum(map(eq, answer, text)))
     return len(answer) - same <= most
 
 
 def hamming_distance_settled(opening: str, answer: str, most: int) -> tuple[bool, bool]:
-    """Whether all, and whether any, of the texts that begin so differ at `most` places at most."""
+    """Return whether all, and whether any, of the texts that begin so differ at `most` places at most."""
     read = min(len(opening), len(answer))
     same = int(sum(map(eq, answer, opening)))
     return len(answer) - same <= most, read - same <= most

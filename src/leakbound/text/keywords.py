@@ -91,7 +91,7 @@ def normalise(text: str) -> str:
 
 
 def _folded(text: str) -> str:
-    """A text with straight quotes and hyphens, NFKC, nothing ignorable, folded and composed.
+    """Return a text with straight quotes and hyphens, NFKC, nothing ignorable, folded and composed.
 
     NFKC changes no ASCII and is the NFC of its own pieces, so only the runs between ASCII are read.
     """
@@ -106,7 +106,7 @@ def _plain(run: re.Match[str]) -> str:
 
 
 def _without_markup(text: str) -> str:
-    """A folded text without the runs of markup that do not join letters."""
+    """Return a folded text without the runs of markup that do not join letters."""
     while True:
         dropped = _RUN.sub(_kept, text)
         text = unicodedata.normalize("NFC", dropped)
@@ -121,7 +121,7 @@ def _kept(run: re.Match[str]) -> str:
 
 @lru_cache(maxsize=4096)
 def _holds(side: str) -> bool:
-    """Whether a neighbour keeps a run of markup: it joins, and belongs to a script with blanks."""
+    """Return whether a neighbour keeps a run of markup: it joins, and belongs to a script with blanks."""
     return bool(side) and joins(side) and (is_digit(side) or not is_unspaced(side))
 
 
@@ -153,7 +153,7 @@ def places(keyword: str, text: str, following: str = ".") -> Iterator[int]:
 
 
 def _apart(edge: str, neighbour: str, *, right: bool = False) -> bool:
-    """Whether a keyword may have this neighbour at this edge; an empty one stands for all."""
+    """Return whether a keyword may have this neighbour at this edge; an empty one stands for all."""
     if not joins(edge) or (neighbour and not joins(neighbour)):
         return True
     if is_digit(edge) and (not neighbour or is_digit(neighbour)):
@@ -163,12 +163,12 @@ def _apart(edge: str, neighbour: str, *, right: bool = False) -> bool:
 
 
 def occurs(keyword: str, text: str, following: str = ".") -> bool:
-    """Whether a keyword is anywhere in a text; see `places`."""
+    """Return whether a keyword is anywhere in a text; see `places`."""
     return any(True for _ in places(keyword, text, following))
 
 
 def content_words(text: str) -> tuple[str, ...]:
-    """The distinct words of an English text that are no stopwords, in order, case-folded.
+    """Return the distinct words of an English text that are no stopwords, in order, case-folded.
 
     A possessive "'s" is cut off.
     """
@@ -177,7 +177,7 @@ def content_words(text: str) -> tuple[str, ...]:
 
 
 def answer_keywords(question: str, answer: str) -> tuple[str, ...]:
-    """The content words of the answer that the question does not hold already."""
+    """Return the content words of the answer that the question does not hold already."""
     question_words = set(content_words(question))
     return tuple(word for word in content_words(answer) if word not in question_words)
 
@@ -196,7 +196,7 @@ class Settled(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The opening without its last word, unless a blank follows that."""
+        """Return the opening without its last word, unless a blank follows that."""
         return self.text if self.following == " " else self.text.rpartition(" ")[0]
 
 
@@ -204,7 +204,7 @@ _opening = lru_cache(maxsize=4096)(normalise)  # siblings in a tree of prefixes 
 
 
 def settled(prefix: str) -> Settled:
-    """The opening that is settled by a prefix, whatever follows; see above.
+    """Return the opening that is settled by a prefix, whatever follows; see above.
 
     Args:
         prefix: how a text begins.
@@ -229,6 +229,6 @@ def settled(prefix: str) -> Settled:
 
 
 def _composes(character: str) -> bool:
-    """Whether a character may compose with what precedes it: a mark or a jamo."""
+    """Return whether a character may compose with what precedes it: a mark or a jamo."""
     syllable = "\uac00" <= character <= "\ud7a3"
     return unicodedata.category(character)[0] == "M" or (is_hangul(character) and not syllable)

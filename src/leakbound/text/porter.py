@@ -41,7 +41,7 @@ _LAST = (
 
 @lru_cache(maxsize=2**16)
 def stem(word: str) -> str:
-    """The stem of a word in small letters."""
+    """Return the stem of a word in small letters."""
     if word in _IRREGULAR:
         return _IRREGULAR[word]
     if len(word) <= 2:
@@ -72,7 +72,7 @@ def _past(word: str) -> str:
 
 
 def _mended(word: str) -> str:
-    """The base of a word without `ed` or `ing`, so that it ends as the word itself did."""
+    """Return the base of a word without `ed` or `ing`, so that it ends as the word itself did."""
     if word.endswith(("at", "bl", "iz")):
         return word + "e"
     if len(word) >= 2 and word[-1] == word[-2] and _consonants(word)[-1]:
@@ -129,7 +129,7 @@ _STEPS = (_plural, _past, _ending_y, _derived, _further, _last, _ending_e, _doub
 
 
 def _consonants(word: str) -> list[bool]:
-    """Whether each letter is a consonant; `y` is one at the start and after a vowel."""
+    """Return whether each letter is a consonant; `y` is one at the start and after a vowel."""
     kinds: list[bool] = []
     for letter in word:
         after_consonant = bool(kinds) and kinds[-1]

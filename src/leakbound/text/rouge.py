@@ -92,7 +92,7 @@ def _spelt(
 
 
 def _shares(common: NDArray[np.int32], lengths: NDArray[np.int64]) -> Rouge:
-    """The share of the words in common among each text's words and among the reference's."""
+    """Return the share of the words in common among each text's words and among the reference's."""
     import numpy as np
 
     precision = common / np.maximum(lengths[1:], 1)
@@ -124,7 +124,7 @@ def dropped_words(answer: str, question: str) -> tuple[tuple[str, ...], tuple[st
 
 
 def stems(text: str, stemmed: bool = True) -> list[str]:
-    """The words of a text as ROUGE reads them: small letters and digits, stemmed from four on."""
+    """Return the words of a text as ROUGE reads them: small letters and digits, stemmed from four on."""
     words: list[str] = _WORD.findall(text.lower())
     return [stem(word) if len(word) > 3 else word for word in words] if stemmed else words
 
@@ -150,7 +150,7 @@ _stems = cache(_Stems)
 
 
 def _spell(texts: Sequence[str], stemmed: bool) -> tuple[list[str], NDArray[np.int64]]:
-    """Each text with one character a word, and their numbers of words.
+    """Return each text with one character a word, and their numbers of words.
 
     The character stands for the word's stem; it is NUL if the first text has no such stem.
     """
@@ -171,7 +171,7 @@ def _spell(texts: Sequence[str], stemmed: bool) -> tuple[list[str], NDArray[np.i
 
 
 def _words(texts: Sequence[str]) -> tuple[pa.DictionaryArray, NDArray[np.int64]]:
-    """The words of all texts in a row; text i has those from bounds[i] to bounds[i + 1].
+    """Return the words of all texts in a row; text i has those from bounds[i] to bounds[i + 1].
 
     ROUGE's words are runs of ASCII letters and digits of the text in lower case. Here each still
     has its capitals, and the blanks before it: it is a slice of the joined texts.
@@ -231,7 +231,7 @@ def f1_bounds(prefix: str, reference: str, stemmed: bool = True) -> tuple[float,
 
 
 def _settled_words(prefix: str) -> str:
-    """A prefix in lower case without its last word, unless that has ended.
+    """Return a prefix in lower case without its last word, unless that has ended.
 
     Any character that is no ASCII letter or digit ends a word. Lower case looks beyond one
     character only for a sigma, which ROUGE does not read.
@@ -241,7 +241,7 @@ def _settled_words(prefix: str) -> str:
 
 @lru_cache(maxsize=4096)  # siblings in a tree of prefixes share what is settled
 def _matched(text: str, reference: str, stemmed: bool) -> tuple[int, tuple[int, ...]]:
-    """The text's number of words, and lcs_j with the reference's first j words, j = 0, ..., r."""
+    """Return the text's number of words, and lcs_j with the reference's first j words, j = 0, ..., r."""
     places, length = _places(reference, stemmed)
     every = (1 << length) - 1
     missed = every  # bit j is 0 where lcs_(j+1) = lcs_j + 1

@@ -42,7 +42,7 @@ class Row:
         return f"row {self.number} of {str(self.path)!r}"
 
     def text(self, key: str) -> str:
-        """A text that must be there and not blank, and no number: it is put to a model."""
+        """Return a text that must be there and not blank, and no number: it is put to a model."""
         value = self.maybe(key)
         if value is None:
             raise self._lacks(key)
@@ -52,7 +52,7 @@ class Row:
         return value
 
     def maybe(self, key: str) -> str | None:
-        """A text, or a whole number as its decimals; None where it is absent or blank."""
+        """Return a text, or a whole number as its decimals; None where it is absent or blank."""
         value = self.values.get(key)
         if value is None:
             return None
@@ -64,7 +64,7 @@ class Row:
         return text if text.strip() else None
 
     def whole(self, key: str) -> int:
-        """A whole number that must be there, written as one or as text."""
+        """Return a whole number that must be there, written as one or as text."""
         value = self.values.get(key)
         if value in (None, ""):
             raise self._lacks(key)
@@ -112,12 +112,12 @@ class Row:
 
 
 def _decimals(value: object) -> object:
-    """A whole number as its decimals; any other value as it is."""
+    """Return a whole number as its decimals; any other value as it is."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _fix(value: object) -> str:
-    """The fix for a value that is no text, where there is one for its type."""
+    """Return the fix for a value that is no text, where there is one for its type."""
     if isinstance(value, bool):
         return f' Write "{str(value).lower()}" in quotes.'
     if not isinstance(value, float):
@@ -133,7 +133,7 @@ FORMS: dict[str, Form] = {".csv": "csv", ".jsonl": "jsonl", ".json": "jsonl", ".
 
 
 def read_rows(path: Path, form: Form | None = None, *, bare: str | None = None) -> list[Row]:
-    """The rows of a file: `csv` with a header; `jsonl`, one object a line or a JSON array.
+    """Return the rows of a file: `csv` with a header; `jsonl`, one object a line or a JSON array.
 
     Without `form`, the ending of its name tells it. With `bare`, a JSON value that is a plain text
     stands for an object with that text under this name. A file that is missing, unreadable, empty
@@ -143,7 +143,7 @@ def read_rows(path: Path, form: Form | None = None, *, bare: str | None = None) 
 
 
 def each_row(path: Path, form: Form | None = None, *, bare: str | None = None) -> Iterator[Row]:
-    """The rows of `read_rows`, of which JSON lines are read and held one at a time.
+    """Return the rows of `read_rows`, of which JSON lines are read and held one at a time.
 
     So a row that is badly formed raises InputError when it is reached.
     """
@@ -155,7 +155,7 @@ def each_row(path: Path, form: Form | None = None, *, bare: str | None = None) -
 
 
 def rows_of(path: Path, records: Iterable[object], *, bare: str | None = None) -> Iterator[Row]:
-    """The rows of these values of a file; one that is no JSON object raises InputError."""
+    """Return the rows of these values of a file; one that is no JSON object raises InputError."""
     for number, value in enumerate(records, start=1):
         if bare is not None and isinstance(value, str):
             value = {bare: value}
@@ -167,13 +167,13 @@ def rows_of(path: Path, records: Iterable[object], *, bare: str | None = None) -
 
 
 def read_text(path: Path) -> str:
-    """The file's text, as UTF-8; a file that cannot be read so raises InputError."""
+    """Return the file's text, as UTF-8; a file that cannot be read so raises InputError."""
     with opening(path):
         return path.read_text(encoding="utf-8-sig")
 
 
 def _filled_lines(path: Path) -> Iterator[str]:
-    """The lines of `read_text` that are not blank, without their ends, one at a time."""
+    """Return the lines of `read_text` that are not blank, without their ends, one at a time."""
     with opening(path), path.open("rb") as stream:
         for number, line in enumerate(stream, start=1):
             try:
@@ -291,7 +291,7 @@ def _cell(value: object) -> str:
 
 
 def _values(path: Path) -> Iterable[object]:
-    """The values of a JSON array, or of each line."""
+    """Return the values of a JSON array, or of each line."""
     if first_line(path).lstrip().startswith("["):
         array: list[object] = parse_json(read_text(path), repr(str(path)), distinct=True)
         return array
@@ -302,12 +302,13 @@ def _values(path: Path) -> Iterable[object]:
 
 
 def first_line(path: Path) -> str:
-    """The first line of a text that is not blank; empty where there is none."""
+    """Return the first line of a text that is not blank; empty where there is none."""
     return next(_filled_lines(path), "")
 
 
 def parse_json(text: str | bytes, where: str, *, distinct: bool = False) -> Any:
-    """The value of a JSON text; InputError, saying where it stands, for what is none or no text.
+    """Return the value of a JSON text; InputError, saying where it stands, for what is none or no
+    text.
 
     With `distinct`, also for an object with two names that are one where rows are read. Half a
     surrogate pair is no character: it could be stored in no file and shown on no page.
@@ -331,7 +332,7 @@ def parse_json(text: str | bytes, where: str, *, distinct: bool = False) -> Any:
 
 
 def _object(where: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, object]:
-    """A JSON object; InputError where two of its names are one."""
+    """Return a JSON object; InputError where two of its names are one."""
     _require_distinct([name for name, _ in pairs], where)
     return dict(pairs)
 
@@ -340,7 +341,7 @@ _FENCED = re.compile(r"\A```(?:json)?\s*\n(.*)\n```\Z", re.DOTALL)
 
 
 def json_object(reply: str) -> dict[str, object] | None:
-    """The JSON object that a reply consists of; None where it is anything else.
+    """Return the JSON object that a reply consists of; None where it is anything else.
 
     Thoughts in tags before it, and a code fence around it, do no harm. An object among words does
     not count: it may be quoted from what the model was shown. Nor does one that has a key twice:
@@ -359,7 +360,8 @@ MOST = 1 << 20  # bytes: what is written by hand is smaller
 
 
 def read_yaml(path: Path) -> Json:
-    """The content of a YAML file, as plain lists, mappings and values; InputError for no YAML.
+    """Return the content of a YAML file, as plain lists, mappings and values; InputError for no
+    YAML.
 
     No aliases: a few lines of them can stand for more than fits in memory. `MOST` bytes.
     """

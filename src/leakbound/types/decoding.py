@@ -109,17 +109,17 @@ class Decoding:
 
     @property
     def longest(self) -> int:
-        """The most tokens of an output, its thought included."""
+        """Return the most tokens of an output, its thought included."""
         return self.max_new_tokens + (self.max_thinking_tokens or 0)
 
     @property
     def greediest(self) -> Decoding:
-        """The likeliest token at every step; as long, and ended, as this one is."""
+        """Return the likeliest token at every step; as long, and ended, as this one is."""
         cuts: dict[str, Any] = {cut: keeps_all for cut, (_, keeps_all) in CUTS.items()}
         return replace(self, temperature=0.0, adaptive_temperature=None, **cuts)
 
     def beyond(self, *offered: str) -> list[str]:
-        """The settings that are not at their default, beside those that an engine offers.
+        """Return the settings that are not at their default, beside those that an engine offers.
 
         Args:
             offered: names of settings to leave out.
@@ -131,7 +131,7 @@ class Decoding:
 
     @property
     def name(self) -> str:
-        """A short unambiguous name: what is not said is at its default."""
+        """Return a short unambiguous name: what is not said is at its default."""
         parts = ["greedy"] if self.temperature == 0 else [f"T={self.temperature:g}"]
         for cut, (label, keeps_all) in CUTS.items():
             if (value := getattr(self, cut)) != keeps_all:

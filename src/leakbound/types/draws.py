@@ -159,7 +159,7 @@ class Draws:
         return sum(self.sizes)
 
     def chunks(self, query_id: str) -> list[tuple[int, int]]:
-        """The numbers of one query's chunks, each with how many draws it has.
+        """Return the numbers of one query's chunks, each with how many draws it has.
 
         Args:
             query_id: the query.
@@ -170,7 +170,7 @@ class Draws:
         return [*enumerate(self.of(query_id), start=self.first_chunk)]
 
     def of(self, query_id: str) -> tuple[int, ...]:
-        """The draws of one query in each chunk.
+        """Return the draws of one query in each chunk.
 
         Args:
             query_id: the query; one of `draws_per_query`, where that is set.
@@ -217,7 +217,7 @@ class Usage:
     notes: list[str] = field(default_factory=list)
 
     def since(self, before: Usage, seconds: float) -> Usage:
-        """The cost since an earlier state of this one.
+        """Return the cost since an earlier state of this one.
 
         Args:
             before: that state.

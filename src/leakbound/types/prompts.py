@@ -178,7 +178,7 @@ class Query:
 
     @classmethod
     def original(cls, prompt: Prompt) -> Query:
-        """The prompt's own question, under the prompt's id.
+        """Return the prompt's own question, under the prompt's id.
 
         Args:
             prompt: whose question it is.

@@ -168,7 +168,7 @@ class Fingerprint:
 
     @classmethod
     def of(cls, fingerprint: JsonObject) -> Fingerprint:
-        """The members that a fingerprint has; the others at their defaults.
+        """Return the members that a fingerprint has; the others at their defaults.
 
         Args:
             fingerprint: an engine's (`Generate.fingerprint`), as it is or as it was stored.

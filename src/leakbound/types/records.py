@@ -35,7 +35,7 @@ _SHOWN = 200  # characters of a value in a message
 
 
 def to_json(value: object) -> Json:
-    """The value as JSON holds it.
+    """Return the value as JSON holds it.
 
     Frozen values become objects by the names of their fields, of which those that play no part in
     comparing are left out; tuples become lists, sets sorted lists, keys of mappings texts. A value
@@ -79,7 +79,7 @@ def object_of(value: object) -> JsonObject:
 
 
 def changed(value: object) -> dict[str, Any]:
-    """The fields of a frozen value that are not at their default.
+    """Return the fields of a frozen value that are not at their default.
 
     Args:
         value: the value; one that is no dataclass has none.
@@ -108,7 +108,7 @@ def require_types(value: object) -> None:
 
 
 def different(first: JsonObject, second: JsonObject) -> list[str]:
-    """The names of what two objects do not have alike.
+    """Return the names of what two objects do not have alike.
 
     Args:
         first: an object; a name that it lacks counts as None.
@@ -121,7 +121,7 @@ def different(first: JsonObject, second: JsonObject) -> list[str]:
 
 
 def from_json(kind: type[T], value: Json, where: str = "the record", *, by_hand: bool = False) -> T:
-    """The value of a kind from its JSON: the inverse of `to_json`.
+    """Return the value of a kind from its JSON: the inverse of `to_json`.
 
     Args:
         kind: its type.
@@ -226,7 +226,7 @@ class _Reader:
         return tuple(self.read(kind, item, f"{where}[{i}]") for i, (kind, item) in enumerate(pairs))
 
     def key(self, kind: Any, key: str, where: str) -> Any:
-        """A key of an object, which is a text in any file."""
+        """Return a key of an object, which is a text in any file."""
         if hasattr(kind, "from_text"):
             return _of_text(kind, key, where)
         if kind is int:
@@ -244,7 +244,7 @@ class _Reader:
 
 
 def _short(value: Any) -> str:
-    """A value for a message: of a long one the beginning."""
+    """Return a value for a message: of a long one the beginning."""
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
@@ -262,7 +262,7 @@ def _word(kind: Any) -> str:
 
 @cache
 def _fields(kind: Any) -> Mapping[str, Field[Any]]:
-    """The fields of a value that are written, by name."""
+    """Return the fields of a value that are written, by name."""
     return {field.name: field for field in fields(kind) if field.compare}
 
 

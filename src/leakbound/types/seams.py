@@ -33,7 +33,7 @@ class Named(Protocol):
 
     @property
     def name(self) -> str:
-        """The model and where it runs, with its settings, as results name it."""
+        """Return the model and where it runs, with its settings, as results name it."""
 
 
 class Embed(Named, Protocol):
@@ -92,7 +92,7 @@ class Classify(Named, Protocol):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels as the model names them, in the order of the columns."""
+        """Return the labels as the model names them, in the order of the columns."""
 
     def classify(self, texts: Sequence[tuple[str, str | None]]) -> NDArray[np.float64]:
         """Return the probability of each label, float64, [n, labels].
@@ -279,7 +279,7 @@ class Generate(Protocol):
 
     @property
     def fingerprint(self) -> JsonObject:
-        """The model as it runs: digest of the weights, dtype, template, versions.
+        """Return the model as it runs: digest of the weights, dtype, template, versions.
 
         Equal fingerprints mean equal distributions. Members that `Fingerprint` names are read.
         """
@@ -307,7 +307,8 @@ class Probabilistic(Protocol):
 
     @property
     def margin(self) -> float:
-        """The largest change of a token's log-probability with the batch shape, in nats (delta).
+        """Return the largest change of a token's log-probability with the batch shape, in nats
+        (delta).
 
         Infinite where probabilities cannot be exact.
         """
@@ -338,7 +339,7 @@ class Explores(Probabilistic, Protocol):
     def force(
         self, texts: Sequence[tuple[Query, str]], decoding: Decoding
     ) -> list[Completion | None]:
-        """The probability of each text and the end token after it, teacher-forced.
+        """Return the probability of each text and the end token after it, teacher-forced.
 
         Args:
             texts: (query, text) pairs.
@@ -406,7 +407,7 @@ class Retraces(Probabilistic, Protocol):
     def force_ids(
         self, outputs: Sequence[tuple[Query, tuple[int, ...]]], decoding: Decoding
     ) -> list[Completion | None]:
-        """The probability of generated token ids, teacher-forced through the decoding.
+        """Return the probability of generated token ids, teacher-forced through the decoding.
 
         Args:
             outputs: (query, ids) pairs; ids with the end token, or to the length limit. Ids that
@@ -451,7 +452,7 @@ class Scorer(Named, Protocol):
 
     @property
     def binary(self) -> bool:
-        """The declared range, which selects the bound: {0, 1} if true, else [0, 1]."""
+        """Return the declared range, which selects the bound: {0, 1} if true, else [0, 1]."""
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
         """Return one score per text of a prompt; a string is the true answer.
