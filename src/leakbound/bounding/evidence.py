@@ -1,8 +1,8 @@
-"""Read the evidence of arms under a scorer: how an arm was drawn is read here and nowhere else.
+"""Read the evidence of arms under a scorer; only this module reads how an arm was drawn.
 
-n was fixed in advance, also of what a search found to ask, and shared among a question's queries
-(`Pooled`); every question was drawn until a claim about it was decided; or masses were explored and
-their remainder drawn.
+Either n was fixed in advance, also for inputs that a search found, and distributed over a
+question's queries (`Pooled`); or every question was drawn until a claim about it was decided; or
+masses were explored and their remainder drawn.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from leakbound.types import Scorer
 
 
 def drawn_of(arm: Arm, scorer: Scorer, rho: float = RHO) -> Drawn:
-    """Return the evidence of an arm, in whichever way it was drawn, by a scorer whose scores are
-    stored.
+    """Return the evidence of an arm by a scorer whose scores are stored.
 
     rho: the weight of the standard deviation in the ED score.
     """
@@ -57,5 +56,5 @@ class RunEvidence:
         return {name: drawn_of(arm, self.scorer, rho) for name, arm in self._arms.items()}
 
     def of(self, key: ArmKey) -> Drawn | None:
-        """Return the evidence of the arm with this key; None where it is not planned."""
+        """Return the evidence of the arm with this key, or None if it is not planned."""
         return self.arms.get(str(key))
