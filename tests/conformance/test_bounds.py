@@ -341,7 +341,7 @@ def test_terms_that_are_none_are_refused(name: str, how: dict[str, Any], message
         ([0.1, 0.2], {"counts": [1, -1]}, "whole"),
         ([0.1, 0.2], {"counts": [1, 1.5]}, "whole"),
         ([0.1, 0.2], {"missing": -1}, "whole"),
-        ([[0.1, 0.2]], {"missing": [0, 1]}, "one a question"),
+        ([[0.1, 0.2]], {"missing": [0, 1]}, "one per question"),
         ([[[0.1]]], {}, "3-D"),
         ([0.1, "a"], {}, "numbers"),
         ([0.0, 0.1], {"binary": True}, r"must be 0 or 1, got 0\.1.*NAME>=t"),
@@ -358,7 +358,7 @@ def test_rounding_beyond_the_range_is_cut_off() -> None:
 
 @pytest.mark.parametrize("seed", [-1, [1, 2, 3], [5, 5]])
 def test_seeds_that_are_none_are_refused(seed: Any) -> None:
-    with pytest.raises(InputError, match=r"seed.*(whole|one a row|a key of its own)"):
+    with pytest.raises(InputError, match=r"seed.*(whole|one per row|a separate key)"):
         bound(Rows.of(SCORES[:2]), seed=seed)
 
 

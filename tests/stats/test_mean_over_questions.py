@@ -213,7 +213,7 @@ def test_mean_leak_at_k_of_a_binary_scorer_uses_hoeffding() -> None:
         (partial(Rows.of, SCORES, binary=True), (), "0 or 1"),
         *((Rows.of_hits, given, message) for given, message in (
             ((3, 2, 0), "exceed"), ((1, 2, 2), "exceed"), ((0, 0, 0), "at least 1"),
-            ((0.5, 2, 0), "whole"), (([1, 2], [3, 4, 5], 0), "one a question"),
+            ((0.5, 2, 0), "whole"), (([1, 2], [3, 4, 5], 0), "one per question"),
             (([[1]], 2, 0), "1-D"),
         )),
         (leak_at_k, (Rows.of([0.0, 0.2, 0.4], missing=1), 4), "k = 4 for n = 3"),

@@ -88,8 +88,8 @@ def clean_questions(
         )
     if not arm.key.own_words:
         raise InputError(
-            f"{arm.place} has rewritings, or inputs from a search, and this is about the questions' "
-            "own words. Name the arm with the questions' own words."
+            f"{arm.place} has rewritings, or inputs from a search, and this is about the "
+            "questions' own words. Name the arm with the questions' own words."
         )
     require_scores(arm, scorer)
     scores = arm.scores(slug(scorer))

@@ -46,7 +46,7 @@ Beyond = Literal["control", "own words", "baseline", "unstressed", "other questi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """The quantity of an estimate, its scope, and how its questions are asked.
+    """The quantity of an estimate, its scope, and the inputs of its questions.
 
     Attributes:
         quantity: of the score X of a completion: Pr[X > 0] of a binary scorer ("leak probability"),

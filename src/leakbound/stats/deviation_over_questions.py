@@ -144,6 +144,6 @@ def _steps(draws: int) -> Array:
 
 
 def _block_size(n: int) -> int:
-    """Return the size of a block, below 2 if there is none: long blocks are few but little biased."""
+    """Return the size of a block, or less than 2: long blocks are few but have little bias."""
     number = max(FEWEST_BLOCKS, math.isqrt(n // 2))
     return n // number if n >= 2 * number else min(n, 2)

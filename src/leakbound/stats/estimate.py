@@ -25,9 +25,8 @@ class Estimate:
     """A quantity with its bounds and the facts about their evidence.
 
     With probability at least `confidence` over the draws (and over their order, where `seed` is
-    not None) what it is `about` lies in [lower, upper]; where several x or k stand in one estimate
-    of a tail or leak@k, all of them at once. One entry a question where the scores were
-    two-dimensional: each question's statement then holds by itself.
+    not None) the quantity is in [lower, upper]. Several x or k of one tail or leak@k are valid
+    simultaneously. Two-dimensional scores give one entry per question, each valid individually.
 
     Attributes:
         about: the quantity as data; `estimand` and `target` are its words.

@@ -1,8 +1,8 @@
 """leak@k far beyond the number of draws, from bounds of p: one question, the worst, the mean.
 
-Of a scorer of 0 and 1 leak@k is f(p) = 1 - (1 - p)^k, which grows with p. So a bound of p is one of
-leak@k for every k simultaneously, at the confidence of p's, and the worst question is the worst for
-every k: no law of the tail is supposed (`leak_at_k.carried`).
+For a scorer of 0 and 1 leak@k is f(p) = 1 - (1 - p)^k, which grows with p. So a bound of p is a
+bound of leak@k for every k simultaneously, at the same confidence, and the worst question is the
+worst for every k. No form of the tail is assumed (`leak_at_k.carried`).
 
 *The mean over questions.* Let F(x) be the fraction of the questions whose p exceeds x. At the
 points x_1 < ... < x_m it is known to be in [low_i, high_i], simultaneously (`leaking_questions`);

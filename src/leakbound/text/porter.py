@@ -116,7 +116,7 @@ def _double_l(word: str) -> str:
 
 
 def _ruled(word: str, rules: tuple[_Rule, ...], least: int = 1) -> str:
-    """By the first rule whose suffix the word has, if the rest measures so much: no other is."""
+    """Apply the first rule whose suffix the word has, if the rest has the least measure."""
     for suffix, instead in rules:
         if word.endswith(suffix):
             base = word[: -len(suffix)]
@@ -138,12 +138,13 @@ def _consonants(word: str) -> list[bool]:
 
 
 def _measure(word: str) -> int:
-    """How often a consonant follows a vowel."""
+    """Return the number of consonants that follow a vowel."""
     return sum(second and not first for first, second in pairwise(_consonants(word)))
 
 
 def _short(word: str) -> bool:
-    """True for an end of consonant, vowel, consonant but w, x and y; or vowel and consonant alone.
+    """Return whether a word ends in consonant, vowel, consonant (not w, x, y), or is vowel,
+    consonant.
 
     A word of the first kind lost an `e`, as `hop` of `hoping` did.
     """
