@@ -367,19 +367,6 @@ def test_a_pilot_chooses_the_form_and_is_not_bet_on(law: str, n: int) -> None:
     assert made.upper - all_ < 1.1 * (min(either) - all_)
 
 
-def test_a_pilot_misses_as_seldom_as_it_says() -> None:
-    """Of questions that lie so far apart that it chooses now one form, now the other."""
-    rng, missed, trials = np.random.default_rng(2), 0, 150
-    p = np.array([0.3, 0.1, 0.85])
-    for seed in range(trials):
-        hits = rng.binomial(160, p)
-        made = bound(
-            Rows.of_hits(hits, 160), LEAKAGE.mean(), confidence=0.9, seed=seed, side="upper"
-        )
-        missed += made.upper < p.mean()
-    assert missed <= 0.1 * trials + 3.3 * math.sqrt(0.09 * trials)
-
-
 def test_one_question_and_few_draws_keep_all_of_alpha() -> None:
     alone = bound(Rows.of_hits([3], 100), LEAKAGE.mean(), seed=0, side="upper")
     assert alone.upper == bound(Rows.of_hits(3, 100), side="upper").upper

@@ -181,7 +181,7 @@ def _drawn_rows(
     yield from rows_of(*place, draws.query_ids, *estimates)
     if isinstance(draws, Pooled) and draws.has_queries:
         yield from rows_of(*place, *draws.each_query(confidence))
-    if draws.whole:
+    if draws.complete:
         yield from rows_of(*place, ALL, *draws.together(confidence))
         if judged is not None:
             yield from rows_of(*place, ALL, judged.correct(draws.mean, confidence))

@@ -118,7 +118,7 @@ def claim_rows(run: RunEvidence) -> Iterator[EstimateRow]:
     for recorded in run.run.record.claims:
         claim, arm = recorded.claim, run.arms.get(recorded.claim.arm)
         mine = (run.scorer.name, digest(run.scorer)) == (claim.scorer, recorded.digest)
-        if recorded.prior and mine and arm is not None and arm.whole:
+        if recorded.prior and mine and arm is not None and arm.complete:
             yield _decides(arm, claim)
 
 
@@ -156,7 +156,7 @@ def simultaneous_rows(runs: Sequence[RunEvidence], confidence: float) -> Iterato
     for run, name in places:
         arm = run.arms[name]
         least = (1 - confidence) / (2 * among * len(arm.arm.run_queries.questions))
-        if arm.whole and least >= LEAST_SHARE:
+        if arm.complete and least >= LEAST_SHARE:
             how: Any = {"confidence": confidence, "among": among}
             pair = (decisive(arm, every=every, **how) for every in (False, True))
             yield from rows_of(name, run.scorer.name, ALL, *pair, family="simultaneous")

@@ -130,7 +130,7 @@ def excess_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
         )
         yield from rows_of(name, run.scorer.name, query_ids, entries)
         yield from rows_of(name, run.scorer.name, query_ids, together, family="questions")
-        if target.whole:
+        if target.complete:
             over = excess_over_questions(target, control, confidence)
             yield from rows_of(name, run.scorer.name, ALL, *over, family="excess")
 
@@ -154,7 +154,7 @@ def gap_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
             bounds.append(arm.worst_queries)
             gaps.append(gap(bounds[1], own.leakage, confidence=confidence, side="lower"))
         yield from rows_of(name, run.scorer.name, query_ids, *gaps)
-        if arm.whole:
+        if arm.complete:
             mean = gap(arm.mean, own.mean, confidence=confidence, side="both")
             yield from rows_of(name, run.scorer.name, ALL, mean)
             for bound in bounds:

@@ -49,12 +49,12 @@ def control_question_rows(run: RunEvidence, confidence: float) -> Iterator[Estim
     others, scorer = other_run(run.run), run.scorer
     for name, mine in run.arms.items():
         arm = None if others is None else others.arms.get(name)
-        if others is None or arm is None or mine.greedy or not mine.whole:
+        if others is None or arm is None or mine.greedy or not mine.complete:
             continue
         if not arm.scored.has(scorer.name, slug(scorer)):
             continue
         other = drawn_of(arm, scorer)
-        if other.whole:
+        if other.complete:
             made = _difference(mine, other, confidence)
             records = (run.run.record.benchmark, others.record.benchmark)
             made_of_coin = _of_coin(*records, mine, other)

@@ -105,7 +105,7 @@ class Drawn:
         return self.arm.decoding.greedy
 
     @property
-    def whole(self) -> bool:
+    def complete(self) -> bool:
         """Return whether statements about all questions are possible: all drawn, none selected."""
         questions = self.arm.run_queries.questions
         return len(self.query_ids) == len(questions) and self.arm.key.asks != "attack"

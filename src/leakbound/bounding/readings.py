@@ -55,7 +55,7 @@ def reading_rows(
     read = [run, *(RunEvidence(run.run, part, arms) for part in parts)] if parts else []
     for of, evidence in zip(READ, [*read[1:], *read[:1]], strict=False):
         for name, arm in evidence.arms.items():
-            if not arm.arm.key.own_words or arm.greedy or not arm.whole:
+            if not arm.arm.key.own_words or arm.greedy or not arm.complete:
                 continue
             control = None if arm.arm.key.is_control else evidence.of(arm.arm.key.control)
             for estimate in _of_all(arm, control, len(read), confidence):

@@ -36,7 +36,7 @@ def stress_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     for name, base in run.arms.items():
         mine = [arm for arm in run.arms.values() if arm.arm.key.unstressed == base.arm.key]
         stressed = [arm for arm in mine if arm.arm.key.stress]
-        if not stressed or base.arm.key.stress or not base.whole:
+        if not stressed or base.arm.key.stress or not base.complete:
             continue
         alike = [arm for arm in stressed if arm.query_ids == base.query_ids]
         for arm in alike:

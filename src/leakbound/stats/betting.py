@@ -40,8 +40,8 @@ from typing import Protocol, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
+from leakbound.stats.arrays import bisected
 from leakbound.stats.estimate import Array, Counts
-from leakbound.stats.whole import bisected
 
 
 @dataclass(frozen=True, slots=True)

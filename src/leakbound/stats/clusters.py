@@ -32,6 +32,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import rel_entr
 
+from leakbound.stats.arrays import bisected
 from leakbound.stats.estimand import Terms, bounded
 from leakbound.stats.estimate import Array, Estimate, plain
 from leakbound.stats.evidence import Rows
@@ -40,7 +41,6 @@ from leakbound.stats.mean import MEAN
 from leakbound.stats.order import Keys
 from leakbound.stats.quantity import Quantity
 from leakbound.stats.tail import BERK_JONES, coverage, require_solvable
-from leakbound.stats.whole import bisected
 
 HALVINGS = 60  # of the interval in which a divergence is inverted
 STEP = 1 / 8  # of the sum that stands for the integral in (1), and is never below it

@@ -36,6 +36,7 @@ import numpy.typing as npt
 
 from leakbound.errors import InputError
 from leakbound.stats import betting
+from leakbound.stats.arrays import bisected
 from leakbound.stats.estimand import Estimand, Method, Terms
 from leakbound.stats.estimate import Array, Counts, Estimate, plain, share_of
 from leakbound.stats.evidence import Rows, sample_mean
@@ -43,7 +44,6 @@ from leakbound.stats.mean import MEAN
 from leakbound.stats.proportion import PROPORTION
 from leakbound.stats.quantity import SD, Quantity
 from leakbound.stats.tail import dkw
-from leakbound.stats.whole import bisected
 
 HALVINGS = 45
 LARGEST_STD = 0.5

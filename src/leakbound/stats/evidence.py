@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import InputError
+from leakbound.stats.arrays import numbers, per_question, whole_numbers
 from leakbound.stats.estimate import Array, Counts, plain
 from leakbound.stats.order import Keys, Seed
-from leakbound.stats.whole import numbers, per_question, whole
 
 SLACK = 1e-9  # a score may leave [0, 1] by rounding, not by more
 
@@ -76,7 +76,9 @@ class Rows:
                 f"`scores` must be 1-D, or 2-D with one row per question, got {values.ndim}-D."
             )
         single = values.ndim == 1
-        tally = np.ones(values.shape, np.int64) if counts is None else whole("counts", counts)
+        tally = (
+            np.ones(values.shape, np.int64) if counts is None else whole_numbers("counts", counts)
+        )
         if tally.shape != values.shape:
             raise InputError(
                 f"`counts` must have the shape of `scores`, {values.shape}, got {tally.shape}."
@@ -112,7 +114,7 @@ class Rows:
             InputError: impossible numbers.
         """
         given = {"hits": hits, "n": n, "missing": missing}
-        parts = {name: whole(name, values) for name, values in given.items()}
+        parts = {name: whole_numbers(name, values) for name, values in given.items()}
         if max(part.ndim for part in parts.values()) > 1:
             raise InputError("`hits`, `n` and `missing` must be numbers or 1-D, one per question.")
         rows = max(part.size for part in parts.values())

@@ -36,8 +36,8 @@ import numpy.typing as npt
 from scipy.special import betainc, gammaln, logsumexp
 
 from leakbound.errors import InputError
+from leakbound.stats.arrays import whole_numbers
 from leakbound.stats.estimate import Array, Counts
-from leakbound.stats.whole import whole
 
 Verdict = Literal["no objection", "copies", "not checkable"]
 
@@ -167,7 +167,7 @@ def _read(
     counts: npt.ArrayLike, logprobs: Sequence[float | None] | npt.ArrayLike
 ) -> tuple[Counts, Array]:
     """Counts (C, d) and log-probabilities (d,) of the texts that were drawn at all."""
-    table = np.atleast_2d(whole("counts", counts))
+    table = np.atleast_2d(whole_numbers("counts", counts))
     logp = np.asarray(logprobs, dtype=np.float64)
     if table.ndim != 2 or logp.shape not in ((), table.shape[1:]):
         raise InputError(

@@ -49,7 +49,9 @@ def largest_of_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     band = maximum_method(BERK_JONES, sizes)
     estimand = Estimand(
         about=quantity.about(),
-        value=partial(_unbiased_or_nan, k=sizes),
+        value=lambda rows: supported(
+            unbiased(rows, np.minimum(sizes, rows.size)), sizes, rows.size
+        ),
         usual=band if sizes.ndim else _of_one_k(int(sizes), rows.n, terms.side, band),
         paper=maximum_method(DKW, sizes),
     )
@@ -237,15 +239,8 @@ def integral(rows: Rows, seen: Counts, tail: Array) -> Array:
 
 def unbiased(rows: Rows, k: Counts) -> Array:
     """Missing draws as 1: the larger extreme; the estimate itself where none is missing."""
-    return integral(rows, rows.seen, _tails(rows.size, k))
-
-
-def _unbiased_or_nan(rows: Rows, k: Counts) -> Array:
-    return supported(unbiased(rows, np.minimum(k, rows.size)), k, rows.size)
-
-
-def _tails(n: int, k: Counts) -> Array:
-    return np.reshape([_tail(n, int(size)) for size in k.flat], (*k.shape, n + 1))
+    tails = np.reshape([_tail(rows.size, int(size)) for size in k.flat], (*k.shape, rows.size + 1))
+    return integral(rows, rows.seen, tails)
 
 
 def _tail(n: int, k: int) -> Array:

@@ -46,6 +46,7 @@ from scipy.optimize import brentq
 
 from leakbound.errors import InputError
 from leakbound.stats.about import About
+from leakbound.stats.arrays import numbers
 from leakbound.stats.estimand import Terms, ends
 from leakbound.stats.estimate import Array, Estimate, Side, plain, share_of
 from leakbound.stats.evidence import Rows, require_binary
@@ -57,7 +58,6 @@ from leakbound.stats.proportion import LEAK, PROPORTION
 from leakbound.stats.quantity import LEAKAGE, SD, Quantity, tail
 from leakbound.stats.questions import stack
 from leakbound.stats.tail import tail_bound
-from leakbound.stats.whole import numbers
 
 EXACT = "exact mass"
 ENDS = ("low", "high")
@@ -125,23 +125,23 @@ class Masses:
     The events and the numbers of draws were fixed before the draws.
 
     Attributes:
-        laws: the masses of each question; a remainder without draws is unknown, see `of`.
+        known: the masses of each question; a remainder without draws is unknown, see `of`.
         rest: the scores of draws from each remainder, one row per question; some may have none.
     """
 
-    laws: tuple[Mass, ...]
+    known: tuple[Mass, ...]
     rest: Rows
 
     kind: ClassVar[str] = "masses"
 
     @classmethod
     def of(
-        cls, laws: Mass | Sequence[Mass], rest: Rows | None = None, *, binary: bool = False
+        cls, known: Mass | Sequence[Mass], rest: Rows | None = None, *, binary: bool = False
     ) -> Masses:
         """Join masses and draws, question by question.
 
         Args:
-            laws: the masses of one question, or of several.
+            known: the masses of one question, or of several.
             rest: the draws given each remainder, one row per question, with the
                 scorer's declared range; made with `empty=True` where a question has none. None: no
                 draws.
@@ -153,8 +153,8 @@ class Masses:
         Raises:
             InputError: another number of rows than of masses.
         """
-        single = isinstance(laws, Mass)
-        own = (laws,) if isinstance(laws, Mass) else tuple(laws)
+        single = isinstance(known, Mass)
+        own = (known,) if isinstance(known, Mass) else tuple(known)
         if rest is None:
             nothing = np.zeros((len(own), 1))
             rest = replace(Rows.of(nothing, nothing, empty=True), single=single, binary=binary)
@@ -164,8 +164,8 @@ class Masses:
             )
         drawn = rest.n > 0
         sure = [
-            law if some else replace(law, remainder=0.0)
-            for law, some in zip(own, drawn, strict=True)
+            mass if some else replace(mass, remainder=0.0)
+            for mass, some in zip(own, drawn, strict=True)
         ]
         return cls(tuple(sure), rest)
 
@@ -177,12 +177,12 @@ class Masses:
     @property
     def questions(self) -> int:
         """Return the number of questions."""
-        return len(self.laws)
+        return len(self.known)
 
     def alone(self, place: int) -> Masses:
         """Return one of the questions."""
         rest = self.rest.only(np.arange(self.questions) == place)
-        return Masses((self.laws[place],), replace(rest, single=True))
+        return Masses((self.known[place],), replace(rest, single=True))
 
     def mixed(
         self,
@@ -198,11 +198,13 @@ class Masses:
         `sums` adds up p g over the events, for g at one end of their ranges; `prove` bounds the
         mean of g over the draws of a remainder; `largest` is the largest that g can be.
         """
-        low, high = (np.stack([sums(law, getattr(law, end)) for law in self.laws]) for end in ENDS)
+        low, high = (
+            np.stack([sums(mass, getattr(mass, end)) for mass in self.known]) for end in ENDS
+        )
         axes = (-1, *[1] * (low.ndim - 1))
         rest, slack, known = (
             np.reshape(part, axes)
-            for part in np.transpose([(m.remainder, m.slack, m.p.sum()) for m in self.laws])
+            for part in np.transpose([(m.remainder, m.slack, m.p.sum()) for m in self.known])
         )
         inside, seeds = None, one_a_row(terms.seed, self.questions)
         value: float | Array = 0.0
@@ -265,7 +267,7 @@ def mass_leak(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
 
 def mass_mean(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound E[X], as `mass_tail`; betting bounds the mean of the draws."""
-    return masses.mixed(MEAN.about, lambda law, end: law.p @ end, MEAN, quantity, terms)
+    return masses.mixed(MEAN.about, lambda mass, end: mass.p @ end, MEAN, quantity, terms)
 
 
 def mass_leak_at_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
@@ -278,8 +280,10 @@ def mass_leak_at_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate
     sizes = quantity.sizes
 
     def of(question: Masses) -> Estimate:
-        (law,) = question.laws
-        knots = np.unique(np.concatenate([[0.0, 1.0], law.low, law.high, question.rest.values[0]]))
+        (mass,) = question.known
+        knots = np.unique(
+            np.concatenate([[0.0, 1.0], mass.low, mass.high, question.rest.values[0]])
+        )
         bound = mass_tail(
             question, tail(knots[:-1]), replace(terms, seed=0)
         )  # no order plays a part
@@ -304,8 +308,8 @@ def mass_leak_among_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estim
 
     For a binary scorer. Carries over the bound of p by `mass_leak`; `value` as `mass_leak_at_k`.
     """
-    for law in masses.laws:
-        require_binary(np.concatenate([law.low, law.high]), "the ranges of the masses")
+    for mass in masses.known:
+        require_binary(np.concatenate([mass.low, mass.high]), "the ranges of the masses")
     like = _like(masses)[0] if masses.rest.single else _like(masses)
     return carried(mass_leak(masses, quantity, terms), quantity.sizes, like)
 
@@ -318,7 +322,7 @@ def _joined(masses: Masses, of: Callable[[Masses], Estimate]) -> Estimate:
 
 def _like(masses: Masses) -> Array:
     """Return the number of draws of each question worth its draws from the remainder."""
-    rest = np.array([law.remainder for law in masses.laws])
+    rest = np.array([mass.remainder for mass in masses.known])
     scored = masses.rest.scored().n
     drawn = (masses.rest.n > 0) & (rest > 0)
     return np.asarray(np.divide(scored, rest, where=drawn, out=np.full(len(rest), math.inf)))
@@ -329,9 +333,9 @@ def mass_mean_over_questions(masses: Masses, quantity: Quantity, terms: Terms) -
 
     Draws are from each question's distribution given its remainder, their numbers fixed in advance.
     """
-    draws, laws = masses.rest, masses.laws
+    draws, known = masses.rest, masses.known
     share_of(terms.confidence, terms.side)  # refuses what is none
-    weights = np.array([law.remainder for law in laws])
+    weights = np.array([mass.remainder for mass in known])
     rows = (weights > 0) & (draws.n > 0)
     inside = None
     if rows.any():
@@ -340,13 +344,13 @@ def mass_mean_over_questions(masses: Masses, quantity: Quantity, terms: Terms) -
             seed = np.asarray(seed)[rows]
         mean = LEAKAGE.mean(weights[rows])
         inside = mean_over_questions(draws.only(rows), mean, replace(terms, seed=seed))
-    low, high = (np.mean([law.p @ getattr(law, end) for law in laws]) for end in ENDS)
-    slack, share = np.mean([law.slack for law in laws]), weights.mean()
+    low, high = (np.mean([mass.p @ getattr(mass, end) for mass in known]) for end in ENDS)
+    slack, share = np.mean([mass.slack for mass in known]), weights.mean()
     sampled = (inside.lower, inside.upper, inside.value) if inside else (0.0, 1.0, 0.0)
     lower, upper, value = (float(share * end) for end in sampled)
     middle = (low + high) / 2 + value
     return Estimate(
-        about=replace(quantity.about(binary=masses.binary), scope="mean", over=len(laws)),
+        about=replace(quantity.about(binary=masses.binary), scope="mean", over=len(known)),
         value=float(min(middle / (1 - slack), 1.0)) if slack < 1 else float("nan"),
         lower=0.0 if terms.side == "upper" else float(low + lower),
         upper=1.0 if terms.side == "lower" else float(min(high + slack + upper, 1.0)),
@@ -359,10 +363,10 @@ def mass_mean_over_questions(masses: Masses, quantity: Quantity, terms: Terms) -
     )
 
 
-def _above(x: Array, law: Mass, values: Array) -> Array:
+def _above(x: Array, mass: Mass, values: Array) -> Array:
     """Return the mass of the events with values above each x, added from the highest value down."""
     order = np.argsort(values)
-    sums = np.append(np.cumsum(law.p[order][::-1])[::-1], 0.0)
+    sums = np.append(np.cumsum(mass.p[order][::-1])[::-1], 0.0)
     return np.asarray(sums[np.searchsorted(values[order], x, side="right")])
 
 
@@ -382,14 +386,15 @@ def mass_std(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
     sufficient. So they never cross, also if masses add up to a little more than 1 (`Mass` allows
     1e-9).
     """
-    return _joined(masses, lambda question: _std_of_one(question.laws[0], terms.side))
+    return _joined(masses, lambda question: _std_of_one(question.known[0], terms.side))
 
 
 def _std_of_one(mass: Mass, side: Side) -> Estimate:
     p = np.append(mass.p, replace(mass, remainder=0.0).slack)
     low, high = np.append(mass.low, 0.0), np.append(mass.high, 1.0)
-    lower = _least(p, lambda c: np.clip(c, low, high)).lower
-    upper = min(_least(p, lambda c: np.where(2 * c < low + high, high, low)).upper, 0.5)
+    lower, _ = _least(p, lambda c: np.clip(c, low, high))
+    _, farthest = _least(p, lambda c: np.where(2 * c < low + high, high, low))
+    upper = min(farthest, 0.5)
     return Estimate(
         about=SD.about(),
         value=float(np.clip(_point_std(mass), lower, upper)),
@@ -403,16 +408,8 @@ def _std_of_one(mass: Mass, side: Side) -> Estimate:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Ends:
-    """The bounds of a standard deviation that masses give."""
-
-    lower: float
-    upper: float
-
-
-def _least(p: Array, end: Callable[[float], Array]) -> _Ends:
-    """Return the root of min_c f(c), f(c) = sum p (c - end(c))^2, from below and from above.
+def _least(p: Array, end: Callable[[float], Array]) -> tuple[float, float]:
+    """Bound the root of min_c f(c), f(c) = sum p (c - end(c))^2, from below and from above.
 
     f is convex, with derivative 2 g, g(c) = sum p (c - end(c)).
     """
@@ -422,7 +419,7 @@ def _least(p: Array, end: Callable[[float], Array]) -> _Ends:
     rounding = (len(p) + 8) * np.finfo(np.float64).eps
     too_much = max(0.0, math.fsum(p) - 1)
     below = minimum * (1 - rounding) - 2 * (slope + rounding) - too_much
-    return _Ends(math.sqrt(max(below, 0.0)), math.sqrt(minimum * (1 + rounding)))
+    return math.sqrt(max(below, 0.0)), math.sqrt(minimum * (1 + rounding))
 
 
 def _point_std(mass: Mass) -> float:

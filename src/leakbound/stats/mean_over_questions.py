@@ -33,6 +33,7 @@ import numpy as np
 from leakbound.errors import InputError
 from leakbound.stats import portfolio, rounds
 from leakbound.stats.about import Scope
+from leakbound.stats.arrays import relative
 from leakbound.stats.betting import arcsine
 from leakbound.stats.estimand import Terms, bounded
 from leakbound.stats.estimate import Array, Counts, Estimate, error_rate
@@ -41,7 +42,6 @@ from leakbound.stats.leak_at_k import FEWEST_GROUPS, block_maxima, unbiased
 from leakbound.stats.proportion import CLOPPER_PEARSON, clopper_pearson_upper
 from leakbound.stats.quantity import LEAKAGE, Quantity
 from leakbound.stats.rounds import ONE_SET, Sets
-from leakbound.stats.whole import relative
 
 ROUNDS = "betting in rounds"
 HOEFFDING = "Clopper-Pearson, Hoeffding's form"
@@ -174,7 +174,9 @@ def _upper_bound(
     share = weights / n
     alike = np.ptp(share) <= 1e-12 * share.max()
     if rows.binary and len(n) == 1:
-        return CLOPPER_PEARSON, _one_upper
+        return CLOPPER_PEARSON, lambda rows, alpha: np.asarray(
+            clopper_pearson_upper(rows.hits + rows.missing, rows.n, alpha)[0]
+        )
     if rows.binary and alike:
         if n.min() < rounds.FEWEST:
             return HOEFFDING, hoeffding_upper
@@ -222,10 +224,6 @@ def _weighted_upper(weights: Array, rows: Rows, alpha: float) -> Array:
     stakes = float(rows.n @ (share / share.max()) ** 2)
     bets = portfolio.bets(max(round(stakes), 1), alpha)
     return np.asarray(portfolio.weighted_mean_upper(rows, weights, alpha, bets))
-
-
-def _one_upper(rows: Rows, alpha: float) -> Array:
-    return np.asarray(clopper_pearson_upper(rows.hits + rows.missing, rows.n, alpha)[0])
 
 
 def hoeffding_upper(rows: Rows, alpha: float) -> Array:

@@ -25,8 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import InputError
+from leakbound.stats.arrays import whole_numbers
 from leakbound.stats.estimate import Array, Counts
-from leakbound.stats.whole import whole
 
 ONE_BY_ONE = 2  # the purpose of the order in which draws are taken one by one
 SHUFFLE = 0x5B0F  # keys the shuffle apart from whatever else a caller seeds with the same number
@@ -103,7 +103,7 @@ class Keys:
         without other rows. Raises InputError for numbers below 0, and for keys that are not one per
         row.
         """
-        keys = whole("seed", entropy() if seed is None else seed)
+        keys = whole_numbers("seed", entropy() if seed is None else seed)
         if keys.ndim == 0:
             place = np.arange(rows)
             return cls(np.stack([np.broadcast_to(keys, rows), place], axis=1), int(keys))

@@ -32,6 +32,7 @@ import numpy.typing as npt
 
 from leakbound.errors import InputError
 from leakbound.stats.about import Inputs
+from leakbound.stats.arrays import whole_numbers
 from leakbound.stats.clusters import cluster_mean
 from leakbound.stats.estimand import Terms
 from leakbound.stats.estimate import Counts, Estimate
@@ -41,13 +42,12 @@ from leakbound.stats.mean_over_questions import mean_over_questions
 from leakbound.stats.order import one_a_row
 from leakbound.stats.quantity import LEAKAGE, Quantity
 from leakbound.stats.questions import stack
-from leakbound.stats.whole import whole
 
 Design = Literal["allocated", "fixed", "fresh"]
 Target = Literal["queries", "inputs"]
-Law = Literal["iid pool", "unlike pool", "clusters"]
+PoolKind = Literal["iid pool", "unlike pool", "clusters"]
 
-LAWS: dict[tuple[Target, Design], Law] = {
+KINDS: dict[tuple[Target, Design], PoolKind] = {
     ("queries", "allocated"): "iid pool",
     ("queries", "fixed"): "unlike pool",
     ("queries", "fresh"): "unlike pool",
@@ -112,15 +112,19 @@ class Pool(OfRows):
         if rows.single:
             raise InputError("the scores of a pool must be 2-D with one row per query, got 1-D.")
         _check_outputs(rows.n, design)
-        places = np.zeros(rows.questions, np.int64) if owners is None else whole("owners", owners)
+        places = (
+            np.zeros(rows.questions, np.int64)
+            if owners is None
+            else whole_numbers("owners", owners)
+        )
         numbers, drawn = np.bincount(places).tolist() if queries is None else queries, rows.n > 0
         single = owners is None
         return cls(rows.only(drawn), places[drawn], tuple(numbers), design, target, single)
 
     @property
-    def kind(self) -> Law:
+    def kind(self) -> PoolKind:
         """Return the type of the draws for the target, see the module."""
-        return LAWS[self.target, self.design]
+        return KINDS[self.target, self.design]
 
     @property
     def questions(self) -> int:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from leakbound.stats.arrays import bisected, relative
 from leakbound.stats.estimate import Array
 from leakbound.stats.evidence import Rows
-from leakbound.stats.whole import bisected, relative
 
 HALVINGS = 50  # of the interval in which a bound is looked for
 ONE = np.ones((1, 1))

@@ -12,11 +12,11 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from leakbound.stats.arrays import numbers
 from leakbound.stats.estimate import Estimate, plain
 from leakbound.stats.mass import Mass, Masses
 from leakbound.stats.quantity import LEAKAGE, Quantity
 from leakbound.stats.theorems import bound
-from leakbound.stats.whole import numbers
 
 
 def proof_of_leak(

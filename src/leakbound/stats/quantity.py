@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from leakbound.errors import InputError
 from leakbound.stats.about import About, parameter_of
+from leakbound.stats.arrays import numbers, whole_numbers
 from leakbound.stats.estimate import Array, Counts
-from leakbound.stats.whole import numbers, whole
 
 Over = Literal["each", "mean", "worst", "every", "count"]
 
@@ -145,7 +145,7 @@ def finite(name: str, values: npt.ArrayLike) -> Array:
 
 def whole_sizes(k: npt.ArrayLike) -> Counts:
     """k as an array, 0-D or 1-D; InputError unless whole numbers >= 1."""
-    sizes = whole("k", k)
+    sizes = whole_numbers("k", k)
     if sizes.ndim > 1 or not sizes.size or sizes.min() < 1:
         raise InputError(f"`k` must be a whole number >= 1, or a row of such, got {k!r}.")
     return sizes

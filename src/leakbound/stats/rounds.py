@@ -123,7 +123,7 @@ def as_they_are(row: Counts, scores: Array) -> Met:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class PlannedRound:
     """The draws of a round and the forecasts for it.
 
     Attributes:
@@ -220,7 +220,7 @@ class Rounds:
         """Return the number of grid points that so many draws need."""
         return int(np.clip(math.ceil(FINENESS * math.sqrt(self.counts.sum())), *GRID))
 
-    def bets(self) -> list[Round]:
+    def bets(self) -> list[PlannedRound]:
         """Read the draws as they are."""
         inputs = self.units, self.row, self.stakes, self.counts, self.cuts, self.weights, self.sets
         return cached(lambda: list(self.read(as_they_are)), "rounds", *inputs)
@@ -235,7 +235,7 @@ class Rounds:
         drawn, leaks = (part.astype(np.int64) for part in sums)
         return drawn, leaks
 
-    def read(self, reading: Reading) -> Iterator[Round]:
+    def read(self, reading: Reading) -> Iterator[PlannedRound]:
         """Read each round in turn, and forecast it from earlier rounds."""
         begin, end = np.append(0, self.cuts[:-1]).tolist(), self.cuts.tolist()
         places = list(map(slice, begin, end))
@@ -252,7 +252,7 @@ class Rounds:
         largest = _largest(self.stakes, own_set)
         for i, (place, round_) in enumerate(zip(places, met, strict=True)):
             reach = round_.high - centres[place]
-            yield Round(
+            yield PlannedRound(
                 residuals=residuals[place],
                 stakes=self.stakes[place],
                 counts=self.counts[place],
@@ -313,7 +313,7 @@ def _largest(values: Array, own_set: Counts) -> Array:
     return np.array([values[own_set == place].max() for place in range(own_set.max() + 1)])
 
 
-def least_rejected(plan: Iterable[Round], grid: Array, alpha: float, top: float) -> float:
+def least_rejected(plan: Iterable[PlannedRound], grid: Array, alpha: float, top: float) -> float:
     """Return the least m such that all means from m to `top` are rejected; the grid descends."""
     rounds = tuple(plan)
     most = max(TESTS // max(len(round_.stakes) for round_ in rounds), FEWEST_TESTS)
@@ -324,7 +324,7 @@ def least_rejected(plan: Iterable[Round], grid: Array, alpha: float, top: float)
 class RoundBets:
     """Bets on all draws of a round together."""
 
-    rounds: tuple[Round, ...]
+    rounds: tuple[PlannedRound, ...]
     steps: int
     most: int
     rows: int = 1
@@ -374,7 +374,7 @@ def _logs(factors: Array, counts: Counts) -> Array:
     return np.asarray(np.log(np.multiply.reduceat(factors, starts, axis=1)).sum(axis=1))
 
 
-def _bet(round_: Round, m: Array, need: Array) -> Array:
+def _bet(round_: PlannedRound, m: Array, need: Array) -> Array:
     """Return the bet that reaches the goal in the remaining draws, if the forecasts are right."""
     most, prior = np.maximum((m - round_.low) * (round_.high - m), TINY), STYLE.prior
     squares = round_.before * (round_.spread + (m - round_.centre) ** 2)

@@ -11,7 +11,7 @@ from leakbound.errors import InputError
 from leakbound.stats.estimate import Array, Counts
 
 
-def whole(name: str, values: npt.ArrayLike) -> Counts:
+def whole_numbers(name: str, values: npt.ArrayLike) -> Counts:
     """Return an array of whole numbers >= 0. Integers keep every digit."""
     array, exact = numbers(name, values), np.asarray(values)
     if exact.dtype.kind == "i" and (exact >= 0).all():
@@ -24,7 +24,7 @@ def whole(name: str, values: npt.ArrayLike) -> Counts:
 
 def per_question(name: str, values: npt.ArrayLike, questions: int) -> Counts:
     """Return whole numbers, one per question, from one number or one per question."""
-    array = whole(name, values)
+    array = whole_numbers(name, values)
     if array.shape not in ((), (questions,)):
         raise InputError(
             f"`{name}` must be one number or one per question ({questions}), got shape "
