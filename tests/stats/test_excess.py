@@ -65,13 +65,6 @@ def test_the_controls_draws_are_read_as_the_models_are(quantity: Quantity) -> No
     np.testing.assert_array_equal(ends(bound(counted, quantity, seed=1)), plain)
 
 
-def test_a_pair_is_of_the_same_questions_by_one_scorer() -> None:
-    with pytest.raises(InputError, match="row for each question"):
-        Pair(PAIR.rows, Rows.of(CONTROL[:4]))
-    with pytest.raises(InputError, match="one scorer"):
-        Pair(PAIR.rows, Rows.of_hits([1] * 5, 48))
-
-
 def test_one_question_alone_is_as_among_others() -> None:
     every = bound(Pair(Rows.of(SCORES), Rows.of(CONTROL)), side="both", seed=[5, 6, 7, 8, 9])
     alone = bound(Pair(Rows.of(SCORES[2]), Rows.of(CONTROL[2])), side="both", seed=7)
@@ -190,10 +183,3 @@ def test_excess_takes_opposite_ends_and_adds_errors() -> None:
     both = [bound(Rows.of_hits(hits, 100)) for hits in (10, 4)]
     assert excess(*both).side == "both"
     assert excess(*both).lower == both[0].lower - both[1].upper
-
-
-def test_excess_refuses_what_does_not_belong_together() -> None:
-    with pytest.raises(InputError, match="one quantity"):
-        excess(bound(Rows.of_hits(1, 9)), bound(Rows.of([0.1]), side="lower"))
-    with pytest.raises(InputError, match="opposite"):
-        excess(*[bound(Rows.of_hits(1, 9), side="upper")] * 2)
