@@ -12,7 +12,7 @@ largest:
 
     worst >= max(L_worst at alpha/4, L_mean at alpha/4),    worst <= U_worst at alpha/2,
 
-which fails with probability alpha at most, and the mean's lower bound holds on the same event.
+which fails with probability alpha at most, and the mean's lower bound is valid on the same event.
 
 *With an exact test.* Let E be the largest excess, and let a test reject E <= 0 wrongly with
 probability alpha/2 at most (`fisher`). If it rejects, some question has an excess: the lower bounds

@@ -13,8 +13,8 @@ rho sqrt(p (1 - p)), and extremes over the interval of p bound them. Neither is 
 are concave: f rises up to p* = (1 + 1/sqrt(1 + rho^2))/2 and falls beyond; the deviation has p* =
 1/2.
 
-Above: with [L, U] holding p at 1 - alpha (alpha/2 on each side), f(p) is at most the largest f over
-[L, U]: f(p*) if p* is inside, else the larger of f(L) and f(U).
+Above: if [L, U] contains p with probability 1 - alpha (alpha/2 on each side), f(p) is at most the
+largest f over [L, U]: f(p*) if p* is inside, else the larger of f(L) and f(U).
 
 Below, at alpha on each side: f(p) is at least min(f(L), f(U)), the least over [L, U] of a concave
 f. To be missed, f(p) must lie below both, so L and U both lie where f exceeds f(p), an interval

@@ -32,7 +32,7 @@ from leakbound.stats.estimate import Array, BoundFunction, Estimate, Side, plain
 from leakbound.stats.evidence import Rows
 from leakbound.stats.proportion import PROPORTION
 from leakbound.stats.quantity import LEAKAGE
-from leakbound.stats.questions import ends_at
+from leakbound.stats.questions import bounds_at
 
 Tally = tuple[int, int]
 """(hits, n): the judge calls `hits` of n labelled items a leak."""
@@ -71,7 +71,7 @@ def corrected_bound(
             invalid confidence or side.
     """
     rate = share_of(confidence, side) / _BOUNDS
-    called = ends_at(bound, None, side, upper=rate, lower=rate)
+    called = bounds_at(bound, None, side, upper=rate, lower=rate)
     if called.about.quantity != "leak probability":
         raise InputError(
             f"only a leak probability can be corrected for the judge, got {called.estimand!r}. Put "
@@ -96,7 +96,7 @@ def corrected_bound(
 
 
 def _interval(name: str, tally: Tally, rate: float) -> Estimate:
-    """Return the chance that the judge calls such an item a leak; each end fails at this rate."""
+    """Return the chance that the judge calls such an item a leak; each bound fails at this rate."""
     hits, n = tally
     if not 0 <= hits <= n or n < 1:
         raise InputError(

@@ -39,11 +39,11 @@ def largest_of_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound leak@k for i.i.d. draws, n fixed in advance; any k >= 1, also beyond n.
 
     Several k are bounded by the Berk-Jones band, or "paper" by the DKW band; both are valid for
-    every k simultaneously. For one k the method follows from n and k only, for each end of each
+    every k simultaneously. For one k the method follows from n and k only, for each bound of each
     row: block maxima from n = 4k on above and from n = 16k^2 on below, else the band. Measured over
-    ten distributions, blocks are narrower from there on average. `value` is the unbiased
-    estimate, NaN where k exceeds a quarter of the scored draws. It uses every subset of k draws,
-    not the blocks only, and may lie outside a narrow interval.
+    ten distributions, blocks are narrower from there on average. `value` is the unbiased estimate,
+    NaN where k exceeds a quarter of the scored draws. It uses every subset of k draws, not the
+    blocks only, and may lie outside a narrow interval.
     """
     sizes = quantity.sizes
     band = maximum_method(BERK_JONES, sizes)
@@ -207,7 +207,7 @@ def blocks_of(k: int) -> Method:
 
 
 def _of_one_k(k: int, n: Counts, side: Side, band: Method) -> Method:
-    """By blocks or by the band, of rows with these n, and the ends of `side`."""
+    """Choose blocks or the band for rows with these n, and for the bounds of `side`."""
     blocks = blocks_of(k)
 
     def of(n: int, least: int) -> Method:

@@ -47,7 +47,7 @@ from scipy.optimize import brentq
 from leakbound.errors import InputError
 from leakbound.stats.about import About
 from leakbound.stats.arrays import numbers
-from leakbound.stats.estimand import Terms, ends
+from leakbound.stats.estimand import Terms, interval
 from leakbound.stats.estimate import Array, Estimate, Side, plain, share_of
 from leakbound.stats.evidence import Rows, require_binary
 from leakbound.stats.leak_at_k import among, carried, supported
@@ -179,7 +179,7 @@ class Masses:
         """Return the number of questions."""
         return len(self.known)
 
-    def alone(self, place: int) -> Masses:
+    def one(self, place: int) -> Masses:
         """Return one of the questions."""
         rest = self.rest.only(np.arange(self.questions) == place)
         return Masses((self.known[place],), replace(rest, single=True))
@@ -215,7 +215,7 @@ class Masses:
             inside = prove(rows, quantity, replace(terms, seed=seeds))
             drawn = np.reshape(rows.n > 0, axes)
             value, least, most = np.where(drawn, inside.value, 0.0), inside.lower, inside.upper
-        lower, upper = ends(
+        lower, upper = interval(
             terms,
             lambda _: low + rest * least,
             lambda _: high + rest * np.minimum(most, largest) + slack * largest,
@@ -316,7 +316,7 @@ def mass_leak_among_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estim
 
 def _joined(masses: Masses, of: Callable[[Masses], Estimate]) -> Estimate:
     """Return the bound of each question by its masses and draws."""
-    bounds = [of(masses.alone(place)) for place in range(masses.questions)]
+    bounds = [of(masses.one(place)) for place in range(masses.questions)]
     return bounds[0] if masses.rest.single else stack(bounds)
 
 

@@ -48,7 +48,7 @@ def order_key(fixed: Mapping[str, object]) -> int:
         A whole number in [0, 2^63), the same for the same content.
 
     Raises:
-        TypeError: a value that JSON does not hold.
+        TypeError: a value that is not valid JSON.
     """
     text = json.dumps(fixed, sort_keys=True, separators=(",", ":"))
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") >> (64 - BITS)

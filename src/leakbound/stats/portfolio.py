@@ -117,6 +117,6 @@ def _log_stakes(draws: Rows, m: Array, portfolio: Portfolio, scale: Array = ONE)
 
 
 def _mixed(log_stakes: Array, portfolio: Portfolio) -> Array:
-    """Return the logarithm of what all bets hold together: (Q,)."""
+    """Return the logarithm of the total wealth of all bets: (Q,)."""
     stakes = np.log(portfolio.weights)[:, None] + log_stakes
     return np.asarray(np.logaddexp.reduce(stakes, axis=0))

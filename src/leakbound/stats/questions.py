@@ -64,7 +64,7 @@ def worst_question(
             confidence or side.
     """
     alpha = share_of_side(confidence, side, questions)
-    bounds = ends_at(bound, questions, side, upper=alpha, lower=alpha / questions)
+    bounds = bounds_at(bound, questions, side, upper=alpha, lower=alpha / questions)
     return worst_watched(replace(bounds, confidence=confidence, side=side))
 
 
@@ -102,7 +102,7 @@ def leaking_questions(
     """
     points, rate = finite("x", x), error_rate(each_confidence)
     share = share_of_side(confidence, side, questions)
-    bounds = ends_at(bound, questions, side, upper=rate, lower=rate)
+    bounds = bounds_at(bound, questions, side, upper=rate, lower=rate)
     if np.ndim(bounds.upper) > 1:
         raise InputError(
             f"a question is counted by one quantity, got {bounds.estimand} of shape "
@@ -133,7 +133,7 @@ def share_of_side(confidence: float, side: Side, questions: int) -> float:
     return share_of(confidence, side)
 
 
-def ends_at(
+def bounds_at(
     bound: BoundFunction, questions: int | None, side: Side, *, upper: float, lower: float
 ) -> Estimate:
     """Return the bounds of `side`, each at its error rate; None allows any number of rows."""
@@ -160,7 +160,7 @@ def failures(questions: int, rate: float, alpha: float) -> int:
 
 
 def summed(first: Estimate, confidence: float, side: Side) -> Estimate:
-    """Return an estimate of all questions together, but for its ends."""
+    """Return an estimate of all questions together, without its bounds."""
     n, missing = int(np.sum(first.n)), int(np.sum(first.missing))
     seed = one_seed(first.seed)
     return replace(first, confidence=confidence, side=side, n=n, missing=missing, seed=seed)

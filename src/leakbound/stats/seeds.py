@@ -46,7 +46,7 @@ from leakbound.stats.estimate import (
     percent,
     share_of,
 )
-from leakbound.stats.questions import ends_at, summed
+from leakbound.stats.questions import bounds_at, summed
 
 LUCK = 0.8  # of alpha, at most, for how the seeds fell
 
@@ -88,7 +88,7 @@ def median_over_seeds(
             f"{', or bound one side' if side == 'both' else ''}."
         )
     rate = _rate(seeds, rank, share, independent)
-    bounds = ends_at(bound, seeds, side, upper=rate, lower=rate)
+    bounds = bounds_at(bound, seeds, side, upper=rate, lower=rate)
     lower, upper = (np.sort(np.atleast_1d(end)) for end in (bounds.lower, bounds.upper))
     return replace(
         summed(bounds, confidence, side),

@@ -47,7 +47,7 @@ from leakbound.stats.order import Seed
 from leakbound.stats.portfolio import log_wealth
 from leakbound.stats.proportion import PROPORTION, tallied
 from leakbound.stats.quantity import LEAKAGE, Quantity
-from leakbound.stats.questions import ends_at, failures, share_of_side, summed
+from leakbound.stats.questions import bounds_at, failures, share_of_side, summed
 
 Claimed = Literal["p", "mean"]
 FIRST_LOOK = 8  # draws
@@ -204,7 +204,7 @@ def mean_over_stopped_questions(
         end: _spread(questions, alpha) if each_confidence is None else error_rate(each_confidence)
         for end, alpha in shares.items()
     }
-    bounds = ends_at(bound, questions, side, **rates)
+    bounds = bounds_at(bound, questions, side, **rates)
     fails = {end: failures(questions, rates[end], alpha) for end, alpha in shares.items()}
     lower, upper = 0.0, 1.0
     if side != "upper":

@@ -19,7 +19,7 @@ def two_way(
     columns: str,
     confidence: float,
 ) -> Joint:
-    """Bound the effects of a grid's two knobs from intervals that hold jointly for its cells.
+    """Bound the effects of a grid's two knobs from intervals that are jointly valid for its cells.
 
     A row effect is the mean of its row minus the mean of the grid, linear in the cells, so its
     exact range over the box of intervals is known; the ranges of the squares then bound their mean.
