@@ -33,7 +33,7 @@ from leakbound.stats import (
     leak_at,
     tail,
 )
-from leakbound.stats.pool import LAWS
+from leakbound.stats.pool import KINDS
 
 QUESTIONS, DRAWS, CAP = 6, 40, 55
 SCORES = np.round(np.random.default_rng(0).beta(1, 3, (QUESTIONS, DRAWS)), 2)
@@ -121,7 +121,7 @@ def cases() -> Iterator[Case]:
     for row in THEOREMS:
         quantity = READINGS[row.reading]
         quantity = quantity.mean() if row.over == "mean" else quantity
-        designs = [design for design, law in LAWS.items() if law == row.kind] or [("", "")]
+        designs = [design for design, law in KINDS.items() if law == row.kind] or [("", "")]
         methods = (None, "paper") if row.paper and row.kind == "draws" else (None,)
         for binary in (False, True) if row.binary is None else (row.binary,):
             for design in designs:
