@@ -192,7 +192,16 @@ def evidence_of(run: Run, arm_name: str, scorer: Scorer) -> Drawn:
             f"that. Name one of these: {', '.join(arms) or 'none'}."
         )
     arm = arms[arm_name]
-    _require_whole(arm)
+    for lack in arm.lacks():
+        raise IncompleteError(f"{arm.place} {lack}. Run the command that sampled it again.")
+    for query_id, reason in arm.failures.items():
+        raise IncompleteError(
+            f"{arm.place} has no completions of question {query_id!r} ({reason}), and a claim "
+            "about all questions needs all. Check the model; then run the command that sampled it "
+            "again."
+        )
+    for _ in arm.masses.tables():  # raises DamagedError if they were changed
+        pass
     require_scores(arm, scorer)
     require_independent_draws(arm)
     draws = drawn_of(arm, scorer)
@@ -202,20 +211,3 @@ def evidence_of(run: Run, arm_name: str, scorer: Scorer) -> Drawn:
             "questions. Restore it from a copy, or begin again elsewhere."
         )
     return draws
-
-
-def _require_whole(arm: Arm) -> None:
-    """Raise IncompleteError if something is missing, DamagedError if masses were changed.
-
-    Changed completions are detected when they are read for the check of independence.
-    """
-    for lack in arm.lacks():
-        raise IncompleteError(f"{arm.place} {lack}. Run the command that sampled it again.")
-    for query_id, reason in arm.failures.items():
-        raise IncompleteError(
-            f"{arm.place} has no completions of question {query_id!r} ({reason}), and a claim "
-            "about all questions needs all. Check the model; then run the command that sampled it "
-            "again."
-        )
-    for _ in arm.masses.tables():  # read whole
-        pass

@@ -43,7 +43,7 @@ from leakbound.bounding.rows import rows_of, stacked
 from leakbound.errors import InputError, MixError
 from leakbound.scoring.ordering import Order
 from leakbound.stats.about import Beyond
-from leakbound.store import ALL, ATTACK, TARGET, Arm, ArmKey, ArmScores, EstimateRow
+from leakbound.store import ALL, ATTACK, TARGET, Arm, ArmScores, EstimateRow
 from leakbound.text.shown import some
 from leakbound.types import Scorer
 
@@ -173,7 +173,10 @@ def attack_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     draws.
     """
     scorer = run.scorer.name
-    arms = {key: _drawn_as(run, key) for key in (ATTACK, ATTACK.control)}
+    arms = {
+        key: [arm for arm in run.arms.values() if replace(arm.arm.key, decoding="") == key]
+        for key in (ATTACK, ATTACK.control)
+    }
     target, control = (_found(run, mine) for mine in arms.values())
     for key, as_found in zip(arms, (target, control), strict=True):
         if as_found:
@@ -188,11 +191,6 @@ def attack_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
         yield from rows_of(str(ATTACK), scorer, ids, gaps)
         made = stats.gaps_over_questions(more, base, len(ids), confidence=confidence)
         yield from rows_of(str(ATTACK), scorer, ALL, *made.estimates, family="gaps")
-
-
-def _drawn_as(run: RunEvidence, base: ArmKey) -> list[Drawn]:
-    """Return the arms that drew the found inputs, one per decoding."""
-    return [arm for arm in run.arms.values() if replace(arm.arm.key, decoding="") == base]
 
 
 def _found(run: RunEvidence, arms: Sequence[Drawn]) -> Drawn | None:

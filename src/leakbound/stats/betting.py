@@ -320,7 +320,12 @@ class DrawBets:
         np.sqrt(bet, out=bet)
         np.minimum(bet, largest, out=bet)
         if self.group > 1:
-            self._meet_group(tests, t, bet)
+            gap = tests.mean - self.draws[t : t + self.group, tests.row]
+            factors = bet * gap
+            factors += 1
+            starts = np.arange(0, len(gap), PRODUCT)
+            tests.need -= np.log(np.multiply.reduceat(factors, starts)).sum(axis=0)
+            tests.squares += np.einsum("tk,tk->k", gap, gap)
         else:
             gap = np.subtract(tests.mean, self.draws[t][tests.row], out=spread)
             gain = bet * gap
@@ -330,14 +335,6 @@ class DrawBets:
         np.maximum(tests.need, 0, out=tests.need)
         tests.step += 1
         return bet
-
-    def _meet_group(self, tests: Tests, t: int, bet: Array) -> None:
-        gap = tests.mean - self.draws[t : t + self.group, tests.row]
-        factors = bet * gap
-        factors += 1
-        starts = np.arange(0, len(gap), PRODUCT)
-        tests.need -= np.log(np.multiply.reduceat(factors, starts)).sum(axis=0)
-        tests.squares += np.einsum("tk,tk->k", gap, gap)
 
     def log_wealth(self, rows: Counts, bets: Array) -> Callable[[Array], Array]:
         draws = self.draws[:, rows]

@@ -179,11 +179,6 @@ class Masses:
         """Return the number of questions."""
         return len(self.known)
 
-    def one(self, place: int) -> Masses:
-        """Return one of the questions."""
-        rest = self.rest.only(np.arange(self.questions) == place)
-        return Masses((self.known[place],), replace(rest, single=True))
-
     def mixed(
         self,
         about: About,
@@ -315,8 +310,11 @@ def mass_leak_among_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estim
 
 
 def _joined(masses: Masses, of: Callable[[Masses], Estimate]) -> Estimate:
-    """Return the bound of each question by its masses and draws."""
-    bounds = [of(masses.one(place)) for place in range(masses.questions)]
+    """Bound each question by its masses and draws."""
+    bounds = []
+    for place, mass in enumerate(masses.known):
+        rest = masses.rest.only(np.arange(masses.questions) == place)
+        bounds.append(of(Masses((mass,), replace(rest, single=True))))
     return bounds[0] if masses.rest.single else stack(bounds)
 
 

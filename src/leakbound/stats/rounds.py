@@ -342,7 +342,11 @@ class RoundBets:
         factors = np.subtract.outer(tests.mean, round_.residuals)
         factors *= np.multiply.outer(bet, round_.stakes)
         factors += 1
-        tests.need -= _logs(factors, round_.counts)
+        if (round_.counts != 1).any():
+            tests.need -= np.log(factors) @ round_.counts
+        else:
+            starts = np.arange(0, factors.shape[1], PRODUCT)
+            tests.need -= np.log(np.multiply.reduceat(factors, starts, axis=1)).sum(axis=1)
         tests.step += 1
         return bet
 
@@ -364,14 +368,6 @@ class RoundBets:
             return np.asarray(grown[ends].max(keepdims=True))
 
         return wealth
-
-
-def _logs(factors: Array, counts: Counts) -> Array:
-    """Return the sum of the logarithms of each row of factors, each taken `counts` times."""
-    if (counts != 1).any():
-        return np.asarray(np.log(factors) @ counts)
-    starts = np.arange(0, factors.shape[1], PRODUCT)
-    return np.asarray(np.log(np.multiply.reduceat(factors, starts, axis=1)).sum(axis=1))
 
 
 def _bet(round_: PlannedRound, m: Array, need: Array) -> Array:
