@@ -61,10 +61,7 @@ def lone_grown(
         [a / turn.count(t) for t in range(number)] for a, turn in zip(weights, turns, strict=True)
     ]
     largest = max(map(max, stake))
-
-    def largest_of(own: range) -> list[float]:
-        return [one / largest for i in own for one in stake[i]]
-
+    most = [max(max(stake[i]) for i in own) / largest for own in sets]
     left = [
         sum(
             (stake[i][s] / largest) ** 2 * turns[i].count(s)
@@ -82,8 +79,8 @@ def lone_grown(
             squares = met * (spread + (m - centre) ** 2)
             guess = (squares + m * (1 - m) + math.sqrt(squares)) / (met + 1)
             bet = math.sqrt(2 * need / (left[t] * min(guess, max(m * (1 - m), spread))))
-            risks = [max(largest_of(own)) * (1 - min(d[i] for i in own) - m) for own in sets]
-            bet = min(bet, 0.9 / max(risks))
+            lowest = [min(d[i] for i in own) for own in sets]
+            bet = min(bet, 0.9 / max(c * (1 - e - m) for c, e in zip(most, lowest, strict=True)))
             for i, own in enumerate(draws):
                 for x, turn in zip(own, turns[i], strict=True):
                     if turn == t:
