@@ -42,7 +42,7 @@ from leakbound.stats import (
     worst_question,
     worst_watched,
 )
-from leakbound.stats.pool import LAWS as LAWS_OF_POOLS
+from leakbound.stats.pool import KINDS as KINDS_OF_POOLS
 
 X = np.array([0.0, 0.02, 0.05, 0.1, 0.3, 0.5, 0.9])
 K = np.array([1, 2, 8, 32, 128])
@@ -312,7 +312,7 @@ def of_pool(name: str, design: str, target: str) -> Statement:
 OF_POOLS: dict[str, Statement] = {
     "worst query": (worst, lambda data: data.p.max()),
     **{
-        f"{LAWS_OF_POOLS.get((target, design), AS_IF)}: {name}, {design}, {target}": of_pool(
+        f"{KINDS_OF_POOLS.get((target, design), AS_IF)}: {name}, {design}, {target}": of_pool(
             name, design, target
         )
         for (design, target), names in SIMULATED.items()

@@ -1,6 +1,6 @@
 """Files and names that outlive a power cut: once a call returns, its work is on the disk.
 
-A rename may reach the disk before the bytes of what is renamed, which are zeros then. So each file
+A rename may reach the disk before the bytes of the renamed file, which are zeros then. So each file
 is flushed, then the names in its folder, then the rename is made, and then that is flushed too.
 """
 

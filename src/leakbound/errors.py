@@ -22,7 +22,7 @@ PASSING = frozenset(
     for name in ("EIO", "EMFILE", "ENFILE", "ENOMEM", "ESTALE", "ETIMEDOUT", "ENOTCONN", "EBUSY")
     if hasattr(errno, name)
 )
-"""Errors of a machine that fails: they say nothing of the file, which may be whole."""
+"""Errors of a failing machine: the file itself may be valid."""
 
 
 class LeakboundError(Exception):
@@ -62,13 +62,13 @@ class UnansweredError(IncompleteError):
 
 
 def require_no_fault(path: Path, error: BaseException) -> None:
-    """Raise IncompleteError where a file was not read because the machine failed.
+    """Raise IncompleteError if a file was not read because the machine failed.
 
-    Else what it holds is to blame, or its name.
+    Else its content or its name is the cause.
 
     Args:
-        path: what was to be read.
-        error: what reading it raised.
+        path: the file.
+        error: the exception from reading it.
 
     Raises:
         IncompleteError: the error is one of a machine that fails.
@@ -81,7 +81,7 @@ def require_no_fault(path: Path, error: BaseException) -> None:
 
 
 def install(extra: str) -> str:
-    """The remedy for a library that is missing: what installs it, from a copy of the source.
+    """Return the command that installs a missing library, from a copy of the source.
 
     Args:
         extra: one of the optional dependencies in pyproject.toml.
@@ -94,12 +94,12 @@ def install(extra: str) -> str:
 
 @contextmanager
 def needing(feature: str, extra: str, instead: str = "") -> Iterator[None]:
-    """A context in which imports may fail because something is not installed.
+    """Return a context in which imports may fail because something is not installed.
 
     Args:
-        feature: what needs it, to begin the message.
+        feature: the feature that needs it, to begin the message.
         extra: as for `install`.
-        instead: what else helps, to follow the remedy; empty: nothing.
+        instead: another fix, to follow the remedy; empty: nothing.
 
     Raises:
         InputError: a module is not there.

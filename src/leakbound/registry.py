@@ -1,4 +1,4 @@
-"""Looking a member of a family up by name: built in first, then third parties' entry points.
+"""Look up a member of a family: built-in members first, then entry points of other packages.
 
 A member of another package may raise anything, exit, or give no member of the family. The message
 names the package.
@@ -34,16 +34,16 @@ _packages: dict[tuple[str, str], tuple[str, str]] = {}
 
 
 def find(family: str, table: Mapping[str, T], name: str, remedy: str = "") -> T:
-    """The member of a family by its name.
+    """Return the member of a family with a name.
 
     Other packages add theirs in the entry-point group `leakbound.<family>s` (`leakbound.losses`); a
     name that is built in is never replaced.
 
     Args:
         family: such as "scorer".
-        table: the built-in members by name.
+        table: the built-in members with their names.
         name: the member's.
-        remedy: what else helps if the name is unknown.
+        remedy: another fix if the name is unknown.
 
     Returns:
         The member.
@@ -67,7 +67,7 @@ def find(family: str, table: Mapping[str, T], name: str, remedy: str = "") -> T:
 
 
 def plug_ins(family: str) -> set[str]:
-    """The names that other packages bring of a family; nothing of theirs is loaded.
+    """Return the names of a family in other packages, without loading them.
 
     Args:
         family: such as "scorer".
@@ -80,7 +80,7 @@ def plug_ins(family: str) -> set[str]:
 
 @contextmanager
 def opening(family: str, name: str) -> Iterator[None]:
-    """Name the package of a plug-in that raises. Our own errors pass, and built-in members'.
+    """Name the package of a plug-in that raises; our own errors and built-in members' pass.
 
     Args:
         family: such as "scorer".
@@ -100,12 +100,12 @@ def opening(family: str, name: str) -> Iterator[None]:
 
 
 def require_parts(family: str, name: str, made: object, parts: Iterable[str]) -> None:
-    """Refuse what a plug-in made if it lacks an attribute.
+    """Refuse a plug-in's result that lacks an attribute.
 
     Args:
         family: such as "scorer".
         name: the member's; a built-in member is not checked.
-        made: what it made.
+        made: its result.
         parts: names of attributes that it must have.
 
     Raises:
@@ -122,12 +122,12 @@ def require_parts(family: str, name: str, made: object, parts: Iterable[str]) ->
 
 
 def setting_types(family: str, name: str, member: object) -> dict[str, Any]:
-    """The types of a member's settings, by name.
+    """Return the types of a member's settings, with their names.
 
     Args:
         family: such as "scorer".
         name: the member's.
-        member: a dataclass of settings; fields with `compare=False` are none.
+        member: a dataclass of settings; fields with `compare=False` are no settings.
 
     Returns:
         The types; empty where the member is no dataclass.
@@ -149,12 +149,12 @@ def make(
     Args:
         family: such as "scorer".
         name: the member's.
-        member: what `find` gave.
-        values: its settings by name.
-        parts: names of attributes that what it makes must have.
+        member: the result of `find`.
+        values: its settings with their names.
+        parts: names of attributes that the result must have.
 
     Returns:
-        What it makes.
+        The made value.
 
     Raises:
         InputError: a setting without a default that is absent; a plug-in that is broken.
@@ -176,20 +176,20 @@ def _plug_in(family: str, name: str) -> str:
 def read_settings(
     family: str, name: str, written: str, types: Mapping[str, object], first: str = ""
 ) -> dict[str, object]:
-    """The settings of a member as they are written behind its name: `setting=value,...`.
+    """Read the settings of a member that are written after its name: `setting=value,...`.
 
     Args:
         family: such as "scorer".
         name: the member's.
-        written: what follows the colon of its name.
-        types: of each setting it has, by name.
+        written: the text after the colon of its name.
+        types: the types of its settings, with their names.
         first: the setting that may be written without its name, as the first; empty: none may.
 
     Returns:
         Values by the names of the settings that are written.
 
     Raises:
-        InputError: a setting that it has not, or a value that cannot be; it names the setting.
+        InputError: an unknown setting, or an invalid value; it names the setting.
     """
     begin, *others = _COMMA.split(written)
     if begin and "=" not in begin and first in types:
@@ -206,7 +206,7 @@ def read_settings(
 
 
 def read_value(where: str, text: str, kind: Any) -> Any:
-    """A setting's value from its text.
+    """Return a setting's value from its text.
 
     Args:
         where: the setting, as messages name it.
@@ -235,7 +235,7 @@ def read_value(where: str, text: str, kind: Any) -> Any:
 
 
 def origin(value: object) -> str:
-    """The package that made a value, for messages about what it does.
+    """Return the package that made a value, for messages about it.
 
     Args:
         value: any object.
@@ -250,7 +250,7 @@ def origin(value: object) -> str:
 
 
 def suggestion(name: str, names: Iterable[Any]) -> str:
-    """The remedy for a misspelt name: the closest there is, and all of them unless too many.
+    """Return the remedy for a misspelt name: the closest there is, and all of them unless too many.
 
     Args:
         name: as it was written.
@@ -295,7 +295,7 @@ def near(path: Path) -> str:
 
 
 def _points(family: str) -> EntryPoints:
-    """The entry points of a family in other packages."""
+    """Return the entry points of a family in other packages."""
     from importlib.metadata import entry_points  # costs 50 ms, and is seldom needed
 
     plural = f"{family}es" if family.endswith("s") else f"{family}s"

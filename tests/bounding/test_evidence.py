@@ -14,7 +14,7 @@ from leakbound.bounding.drawn import Drawn
 from leakbound.bounding.pooled import Pooled
 from leakbound.drawing.queries import share
 from leakbound.stats import Rows, betting, bound, ed
-from leakbound.stats.betting import raced_once
+from leakbound.stats.betting import bounds_cached
 from leakbound.store import ArmScores, QueryShares
 from leakbound.types import Query
 
@@ -167,14 +167,16 @@ def test_no_race_is_run_twice_and_none_ends_otherwise(monkeypatch: pytest.Monkey
     scores = np.random.default_rng(0).uniform(size=(3, 40))
     how: dict[str, Any] = {"confidence": 0.98, "side": "upper", "seed": [1, 2, 3]}
     races: list[float] = []
-    raced = betting.raced
-    monkeypatch.setattr(betting, "raced", lambda *given: races.append(given[3]) or raced(*given))
+    least = betting.least_rejected
+    monkeypatch.setattr(
+        betting, "least_rejected", lambda *given: races.append(given[3]) or least(*given)
+    )
     alone = (
         bound(Rows.of(scores), **how),
         bound(Rows.of(scores), ed(), **how | {"confidence": 0.96}),
     )
     assert len(races) == 3  # the mean and the deviation, each at half of alpha
-    with raced_once():
+    with bounds_cached():
         races.clear()
         again = (
             bound(Rows.of(scores), **how),

@@ -33,7 +33,7 @@ from leakbound.stats import (
     leak_at,
     tail,
 )
-from leakbound.stats.pool import LAWS
+from leakbound.stats.pool import KINDS
 
 QUESTIONS, DRAWS, CAP = 6, 40, 55
 SCORES = np.round(np.random.default_rng(0).beta(1, 3, (QUESTIONS, DRAWS)), 2)
@@ -121,7 +121,7 @@ def cases() -> Iterator[Case]:
     for row in THEOREMS:
         quantity = READINGS[row.reading]
         quantity = quantity.mean() if row.over == "mean" else quantity
-        designs = [design for design, law in LAWS.items() if law == row.kind] or [("", "")]
+        designs = [design for design, law in KINDS.items() if law == row.kind] or [("", "")]
         methods = (None, "paper") if row.paper and row.kind == "draws" else (None,)
         for binary in (False, True) if row.binary is None else (row.binary,):
             for design in designs:
@@ -341,7 +341,7 @@ def test_terms_that_are_none_are_refused(name: str, how: dict[str, Any], message
         ([0.1, 0.2], {"counts": [1, -1]}, "whole"),
         ([0.1, 0.2], {"counts": [1, 1.5]}, "whole"),
         ([0.1, 0.2], {"missing": -1}, "whole"),
-        ([[0.1, 0.2]], {"missing": [0, 1]}, "one a question"),
+        ([[0.1, 0.2]], {"missing": [0, 1]}, "one per question"),
         ([[[0.1]]], {}, "3-D"),
         ([0.1, "a"], {}, "numbers"),
         ([0.0, 0.1], {"binary": True}, r"must be 0 or 1, got 0\.1.*NAME>=t"),
@@ -358,7 +358,7 @@ def test_rounding_beyond_the_range_is_cut_off() -> None:
 
 @pytest.mark.parametrize("seed", [-1, [1, 2, 3], [5, 5]])
 def test_seeds_that_are_none_are_refused(seed: Any) -> None:
-    with pytest.raises(InputError, match=r"seed.*(whole|one a row|a key of its own)"):
+    with pytest.raises(InputError, match=r"seed.*(whole|one per row|a separate key)"):
         bound(Rows.of(SCORES[:2]), seed=seed)
 
 

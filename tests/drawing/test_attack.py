@@ -303,7 +303,7 @@ def test_claims_are_not_about_findings(whole: Run) -> None:
     with pytest.raises(InputError, match=r"no arm .* that was sampled, its inputs chosen before"):
         certify(whole, max_leak=0.9, arm=name)
     keyword = make_scorer("keyword")
-    with pytest.raises(InputError, match="asks rewritings too, or what a search found"):
+    with pytest.raises(InputError, match="has rewritings, or inputs from a search"):
         clean_questions(whole.arms[name], keyword, 0.1, 0.99)
     assert [row[0] for row in clean_table(whole, keyword, 0.1, 0.99).texts] == ["target"]
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakbound.errors import InputError
 from leakbound.stats import (
     LEAKAGE,
     BoundFunction,
@@ -230,23 +229,3 @@ def test_leak_at_that_k_is_at_least_the_chance() -> None:
     n = int(extraction_draws(3e-4, 0.5))
     proof = proof_of_leak([1e-4, 2e-4], [1.0, 1.0], leak_at([n, n - 2]))
     assert proof.lower[0] >= 0.5 > proof.lower[1]
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (partial(extraction_draws, 0.5, 0.0), "`chance` must lie strictly"),
-        (partial(extraction_draws, 0.5, 1.0), "`chance`"),
-        (partial(extraction_draws, -0.1, 0.5), r"`leak` must lie in \[0, 1\], got -0\.1"),
-        (partial(extraction_draws, [0.5, 1.1], 0.5), "`leak`"),
-        (partial(extraction_draws, math.nan, 0.5), "`leak`"),
-        *((partial(difference_over_questions, MEAN, EXCESS, 3, models=models),
-           f"at least 1, this one, got {models}") for models in (0, -1)),
-        (partial(difference_over_questions, MEAN, EXCESS, 4), "got 4"),
-    ],
-)  # fmt: skip
-def test_what_is_no_probability_no_model_or_another_question_is_refused(
-    call: Any, message: str
-) -> None:
-    with pytest.raises(InputError, match=message):
-        call()

@@ -28,6 +28,7 @@ from leakbound.stats import (
     Rows,
     bound,
     ed,
+    excess_over_sets,
     leak_at,
     leaking_questions,
     mean_leak_at_k_of_counts,
@@ -138,6 +139,20 @@ def of_masses(binary: bool) -> Case:
     )
 
 
+def two_sets(binary: bool, p: npt.ArrayLike, q: npt.ArrayLike, n: int, trials: int = 60) -> Case:
+    """The mean over some questions minus the mean over others, in one model."""
+
+    def difference(sets: Draws, **how: Any) -> Estimate:
+        return excess_over_sets(*(Rows.of(own, binary=binary) for own in sets), **how)
+
+    return Case(
+        draw=lambda g: (coins(p, n)(g), coins(q, n)(g)),
+        bound=difference,
+        truth=np.mean(p) - np.mean(q),
+        trials=trials,
+    )
+
+
 def counted_mean(hits: Draws, *, seed: int, **how: Any) -> Estimate:
     """The mean of leak@k, from how many questions leak more than x."""
     made = partial(bound, Rows.of_hits(hits, 60))
@@ -173,6 +188,7 @@ TALLIED = {
 STEPS, FAR = np.repeat([0.0, 0.01, 0.1, 0.6], 5), np.array([1, 2, 10**3, 10**9])
 WEIGHTS = np.array([4.0, 0.5, 1.0, 0.0])
 FEW = np.linspace(0, 0.3, 8)
+APART = np.array([0.3, 0.1, 0.85])
 
 
 def tallied(n: int) -> dict[str, Case]:
@@ -205,6 +221,16 @@ QUICK: dict[str, Case] = {
         truth=(1 - (1 - FEW[:, None]) ** np.array([1, 4, 10])).mean(axis=0),
     ),
     "masses, binary": of_masses(True),
+    "two sets, none leaks": two_sets(False, np.zeros(4), np.zeros(2), 16),
+    "two sets, both leak": two_sets(False, np.linspace(0.1, 0.8, 4), [0.3, 0.0], 24),
+    "two sets, binary, one leaks": two_sets(True, [0.9, 0.05, 0.4], [0.0, 0.02, 0.0], 24),
+    "two sets, binary, by a pilot": two_sets(True, [0.5, 0.6, 0.4], [0.5, 0.1, 0.9], 64, 100),
+    "a pilot chooses either form": Case(
+        draw=tallies(APART, 160),
+        bound=lambda hits, **how: bound(Rows.of_hits(hits, 160), LEAKAGE.mean(), **how),
+        truth=APART.mean(),
+        trials=100,
+    ),
     **tallied(8),
 }
 THOROUGH: dict[str, Case] = {

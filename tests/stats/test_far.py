@@ -109,16 +109,6 @@ def test_a_side_that_the_counts_lack_is_trivial(side: str) -> None:
         np.testing.assert_allclose(made.upper, 1.0)
 
 
-def test_counts_of_anything_else_are_refused() -> None:
-    good = counts([0.0, 0.5], [1, 0], [4, 2])
-    for about in (replace(good.about, quantity="mean leakage"), replace(good.about, scope="mean")):
-        with pytest.raises(InputError, match="leaking_questions of a binary scorer"):
-            mean_leak_at_k_of_counts(replace(good, about=about), 2)
-    for x in ((0.0, 1.0), (-0.1, 0.5)):
-        with pytest.raises(InputError, match=r"\[0, 1\)"):
-            mean_leak_at_k_of_counts(replace(good, about=replace(good.about, parameter=x)), 2)
-
-
 def test_the_ends_are_those_of_the_least_and_the_most_that_the_counts_allow() -> None:
     """By the very questions that would be so: as many beyond each x as are said, and no further."""
     x, low, high = [0.0, 0.01, 0.1, 0.5], [3, 2, 1, 0], [4, 4, 2, 1]

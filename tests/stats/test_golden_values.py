@@ -26,7 +26,7 @@ from leakbound.stats import (
     samples_for,
     tail,
 )
-from leakbound.stats.betting import USUAL, mean_upper, raced, std_upper
+from leakbound.stats.betting import USUAL, DrawBets, first_accepted, mean_upper, std_upper
 from leakbound.stats.mean_over_questions import POOLED
 from leakbound.stats.portfolio import Portfolio
 from leakbound.stats.portfolio import mean_upper as portfolio_upper
@@ -244,7 +244,8 @@ def test_betting_mean(case: dict[str, Any]) -> None:
     """The reference bets for every candidate of its grid: as ends, ours are the same."""
     draws, grid = spread_order(SCORES[case["set"]]), case["grid"]
     alpha, upper = float(case["alpha"]), float(case["upper"])
-    fallen, _ = raced(draws, np.ones_like(draws), np.arange(grid - 1, 0, -1) / grid, alpha, USUAL)
+    rule = DrawBets.of(draws, np.ones_like(draws), USUAL)
+    fallen, _ = first_accepted(rule, np.arange(grid - 1, 0, -1) / grid, alpha)
     assert 1 - fallen[0] / grid == pytest.approx(upper, abs=1e-9)
     wide = 0.03 * abs(upper - draws.mean()) + 1 / grid
     assert mean_upper(draws, alpha)[0] == pytest.approx(upper, abs=wide)

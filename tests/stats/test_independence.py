@@ -160,19 +160,3 @@ def test_rounding_and_padding() -> None:
     assert p_values([8], [1e-7]) == dict.fromkeys(TESTS, 1.0)
     padded = check_independence([3, 0, 4], [-1.0, np.nan, -0.5])
     assert padded == check_independence([3, 4], [-1.0, -0.5])
-
-
-@pytest.mark.parametrize(
-    ("counts", "logprobs", "kwargs", "message"),
-    [
-        ([1, 2], [-1.0], {}, "shapes"),
-        ([1.5], [-1.0], {}, "whole"),
-        ([1], [-1.0], {"level": 0.0}, "level"),
-        ([1], [-1.0], {"copies": ()}, "copies"),
-    ],
-)
-def test_bad_input_is_refused(
-    counts: Any, logprobs: Any, kwargs: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(InputError, match=message):
-        check_independence(counts, logprobs, **kwargs)

@@ -217,16 +217,6 @@ def test_impossible_masses_are_refused(
     assert message in str(caught.value)
 
 
-def test_bad_input_is_refused() -> None:
-    mass = settled([(0.5, 0.3)], remainder=0.5)
-    for call, message in (
-        (lambda: bound(Masses.of(mass, Rows.of_hits(1, 0))), "n"),
-        (lambda: bound(Masses.of(mass, binary=True), leak_at(2)), "0.3"),
-    ):
-        with pytest.raises(InputError, match=message):
-            call()
-
-
 def test_rounding_beyond_one_is_forgiven() -> None:
     mass = settled([(0.7, 1), (0.3 + 5e-10, 1)])
     assert mass.slack == 0

@@ -12,7 +12,7 @@ from scipy.stats import binom
 from stretches import lone_mean_upper, lone_std_upper, pooled
 
 from leakbound.stats import SD, Rows, betting, bound, leak_at_k, worst_of_k
-from leakbound.stats.betting import USUAL, mean_upper, raced, std_upper
+from leakbound.stats.betting import USUAL, DrawBets, first_accepted, mean_upper, std_upper
 from leakbound.stats.tail import berk_jones, dkw
 
 
@@ -57,7 +57,7 @@ def test_no_bound_depends_on_what_is_raced_first(
 ) -> None:
     draws = np.random.default_rng(2).beta(1, 3, (4, 50))
     usual = mean_upper(draws, 0.05), std_upper(draws, 0.05)
-    monkeypatch.setattr(betting, "_guess", lambda draws, _: np.full(len(draws), guess))
+    monkeypatch.setattr(DrawBets, "guess", lambda rule, _: np.full(rule.rows, guess))
     assert (mean_upper(draws, 0.05) == usual[0]).all()
     assert (std_upper(draws, 0.05) == usual[1]).all()
 
@@ -66,10 +66,8 @@ def test_what_is_raced_first_reaches_the_bound_of_usual_draws(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A second race over all draws takes as long as the first, however few its tests."""
-    raced, stand = [], betting._Tests.stand
-    monkeypatch.setattr(
-        betting._Tests, "stand", lambda tests: (raced.append(len(tests.mean)), stand(tests))[1]
-    )
+    raced, run = [], betting._run
+    monkeypatch.setattr(betting, "_run", lambda *given: raced.append(given) or run(*given))
     mean_upper(np.random.default_rng(2).beta(1, 3, (24, 1024)), 0.005)
     assert len(raced) == 1
 
@@ -84,16 +82,17 @@ def test_all_that_lies_above_a_bound_is_rejected_by_bets_that_were_made_beforeha
 
 def test_last_draw_counts() -> None:
     """One draw of 0: the bet of .9 wins at most ln(1 + .9 m/(1 - m)) on its only draw."""
-    alpha = 0.05
+    alpha, rule = 0.05, DrawBets.of(np.zeros((1, 1)), np.ones((1, 1)), USUAL)
     for ends, fall in (([0.999, 0.9, 0.5], 1), ([0.999, 0.99], 2)):
-        count = raced(np.zeros((1, 1)), np.ones((1, 1)), np.array(ends), alpha, USUAL)[0]
+        count = first_accepted(rule, np.array(ends), alpha)[0]
         assert count == sum(1 + 0.9 * m / (1 - m) > 1 / alpha for m in ends) == fall
 
 
 def test_a_stand_ends_the_scan_although_lower_ends_would_fall() -> None:
     ends = np.array([0.9, 0.2, 0.8])
     draws = np.full((1, 30), 0.3)
-    assert raced(draws, np.ones((1, 30)), ends, 0.1, USUAL)[0] == 1
+    rule = DrawBets.of(draws, np.ones((1, 30)), USUAL)
+    assert first_accepted(rule, ends, 0.1)[0] == 1
 
 
 @pytest.mark.parametrize("k", [1, 2, 4, 5, 7])

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom
 
-from leakbound.errors import InputError
 from leakbound.stats import LEAKAGE, SD, Estimate, Rows, bound, corrected_bound, ed
 
 N, ALPHA = 40, 0.1
@@ -170,20 +169,3 @@ def test_trivial_ends_keep_the_shape_of_the_questions(side: Any) -> None:
     assert made.lower.tolist() == [0, 0]
     assert made.upper.tolist() == [1, 1]
     assert np.isnan(made.value).all()
-
-
-@pytest.mark.parametrize(
-    ("how", "message"),
-    [
-        ({"positives": (0, 0)}, r"`positives` must be \(hits, n\).*Both kinds"),
-        ({"negatives": (7, 6)}, r"`negatives` must be.*got \(7, 6\)"),
-    ],
-)
-def test_bad_input_is_refused(how: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        judged(46, 100, **{**GOOD, **how})
-
-
-def test_only_a_leak_probability_is_corrected() -> None:
-    with pytest.raises(InputError, match="'mean leakage'"):
-        corrected_bound(partial(bound, Rows.of([0.2, 0.4])), **GOOD)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +23,6 @@ from leakbound.stats import (
     joint,
     leak_at,
     leaking_questions,
-    mean_over_stopped_questions,
     p_value,
     tail,
     worst_question,
@@ -278,27 +276,3 @@ def test_the_mean_p_value_is_dual_to_the_any_time_bound_and_rarely_small() -> No
     missing = p_value(Rows.of(scores[0], missing=3), 0.4)
     assert missing == pytest.approx(p_value(Rows.of(np.append(scores[0], [1, 1, 1])), 0.4))
     assert p_value(Rows.of([0.2, 0.4], [3, 0]), 0.4) == p_value(Rows.of([0.2, 0.2, 0.2]), 0.4)
-
-
-REFUSED = [
-    (partial(bound, Rows.of(SCORES), leak_at([1, 2]).above(0.1)), "one x or one"),
-    (partial(leaking_questions, TALLY, 4, np.nan), "`x`"),
-    *((partial(statement, TALLY, questions), says)
-      for statement in (worst_question, every_question, mean_over_stopped_questions)
-      for questions, says in ((5, "got 5"), (0, "at least 1"))),
-    (lambda: joint(*(bound(Rows.of_hits(0, 9), confidence=c) for c in (0.995, 0.9945))),
-     r"99.45 %, 99.5 % hold jointly at 98.95 %"),
-    (joint, "got none"),
-    *((partial(clean_questions, 0.1, p), "p_values")
-      for p in ([], [[0.1]], [0.1, np.nan], [-0.1], [1.1], 0.5)),
-    *((call, "limit") for limit in (0, 1, -0.1, np.nan) for call in (
-        partial(clean_questions, limit, [0.1]), partial(p_value, Rows.of_hits(0, 10), limit),
-        partial(p_value, Rows.of([0.1]), limit),
-    )),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("call", "message"), REFUSED)
-def test_what_cannot_be_stated_is_refused(call: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        call()

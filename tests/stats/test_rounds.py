@@ -19,17 +19,25 @@ def shared(n: int, number: int) -> list[int]:
     return [t * number // n for t in range(n)]
 
 
-def one_round(past: list[list[float]], weights: list[float]) -> tuple[list[float], float, float]:
-    """The centres, the mean of all and the mean square around it, from the draws met so far."""
+def one_round(
+    past: list[list[float]], weights: list[float], sets: list[range]
+) -> tuple[list[float], float, float]:
+    """Return the centres, the mean of all and the mean square around it, from earlier draws."""
     if not all(past):
         return [0.0] * len(past), 0.5, 0.25
     means = [sum(own) / len(own) for own in past]
     centre = sum(a * m for a, m in zip(weights, means, strict=True)) / sum(weights)
+    of_set = [
+        sum(weights[i] * means[i] for i in own) / sum(weights[i] for i in own)
+        for own in sets
+        for _ in own
+    ]
+    between_sets = [one - centre for one in of_set]
     trust = [a * a / len(own) for a, own in zip(weights, past, strict=True)]
     trust = [one / sum(trust) for one in trust]
-    apart = sum(w * (m - centre) ** 2 for w, m in zip(trust, means, strict=True))
+    apart = sum(w * (m - one) ** 2 for w, m, one in zip(trust, means, of_set, strict=True))
     if any(len(own) == 1 for own in past):
-        return [0.0] * len(past), centre, apart
+        return between_sets, centre, apart
     within = noise = 0.0
     for w, m, own in zip(trust, means, past, strict=True):
         within += w * sum((x - m) ** 2 for x in own) / (len(own) - 1)
@@ -38,11 +46,14 @@ def one_round(past: list[list[float]], weights: list[float]) -> tuple[list[float
     between = max(apart / max(1 - sum(w * w for w in trust), 1e-12) - noise, 0.0)
     shrunk = between / (between + noise) if between else 0.0
     spread = within + shrunk**2 * noise + (1 - shrunk) ** 2 * between
-    return [shrunk * (m - centre) for m in means], centre, spread
+    own_parts = [shrunk * (m - one) for m, one in zip(means, of_set, strict=True)]
+    return [a + b for a, b in zip(between_sets, own_parts, strict=True)], centre, spread
 
 
-def lone_grown(draws: list[list[float]], weights: list[float], alpha: float) -> Grown:
-    """Draw by draw, in plain arithmetic."""
+def lone_grown(
+    draws: list[list[float]], weights: list[float], alpha: float, sets: list[range]
+) -> Grown:
+    """Bet draw by draw, in plain arithmetic."""
     number = min(map(len, draws))
     number = number // math.ceil(number / 512)
     turns = [shared(len(own), number) for own in draws]
@@ -50,6 +61,7 @@ def lone_grown(draws: list[list[float]], weights: list[float], alpha: float) -> 
         [a / turn.count(t) for t in range(number)] for a, turn in zip(weights, turns, strict=True)
     ]
     largest = max(map(max, stake))
+    most = [max(max(stake[i]) for i in own) / largest for own in sets]
     left = [
         sum(
             (stake[i][s] / largest) ** 2 * turns[i].count(s)
@@ -63,11 +75,12 @@ def lone_grown(draws: list[list[float]], weights: list[float], alpha: float) -> 
         past: list[list[float]] = [[] for _ in draws]
         need, met, wealth, highest = math.log(1 / alpha), 0, 0.0, 0.0
         for t in range(number):
-            d, centre, spread = one_round(past, weights)
+            d, centre, spread = one_round(past, weights, sets)
             squares = met * (spread + (m - centre) ** 2)
             guess = (squares + m * (1 - m) + math.sqrt(squares)) / (met + 1)
-            bet = math.sqrt(2 * need / (left[t] * min(guess, m * (1 - m))))
-            bet = min(bet, 0.9 / (1 - min(d) - m))
+            bet = math.sqrt(2 * need / (left[t] * min(guess, max(m * (1 - m), spread))))
+            lowest = [min(d[i] for i in own) for own in sets]
+            bet = min(bet, 0.9 / max(c * (1 - e - m) for c, e in zip(most, lowest, strict=True)))
             for i, own in enumerate(draws):
                 for x, turn in zip(own, turns[i], strict=True):
                     if turn == t:
@@ -83,19 +96,24 @@ def lone_grown(draws: list[list[float]], weights: list[float], alpha: float) -> 
 
 
 @pytest.mark.parametrize(
-    ("numbers", "weights"),
-    [([9, 9, 9], [1.0, 1.0, 1.0]), ([8, 11, 17, 24], [1.0, 0.5, 2.0, 0.7]), ([30], [1.0]),
-     ([520, 530], [1.0, 1.0])],
+    ("numbers", "weights", "first"),
+    [([9, 9, 9], [1.0, 1.0, 1.0], 3), ([8, 11, 17, 24], [1.0, 0.5, 2.0, 0.7], 4), ([30], [1.0], 1),
+     ([520, 530], [1.0, 1.0], 2), ([9, 9, 9, 9, 9], [0.5, 0.5, 1.0, 1.0, 1.0], 2),
+     ([8, 11, 17, 24], [1.0, 1.0, 0.6, 0.6], 2)],
 )  # fmt: skip
 def test_a_bound_is_the_least_mean_that_its_stretch_rejects(
-    numbers: list[int], weights: list[float]
+    numbers: list[int], weights: list[float], first: int
 ) -> None:
-    widest = max(numbers)
+    """Of one set of questions, and of two sets."""
+    widest, ranges = max(numbers), [range(first), range(first, len(numbers))]
+    sets = [own for own in ranges if len(own)]
     laws = np.linspace(0.1, 0.9, len(numbers))[:, None]
     scores = np.clip(laws + RNG.uniform(-0.1, 0.1, (len(numbers), widest)), 0, 1)
     counts = np.arange(widest) < np.array(numbers)[:, None]
     rows = Rows.of(scores, counts).ordered(4)
-    bound = mean_upper(rows, np.array(weights), 0.05)
+    bound = mean_upper(
+        rows, np.array(weights), 0.05, sets=tuple(slice(own.start, own.stop) for own in sets)
+    )
     draws = [Rows.of(own[kept]).ordered(4) for own, kept in zip(scores, counts, strict=True)]
     assert rows.keys is not None
     for i, row in enumerate(draws):
@@ -105,7 +123,7 @@ def test_a_bound_is_the_least_mean_that_its_stretch_rejects(
     ends = arcsine(max(500, math.ceil(32 * math.sqrt(sum(numbers)))))
     if len(ends) > 1_000:  # one at a time takes long: what is far above falls
         ends = [end for end in ends if end < bound + 0.01]
-    low, high = least(lone_grown(ordered, weights, 0.05), ends, 1.0, 0.05)
+    low, high = least(lone_grown(ordered, weights, 0.05, sets), ends, 1.0, 0.05)
     assert low - 1e-9 <= bound <= high + 1e-9
 
 
@@ -117,7 +135,9 @@ def test_how_many_ends_are_tried_at_once_and_which_first_changes_nothing(
     alphas = np.geomspace(0.4, 0.002, 90).tolist()
     at_once = [mean_upper(rows, np.ones(3), alpha) for alpha in alphas]
     for guess in (-1.0, 2.0):
-        monkeypatch.setattr("leakbound.stats.rounds._guess", lambda *_, guess=guess: guess)
+        monkeypatch.setattr(
+            "leakbound.stats.rounds.RoundBets.guess", lambda *_, guess=guess: np.array([guess])
+        )
         monkeypatch.setattr("leakbound.stats.rounds.TESTS", 1)
         assert [mean_upper(rows, np.ones(3), alpha) for alpha in alphas] == at_once
 

@@ -99,13 +99,6 @@ def test_many_seeds_take_the_order_statistic_that_leaves_a_fifth_to_the_bounds(s
     assert ranked[0] <= apart.lower <= ranked[1], "the largest rate whose probability is alpha/2"
 
 
-def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(InputError, match="`seeds` must be at least 1"):
-        median_over_seeds(tallies([1]), 0)
-    with pytest.raises(InputError, match="6"):
-        median_over_seeds(tallies(HITS[:5]), 6)
-
-
 def looked_up(n: int) -> Callable[[np.ndarray], Callable[..., Estimate]]:
     """As `bound` of n draws, whose bounds of every number of hits are made once."""
 

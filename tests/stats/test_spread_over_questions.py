@@ -36,7 +36,7 @@ def lone_grown(rounds: list[Met], questions: int, alpha: float) -> Grown:
         need, met, wealth, richest = math.log(1 / alpha), 0, 0.0, 0.0
         past: list[list[float]] = [[] for _ in range(questions)]
         for t, (row, values, lows, highs) in enumerate(rounds):
-            d, centre, spread = one_round(past, [1.0] * questions)
+            d, centre, spread = one_round(past, [1.0] * questions, [range(questions)])
             most = max((m - min(lows)) * (max(highs) - m), 1e-9)
             squares = met * (spread + (m - centre) ** 2)
             guess = (squares + most + math.sqrt(squares)) / (met + 1)

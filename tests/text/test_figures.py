@@ -146,7 +146,7 @@ def test_what_is_plain_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (BOMB, r"an alias \(\*a\) is not read: write out what it stands for.*line 2"),
+        (BOMB, r"an alias \(\*a\) is not read: write out its value.*line 2"),
         ("a: &a [*a]", r"an alias \(\*a\) is not read"),
         ("[" * 1_000, "is nested too deep"),
         ("a: " + "x" * MOST, "bytes, more than 1,048,576"),

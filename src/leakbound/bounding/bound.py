@@ -1,7 +1,7 @@
 """Estimates: bounds of every quantity, for every question, arm and scorer of a run.
 
-Every estimate holds by itself at the confidence asked for, with half of alpha on each side. How an
-arm was drawn decides which bounds there are: see `evidence`.
+Every estimate is valid individually at the requested confidence, with half of alpha on each side.
+The way an arm was drawn decides which bounds exist: see `evidence`.
 """
 
 from __future__ import annotations
@@ -26,32 +26,31 @@ from leakbound.scorers import make_scorer, reading_of
 from leakbound.scoring.calibration import Calibration, calibration_of
 from leakbound.scoring.checks import require_independent_draws, require_scores
 from leakbound.scoring.score import slug
-from leakbound.stats.betting import raced_once
+from leakbound.stats.betting import bounds_cached
 from leakbound.store import ALL, Arm, DamagedError, EstimateRow, Run, holding, read_calibration
 from leakbound.store.files import digest_of
 from leakbound.types import Headway, Progress, Scorer, silent
 
 _OF_ONE_ARM = ("single", "claim", "simultaneous")
-"""The families whose rows rest on the draws of one arm, unless they are beyond another."""
+"""The families whose rows use the draws of one arm, unless they are beyond another."""
 
 
 @holding("bound")
 def bound_run(
     run: Run, scorers: Sequence[Scorer], *, confidence: float = 0.99, progress: Progress = silent
 ) -> None:
-    """Bound every arm's scores and store the table, unless it is there for just these.
+    """Bound every arm's scores and store the table, unless it is stored for the same scorers.
 
-    What the table says of other scorers stays, at the confidence it has, as long as their scores
-    and the run's rho are those it was made from. Statements about all questions are made only
-    where every question has completions. Draws that look copied are refused first: no bound would
-    hold for them.
+    Rows of other scorers stay, at their confidence, if their scores and the run's rho are
+    unchanged. Statements about all questions are made only if every question has completions. Draws
+    that look copied are refused first, because no bound is valid for them.
     """
     arms = run.arms
     wanted = {scorer.name: _made_from(run, arms, scorer, confidence) for scorer in scorers}
     stored: dict[str, Any] = run.estimates_made_from().get("scorers", {})
     current = {k: made for k, made in stored.items() if _is_current(run, arms, k, made, wanted)}
     todo = [scorer for scorer in scorers if scorer.name not in current]
-    names = dict.fromkeys([*stored, *wanted])  # whoever was there keeps its place
+    names = dict.fromkeys([*stored, *wanted])  # stored scorers keep their places
     every = {name: both[name] for name in names if name in (both := {**current, **wanted})}
     if every == stored:
         return
@@ -65,7 +64,7 @@ def bound_run(
     read: dict[str, RunEvidence] = {}
     for done, scorer in enumerate(todo):
         progress(Headway("bounding", done * len(arms), jobs, "arms × scorers"))
-        with raced_once():
+        with bounds_cached():
             read[scorer.name] = evidence = RunEvidence(run, scorer, arms)
             made = _rows(evidence, calibration_of(run, scorer), confidence)
             rows[scorer.name] = list(_described(evidence, made, every[scorer.name]))
@@ -88,7 +87,7 @@ def bound_run(
 def _made_from(
     run: Run, arms: Mapping[str, Arm], scorer: Scorer, confidence: float
 ) -> dict[str, Any]:
-    """All that a scorer's estimates depend on; InputError where completions have no scores."""
+    """Return everything that a scorer's estimates depend on; refuse completions without scores."""
     name, calibrated = slug(scorer), read_calibration(run.path, slug(scorer))
     others = other_run(run)
     arms_beside = {} if others is None else others.arms
@@ -113,7 +112,7 @@ def _is_current(
     made: Mapping[str, Any],
     wanted: Mapping[str, Mapping[str, Any]],
 ) -> bool:
-    """True if a scorer's estimates stand: as they are wanted, or as its scores are now."""
+    """Return whether a scorer's estimates are valid: for the request, or for its present scores."""
     if name in wanted:
         return made == wanted[name]
     try:
@@ -125,7 +124,7 @@ def _is_current(
 
 
 def _rows(run: RunEvidence, judged: Calibration | None, confidence: float) -> Iterator[EstimateRow]:
-    """The estimates of one scorer, arm by arm, and what compares the arms."""
+    """Yield the estimates of one scorer, arm by arm, and the comparisons of arms."""
     for draws in run.arms.values():
         yield from _arm_rows(draws, run.scorer, judged, confidence)
     every = (excess_rows, gap_rows, grid_rows, attack_rows, stress_rows, control_question_rows)
@@ -139,9 +138,9 @@ def _rows(run: RunEvidence, judged: Calibration | None, confidence: float) -> It
 def _described(
     run: RunEvidence, rows: Iterable[EstimateRow], made: Mapping[str, Any]
 ) -> Iterator[EstimateRow]:
-    """The rows with the facts of their arms, and the digest of what they rest on.
+    """Yield the rows with the facts of their arms, and the digest of their evidence.
 
-    made: all that the scorer's estimates depend on, see `_made_from`.
+    made: everything that the scorer's estimates depend on, see `_made_from`.
     """
     reading, of_all = reading_of(run.scorer) or "", digest_of({"made from": made["scores"]})
     facts: dict[str, Any] = {}
@@ -172,7 +171,7 @@ def _arm_rows(
 def _drawn_rows(
     draws: Drawn, scorer: Scorer, judged: Calibration | None, confidence: float
 ) -> Iterator[EstimateRow]:
-    """The rows of the draws of an arm: each question, each of its queries, all of them."""
+    """Yield the rows of an arm's draws: each question, each of its queries, all questions."""
     place = draws.arm.name, scorer.name
     estimates = [*draws.each(confidence)]
     if (claim := claim_estimate(draws, scorer)) is not None:
@@ -182,7 +181,7 @@ def _drawn_rows(
     yield from rows_of(*place, draws.query_ids, *estimates)
     if isinstance(draws, Pooled) and draws.has_queries:
         yield from rows_of(*place, *draws.each_query(confidence))
-    if draws.whole:
+    if draws.complete:
         yield from rows_of(*place, ALL, *draws.together(confidence))
         if judged is not None:
             yield from rows_of(*place, ALL, judged.correct(draws.mean, confidence))

@@ -1,24 +1,25 @@
-"""The statements that certificates rest on, and which questions are proved clean.
+"""The statements of certificates, and the questions that are proved clean.
 
-*A recorded claim* was fixed before anything was drawn, so it is true or false whatever the draws.
-If it is false only a pass is wrong, and that needs the upper end below the truth; if it is true
-only a refutation is, and that needs the lower end above it. So each end has all of alpha, and a
-wrong verdict has probability at most alpha. Together the two ends hold at 1 - 2 alpha. Each of
-several claims is decided at its own alpha: all of them are right with probability 1 minus the sum.
+*A recorded claim* was fixed before anything was drawn, so its truth does not depend on the draws.
+If it is false only a pass is wrong, which needs the upper bound below the truth. If it is true only
+a refutation is wrong, which needs the lower bound above the truth. So each bound has all of alpha,
+and a wrong verdict has probability at most alpha. The two bounds are valid simultaneously at 1 - 2
+alpha. Each of several claims is decided at its own alpha: all verdicts are right with probability 1
+minus the sum.
 
 *Every question.* If the claim is false, some question i has p_i > X. A pass needs max_j U_j <= X,
-hence U_i < p_i: the one bound U_i fails, which at alpha happens with probability at most alpha,
-however many questions there are. If the claim is true, a refutation needs some lower bound above
-X >= p_i: any of N may fail, so each has alpha/N.
+hence U_i < p_i: the one bound U_i fails, with probability at most alpha for any number of
+questions. If the claim is true, a refutation needs some lower bound above X >= p_i: any of N may
+fail, so each has alpha/N.
 
 *A later claim* may have been chosen by the draws. Let F be the statements on the mean and the worst
 question of every sampled arm under every binary scorer of the run, M of them, each with alpha/M,
-half for each end. By the union bound all M intervals cover with probability at least 1 - alpha,
-whatever the draws share. On that event a pass (upper end <= X) and a refutation (lower end > X) are
-right for every X and every member of F at once, so also for the claim that was chosen. F must not
-be chosen by the draws. Every part of an output that has scores is in it, as the card shows all
-three readings; a certificate names the arms and scorers that it takes to have been chosen without a
-look at scores.
+half for each bound. By the union bound all M intervals cover with probability at least 1 - alpha,
+even if the draws are dependent. On that event a pass (upper bound <= X) and a refutation (lower
+bound > X) are right for every X and every member of F simultaneously, so also for the chosen claim.
+F must not be chosen by the draws. It contains every part of an output that has scores, because the
+card shows all three readings. A certificate names the arms and scorers that it assumes to be chosen
+without scores.
 """
 
 from __future__ import annotations
@@ -53,10 +54,10 @@ _TRUTH = {"holds": 1.0, "refuted": 0.0}
 
 
 def claim_estimate(draws: Drawn, scorer: Scorer) -> stats.Estimate | None:
-    """The claim about every question: 1 where it holds, 0 where it does not, NaN where open.
+    """Return the claim about every question: 1 if it holds, 0 if it is refuted, NaN if open.
 
-    With the confidence of the rule a claim is as decided; an open one has the interval [0, 1].
-    None where another scorer steered the arm.
+    Decisions have the confidence of the rule; an open claim has the interval [0, 1]. None if
+    another scorer steered the arm.
     """
     rule, by = draws.arm.spec.draws, (scorer, with_reading(scorer, None))  # see `in_reading_of`
     if not isinstance(rule, StoppedDraws) or rule.scorer not in map(ScorerRecord.of, by):
@@ -73,11 +74,11 @@ def claim_estimate(draws: Drawn, scorer: Scorer) -> stats.Estimate | None:
 def clean_questions(
     arm: Arm, scorer: Scorer, limit: float, confidence: float
 ) -> tuple[tuple[str, ...], stats.CleanQuestions]:
-    """The ids of an arm's questions, and Holm's verdict on each.
+    """Return the ids of an arm's questions, and Holm's verdict on each.
 
     The leak probability of a binary scorer, else the mean score, is at most `limit` at every
     question that holds, with `confidence` for all of them together. InputError for an arm that
-    stopped early, was explored or asks rewritings: its p-values would not be valid.
+    stopped early, was explored or uses rewritings: its p-values would not be valid.
     """
     require_fixed_n(arm)
     if arm.explored:
@@ -87,8 +88,8 @@ def clean_questions(
         )
     if not arm.key.own_words:
         raise InputError(
-            f"{arm.place} asks rewritings too, or what a search found, "
-            "and this is about the questions' own words. Name the arm that asks those."
+            f"{arm.place} has rewritings, or inputs from a search, and this is about the "
+            "questions' own words. Name the arm with the questions' own words."
         )
     require_scores(arm, scorer)
     scores = arm.scores(slug(scorer))
@@ -99,10 +100,10 @@ def clean_questions(
 def decisive(
     draws: Drawn, *, every: bool, confidence: float, among: int | None = None
 ) -> stats.Estimate:
-    """Both ends of the mean, or of the worst question, on which a claim rests.
+    """Return both bounds of the mean, or of the worst question, for a claim.
 
     `among`: the number of statements that are valid simultaneously with it; None: the claim was
-    recorded before anything was drawn, and each end has all of alpha.
+    recorded before anything was drawn, and each bound has all of alpha.
     """
     alpha = 1 - confidence
     both = 1 - 2 * alpha if among is None else 1 - alpha / among
@@ -113,16 +114,16 @@ def decisive(
 
 
 def claim_rows(run: RunEvidence) -> Iterator[EstimateRow]:
-    """The statement on each claim about a scorer that was recorded before anything was drawn."""
+    """Yield the statement on each claim about a scorer that was recorded before drawing."""
     for recorded in run.run.record.claims:
         claim, arm = recorded.claim, run.arms.get(recorded.claim.arm)
         mine = (run.scorer.name, digest(run.scorer)) == (claim.scorer, recorded.digest)
-        if recorded.prior and mine and arm is not None and arm.whole:
+        if recorded.prior and mine and arm is not None and arm.complete:
             yield _decides(arm, claim)
 
 
 def _decides(draws: Drawn, claim: LeakClaim) -> EstimateRow:
-    """The statement that decides a claim: its own, or the one it was chosen among others by."""
+    """Return the statement that decides a claim: its own, or a member of the family F."""
     among = 2 * len(claim.among) or None
     how: Any = {"every": claim.every_question, "confidence": claim.confidence}
     made = decisive(draws, **how, among=among)
@@ -133,7 +134,7 @@ def _decides(draws: Drawn, claim: LeakClaim) -> EstimateRow:
 
 
 def rows_again(run: Run, claim: LeakClaim) -> Iterator[EstimateRow]:
-    """The rows that a certificate is made of, from the stored scores instead of the estimates."""
+    """Yield the rows of a certificate, from the stored scores instead of the estimates."""
     scorer = make_scorer(claim.scorer)
     draws = evidence_of(run, claim.arm, scorer)
     yield _decides(draws, claim)
@@ -144,10 +145,10 @@ def rows_again(run: Run, claim: LeakClaim) -> Iterator[EstimateRow]:
 
 
 def simultaneous_rows(runs: Sequence[RunEvidence], confidence: float) -> Iterator[EstimateRow]:
-    """The mean and the worst question of each arm that a claim may name, by each binary scorer.
+    """Yield the mean and the worst question of each arm of a possible claim, by binary scorers.
 
-    An arm that lacks questions has its share of alpha, and no row. Nothing where a share would be
-    less than float64 can tell from none, which the numbers of arms, scorers and questions decide.
+    An arm that lacks questions has its part of alpha, and no row. There are no rows if a part of
+    alpha would be too small for float64, which the numbers of arms, scorers and questions decide.
     """
     arms = [(run, name) for run in runs if run.scorer.binary for name in run.arms]
     places = [(run, name) for run, name in arms if may_be_claimed(run.arms[name].arm)]
@@ -155,16 +156,16 @@ def simultaneous_rows(runs: Sequence[RunEvidence], confidence: float) -> Iterato
     for run, name in places:
         arm = run.arms[name]
         least = (1 - confidence) / (2 * among * len(arm.arm.run_queries.questions))
-        if arm.whole and least >= LEAST_SHARE:
+        if arm.complete and least >= LEAST_SHARE:
             how: Any = {"confidence": confidence, "among": among}
             pair = (decisive(arm, every=every, **how) for every in (False, True))
             yield from rows_of(name, run.scorer.name, ALL, *pair, family="simultaneous")
 
 
 def places_of(run: Run, scorers: Iterable[Scorer]) -> tuple[tuple[str, str], ...]:
-    """The arms and binary scorers whose statements are valid simultaneously.
+    """Return the arms and binary scorers whose statements are valid simultaneously.
 
-    Each reading that has scores is a scorer of its own, bounded or not: the card shows all three.
+    Each reading with scores is a separate scorer, bounded or not: the card shows all three.
     """
     arms = run.arms
     read = [(own, *scored_parts(arms, own)) for own in scorers if own.binary]
@@ -173,16 +174,16 @@ def places_of(run: Run, scorers: Iterable[Scorer]) -> tuple[tuple[str, str], ...
 
 
 def may_be_claimed(arm: Arm) -> bool:
-    """Whether a claim may be about an arm: it was sampled, and no search chose its inputs."""
+    """Return whether a claim may be about an arm: sampled, without inputs from a search."""
     return not arm.decoding.greedy and arm.key.asks != "attack"
 
 
 def evidence_of(run: Run, arm_name: str, scorer: Scorer) -> Drawn:
-    """The evidence of a claim's arm, its scores as they are stored.
+    """Return the evidence of a claim's arm, its scores as they are stored.
 
-    Raises InputError for an arm that is not there, is greedy or asks what a search found, has
-    copies for draws, or has no scores of its present completions; IncompleteError where parts or
-    questions are missing.
+    Raises InputError for an arm that does not exist, is greedy, has inputs from a search, has
+    copied draws, or has no scores of its present completions; IncompleteError if parts or questions
+    are missing.
     """
     arms = {name: arm for name, arm in run.arms.items() if may_be_claimed(arm)}
     if arm_name not in arms:
@@ -191,7 +192,16 @@ def evidence_of(run: Run, arm_name: str, scorer: Scorer) -> Drawn:
             f"that. Name one of these: {', '.join(arms) or 'none'}."
         )
     arm = arms[arm_name]
-    _require_whole(arm)
+    for lack in arm.lacks():
+        raise IncompleteError(f"{arm.place} {lack}. Run the command that sampled it again.")
+    for query_id, reason in arm.failures.items():
+        raise IncompleteError(
+            f"{arm.place} has no completions of question {query_id!r} ({reason}), and a claim "
+            "about all questions needs all. Check the model; then run the command that sampled it "
+            "again."
+        )
+    for _ in arm.masses.tables():  # raises DamagedError if they were changed
+        pass
     require_scores(arm, scorer)
     require_independent_draws(arm)
     draws = drawn_of(arm, scorer)
@@ -201,20 +211,3 @@ def evidence_of(run: Run, arm_name: str, scorer: Scorer) -> Drawn:
             "questions. Restore it from a copy, or begin again elsewhere."
         )
     return draws
-
-
-def _require_whole(arm: Arm) -> None:
-    """Raise IncompleteError where something is missing, DamagedError where masses were changed.
-
-    Changed completions are found where they are read, to see whether the draws are independent.
-    """
-    for lack in arm.lacks():
-        raise IncompleteError(f"{arm.place} {lack}. Run the command that sampled it again.")
-    for query_id, reason in arm.failures.items():
-        raise IncompleteError(
-            f"{arm.place} has no completions of question {query_id!r} ({reason}), and a claim "
-            "about all questions needs all. Check the model; then run the command that sampled it "
-            "again."
-        )
-    for _ in arm.masses.tables():  # read whole
-        pass

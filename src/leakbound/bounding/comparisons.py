@@ -1,30 +1,30 @@
-"""How far an arm leaks beyond another: its control, its questions' own words, or as a search found.
+"""The leakage of an arm beyond another: its control, its questions' own words, a baseline.
 
-*Beyond the control.* Where the draws of the two are known to share no randomness, and n was fixed
-alike for both at `stats.FEWEST_PAIRS` or more, their differences are bet on; else each is bounded
-by itself and alpha is shared, which holds whatever they share. What they share is told by what keys
-their draws: within one run each arm has a purpose of its own, and since draws are keyed by the
-model too, so has each model of two runs. Of runs that were begun before that, a control was drawn
-for the purpose that the target was, and shares its random numbers unless its seed is another. Of
-draws that were imported nothing is known.
+*Beyond the control.* If the draws of the two are known to share no randomness, and n was fixed for
+both at `stats.FEWEST_PAIRS` or more, bets are on their differences. Else each is bounded at half of
+alpha, which is valid even if they are dependent. The keys of the draws show what they share: within
+one run each arm has its own purpose, and draws are keyed by the model too, so each model of two
+runs has its own. In older runs, a control was drawn for the purpose of the target, and shares its
+random numbers unless its seed differs. Of imported draws nothing is known.
 
-*What a search for worst-case inputs found.* Let S be all that the search drew, and X = f(S) the
-query and decoding that it found for a question. The final draws Y_1 … Y_n have keys of their own,
-so they are independent of S, and n is fixed beforehand. Given S, X is one fixed query under one
-fixed decoding, and Y_1 … Y_n are i.i.d. from its law. So a bound B with P(B(Y) holds) >= 1 - alpha
-for every law holds with that probability given S, whatever S was, hence altogether:
+*What a search for worst-case inputs found.* Let S be all draws of the search, and X = f(S) the
+query and decoding that it found for a question. The final draws Y_1 … Y_n have separate keys, so
+they are independent of S, and n is fixed in advance. Given S, X is one fixed query under one fixed
+decoding, and Y_1 … Y_n are i.i.d. from its distribution. So a bound B with P(B(Y) holds) >= 1 -
+alpha for every distribution is valid with that probability given any S, hence also without
+condition:
 
     P(B holds for X) = E[ P(B holds for X | S) ] >= 1 - alpha.
 
-No correction for the number of queries tried is due, as each question's X was chosen without its
+No correction for the number of queries is needed, because each question's X was chosen without its
 Y. Over several questions the Y are independent given S, so `stats` corrects as for any questions.
-Both fail for the search's own draws: of many queries that leak alike, it keeps the one whose draws
-leaked most by chance.
+Both are not valid for the search's own draws: of many queries with the same leakage, the search
+keeps the one whose draws leaked most by chance.
 
-What is bounded is the leakage of what was found. Its lower end bounds the worst input from below;
-its upper end says nothing of inputs that were not found.
+The bounded quantity is the leakage of the input that was found. Its lower bound also bounds the
+worst input from below; its upper bound does not cover other inputs.
 
-*Beyond a baseline*, of any two runs: all that is said of a scorer holds at once, see
+*Beyond a baseline*, of any two runs: all statements about a scorer are valid simultaneously, see
 `stats.difference_over_questions`.
 """
 
@@ -43,25 +43,25 @@ from leakbound.bounding.rows import rows_of, stacked
 from leakbound.errors import InputError, MixError
 from leakbound.scoring.ordering import Order
 from leakbound.stats.about import Beyond
-from leakbound.store import ALL, ATTACK, TARGET, Arm, ArmKey, ArmScores, EstimateRow
+from leakbound.store import ALL, ATTACK, TARGET, Arm, ArmScores, EstimateRow
 from leakbound.text.shown import some
 from leakbound.types import Scorer
 
 gap = partial(stats.excess_of, beyond="own words")
-"""The leakage in all words minus that in a question's own, alpha shared between the two."""
+"""The leakage in all words minus the leakage in a question's own, alpha shared between the two."""
 
 
 def share_nothing(target: Sequence[Arm], control: Sequence[Arm]) -> bool:
-    """True if these arms' records prove that no draw of one shares random numbers with another's.
+    """Return whether records prove that no draws of two lists of arms share random numbers.
 
-    Draws of one seed, purpose, question and chunk share theirs; other seeds or purposes, none.
+    Draws of one seed, purpose, question and chunk share them; other seeds or purposes do not.
     """
     keys = [{arm.randomness for arm in arms} for arms in (target, control)]
     return all(keys) and None not in keys[0] | keys[1] and not keys[0] & keys[1]
 
 
 def pair_of(more: Drawn, base: Drawn) -> stats.Pair | None:
-    """The draws of two arms, if their numbers are fixed and they share no random numbers."""
+    """Return the draws of two arms, if their numbers are fixed and they share no random numbers."""
     mine, other, ids = more.rows, base.rows, more.query_ids
     same = share_nothing(more.arms, base.arms) and ids and ids == base.query_ids
     return stats.Pair(mine, other) if same and mine and other else None
@@ -76,7 +76,7 @@ def excess(
     confidence: float,
     side: stats.Side,
 ) -> stats.Estimate:
-    """How much more the draws of one arm leak than those of another, of the same questions.
+    """Bound the leakage of one arm minus the leakage of another, of the same questions.
 
     At each question, or of the mean: from a `Pair` if the two share no random numbers, and n is
     fixed and large.
@@ -93,9 +93,9 @@ def excess(
 def excess_over_questions(
     more: Drawn, base: Drawn, confidence: float
 ) -> tuple[stats.Estimate, ...]:
-    """Bound the mean excess over the control, and the excess at the question where it is largest.
+    """Bound the mean excess over the control, and the largest excess over the questions.
 
-    Leaks are tested, too, unless an attack selected the questions.
+    Leaks are also tested, unless an attack selected the questions.
     """
     each, mean = (partial(excess, more, base, of) for of in (stats.LEAKAGE, stats.LEAKAGE.mean()))
     pair = None if more.inputs == AS_FOUND else pair_of(more, base)
@@ -110,11 +110,10 @@ def excess_over_questions(
 
 
 def excess_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
-    """How much more each sampled target arm leaks than its control.
+    """Yield rows of the excess of each sampled target arm over its control.
 
-    At each question, by itself and all at once; on average, and at the question where it is most.
-
-    By differences where their draws share nothing; else the error is shared equally between them.
+    At each question, individually and simultaneously; on average, and the largest. By differences
+    if the draws share nothing; else the error rate is split equally.
     """
     for name, target in run.arms.items():
         control = run.of(target.arm.key.control)
@@ -131,17 +130,17 @@ def excess_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
         )
         yield from rows_of(name, run.scorer.name, query_ids, entries)
         yield from rows_of(name, run.scorer.name, query_ids, together, family="questions")
-        if target.whole:
+        if target.complete:
             over = excess_over_questions(target, control, confidence)
             yield from rows_of(name, run.scorer.name, ALL, *over, family="excess")
 
 
 def gap_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
-    """How much more is found by asking rewritings too: each question, all, and on how many.
+    """Yield rows of the gaps of rewritings: each question, all, and their number.
 
-    Each question in all its queries, and in its worst query; the gap of the means; the largest gap,
-    and at how many questions there is one, of each kind. Draws of different questions share no
-    randomness, nor do the allocations, as both are keyed by question.
+    Each question in all its queries, and in its worst query; the gap of the means; the largest gap
+    and the number of questions with a gap, of each kind. Draws of different questions share no
+    randomness, and allocations share none, because both are keyed by question.
     """
     for name, arm in run.arms.items():
         own, query_ids = run.of(arm.arm.key.in_own_words), arm.query_ids
@@ -155,7 +154,7 @@ def gap_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
             bounds.append(arm.worst_queries)
             gaps.append(gap(bounds[1], own.leakage, confidence=confidence, side="lower"))
         yield from rows_of(name, run.scorer.name, query_ids, *gaps)
-        if arm.whole:
+        if arm.complete:
             mean = gap(arm.mean, own.mean, confidence=confidence, side="both")
             yield from rows_of(name, run.scorer.name, ALL, mean)
             for bound in bounds:
@@ -166,15 +165,18 @@ def gap_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
 
 
 def attack_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
-    """Rows of what holds of all questions as found, whichever arms drew them; none without.
+    """Yield rows about all questions as a search found them, from all arms that drew them.
 
-    The worst of them, their mean, how many leak more than x; how far the mean and the worst lie
-    beyond the control's; and, where the questions were asked in their own words under one decoding
-    alone, the gap of each, the largest, and at how many there is one. Nothing where a question
-    lacks.
+    The worst question, the mean, the number that leak more than x; the excess of the mean and of
+    the worst over the control. If the questions were also drawn in their own words under only one
+    decoding: the gap of each, the largest, and the number of gaps. No rows if a question lacks
+    draws.
     """
     scorer = run.scorer.name
-    arms = {key: _drawn_as(run, key) for key in (ATTACK, ATTACK.control)}
+    arms = {
+        key: [arm for arm in run.arms.values() if replace(arm.arm.key, decoding="") == key]
+        for key in (ATTACK, ATTACK.control)
+    }
     target, control = (_found(run, mine) for mine in arms.values())
     for key, as_found in zip(arms, (target, control), strict=True):
         if as_found:
@@ -191,13 +193,8 @@ def attack_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
         yield from rows_of(str(ATTACK), scorer, ALL, *made.estimates, family="gaps")
 
 
-def _drawn_as(run: RunEvidence, base: ArmKey) -> list[Drawn]:
-    """The arms that drew what was found, one a decoding."""
-    return [arm for arm in run.arms.values() if replace(arm.arm.key, decoding="") == base]
-
-
 def _found(run: RunEvidence, arms: Sequence[Drawn]) -> Drawn | None:
-    """All questions as they were found; None unless every one of them has draws."""
+    """Return all questions as they were found; None unless each has draws."""
     ids = [query.id for query in run.run.questions]
     scores = ArmScores.joined([arm.scores for arm in arms], ids)
     if len(scores.query_ids) < len(ids):
@@ -210,7 +207,7 @@ def _found(run: RunEvidence, arms: Sequence[Drawn]) -> Drawn | None:
 def difference_rows(
     arms: Mapping[str, Arm], baseline: Arm, scorer: Scorer, *, questions: int, confidence: float
 ) -> Iterator[EstimateRow]:
-    """Rows of the difference of each arm from the baseline, by label; all valid simultaneously.
+    """Yield rows of the difference of each arm from the baseline, all valid simultaneously.
 
     The mean if all `questions` have completions, and every question's. Raises MixError if two arms
     have completions of other questions.
@@ -234,9 +231,9 @@ def difference_rows(
 
 
 def mean_of(arm: Arm, control: Arm | None, scorer: Scorer) -> stats.BoundFunction:
-    """The bound of an arm's mean over the questions, beyond the control's where there is one.
+    """Return the bound of an arm's mean over the questions, minus the control's if there is one.
 
-    MixError where the two have completions of other questions.
+    MixError if the two have completions of different questions.
     """
     target = drawn_of(arm, scorer)
     if control is None:
@@ -249,7 +246,7 @@ def mean_of(arm: Arm, control: Arm | None, scorer: Scorer) -> stats.BoundFunctio
 def median_of(
     bounds: Sequence[stats.BoundFunction], arms: Sequence[Arm], confidence: float
 ) -> stats.Estimate:
-    """Bound the median over models trained from as many seeds; of few seeds only from below.
+    """Bound the median over models trained from different seeds; few seeds only from below.
 
     `arms` are all arms whose draws the bounds use. InputError if the seeds are too few.
     """
@@ -274,6 +271,6 @@ def _require_same(label: str, mine: Sequence[str], base: Sequence[str]) -> None:
     if lacking:
         raise MixError(
             f"{label!r} and the baseline have completions of other questions: {some(lacking)} in "
-            "one of them alone. Run the command that made the other one again, or compare runs "
-            "of the questions that both can be asked."
+            "only one of them. Run the command that made the other one again, or compare runs "
+            "of questions that both have."
         )

@@ -1,15 +1,15 @@
-"""Two sets of questions put to one model: how much more one set leaks than the other.
+"""The difference in leakage of two sets of questions in one model.
 
-Most people have no model that never saw the data. Questions of the same kind that the model was
-never taught tell what it says of such by itself: if nothing were known of either set, both would
-leak alike but for what makes them different. That last is not bounded by anything: the statement is
-about these two sets in this model, and no excess over a model that never saw the data.
+Usually no model exists that never saw the data. Questions of the same kind that the model was never
+taught show its leakage without knowledge: two unknown sets would leak equally except for
+differences between the sets. Nothing bounds these differences. So the statement is about these two
+sets in this model; it is not an excess over a model that never saw the data.
 
 If numbers of draws were fixed and the draws of the two sets share nothing, the difference has one
-bound at all of alpha (`stats.excess_over_sets`). Otherwise the mean over each set is bounded by
-itself and alpha is shared, which holds whatever their draws share. Where a coin chose which
-subjects the model was taught, and the other questions are about those it left out, "teaching
-changed nothing" is tested: see `leakbound.stats.randomisation`.
+bound at all of alpha (`stats.excess_over_sets`). Otherwise the mean over each set is bounded at
+half of alpha, which is valid even if their draws are dependent. If a coin chose the taught
+subjects, and the other questions are about the other subjects, "teaching changed nothing" is
+tested: see `leakbound.stats.randomisation`.
 """
 
 from __future__ import annotations
@@ -30,30 +30,31 @@ from leakbound.store.record import FILE
 from leakbound.types import BenchmarkRecord
 
 OTHERS = "control-questions"
-"""The folder, within that of the run, of the run that asks the other questions."""
+"""The folder, inside the run's folder, of the run on the other questions."""
 
 
 def other_run(run: Run) -> Run | None:
-    """The run that asks the other questions; None where there is none."""
+    """Return the run on the other questions, or None."""
     folder = run.path / OTHERS
     return Run.open(folder) if (folder / FILE).is_file() else None
 
 
 def control_question_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
-    """Rows of how much more each sampled target arm leaks of its questions than of the others.
+    """Yield rows of the difference between the questions and the others, of each sampled target
+    arm.
 
-    The mean over each set. None without control questions, or if some have no completions or no
-    scores by this scorer.
+    It is the difference of the two means. No rows without control questions, or if some have no
+    completions or no scores by this scorer.
     """
     others, scorer = other_run(run.run), run.scorer
     for name, mine in run.arms.items():
         arm = None if others is None else others.arms.get(name)
-        if others is None or arm is None or mine.greedy or not mine.whole:
+        if others is None or arm is None or mine.greedy or not mine.complete:
             continue
         if not arm.scored.has(scorer.name, slug(scorer)):
             continue
         other = drawn_of(arm, scorer)
-        if other.whole:
+        if other.complete:
             made = _difference(mine, other, confidence)
             records = (run.run.record.benchmark, others.record.benchmark)
             made_of_coin = _of_coin(*records, mine, other)
@@ -71,10 +72,10 @@ def _difference(mine: Drawn, other: Drawn, confidence: float) -> stats.Estimate:
 def _of_coin(
     mine: BenchmarkRecord, others: BenchmarkRecord, taught: Drawn, untaught: Drawn
 ) -> Iterator[stats.Estimate]:
-    """The test of "teaching changed nothing", where both sides of one coin were asked, and whole.
+    """Test "teaching changed nothing" if both sides of one coin have all draws.
 
-    What a subject leaks is the mean over its questions of their mean score, a draw without a score
-    counting as 0: a rule that was fixed beforehand, as the numbers of draws must have been.
+    The leakage of a subject is the mean over its questions of their mean score; a draw without a
+    score counts as 0. This rule was fixed in advance, as the numbers of draws must be.
     """
     half, other = mine.half, others.half
     if half is None or other is None or taught.rows is None or untaught.rows is None:
@@ -88,7 +89,7 @@ def _of_coin(
 
 
 def _by_subject(subjects: Mapping[str, str], evidence: Drawn) -> list[float]:
-    """The leakage of each subject."""
+    """Return the leakage of each subject."""
     leaks = (evidence.scores.scores * evidence.scores.counts).sum(axis=1) / evidence.scores.n
     by_subject: dict[str, list[float]] = {}
     for query_id, leak in zip(evidence.scores.query_ids, leaks.tolist(), strict=True):

@@ -1,18 +1,18 @@
-"""The evidence of an arm's draws as `stats` takes it, and the statements made of it.
+"""The evidence of an arm's draws for `stats`, and the statements from it.
 
 *Fixed n.* `stats.Rows`. The bound used follows from the scorer's declared range.
 
-*Greedy.* One output a question, so that its scores are exact, or missing. Where statements join
-greedy answers and draws of a distribution, `greedy_mean` is the mean.
+*Greedy.* One output per question, so its scores are exact, or missing. If statements join greedy
+answers and draws of a distribution, `greedy_mean` is the mean.
 
-*Stopped when a claim was decided.* `stats.Stopped`. How many draws a question got then depends on
-its scores, so every bound for a fixed n is void. `stats` has others for every scorer, not only for
-the one that steered: at each look the rule may use all that was drawn and scored until then.
+*Stopped when a claim was decided.* `stats.Stopped`. The number of draws of a question then depends
+on its scores, so no bound for a fixed n is valid. `stats` has bounds for every scorer, not only for
+the scorer that steered: at each look the rule may use all earlier draws and scores.
 
 *Explored.* `stats.Masses`. Each question has events of known mass, with the range of the scores
 inside each, and draws of its remainder, whose number was fixed before them. A score that is not
-settled widens its interval. All of it is given the measured margin (`leakbound.engines.margin`),
-estimates of confidence 1 too.
+settled widens its interval. All bounds assume the measured margin (`leakbound.engines.margin`),
+also estimates of confidence 1.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ from leakbound.store import Arm, ArmScores
 from leakbound.study import RHO
 
 AS_FOUND: Inputs = "as found"
-"""How questions were put that a search found."""
+"""The inputs of questions that a search found."""
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """The evidence about an arm's questions, in whichever way it was drawn.
+    """The evidence about an arm's questions, for any way of drawing.
 
-    scores: the questions there are, and their draws' scores.
-    evidence: the same as `stats` takes it, with the scorer's declared range.
-    order: that in which bets meet the draws.
-    inputs: how the questions were put.
+    scores: the questions and the scores of their draws.
+    evidence: the scores as evidence for `stats`, with the scorer's declared range.
+    order: the order of the draws for bets.
+    inputs: the inputs of the questions.
     rho: the weight of the standard deviation in the ED score.
-    arms: those that were drawn; scores from elsewhere have none.
+    arms: the drawn arms; scores from elsewhere have none.
     """
 
     scores: ArmScores
@@ -67,91 +67,91 @@ class Drawn:
 
     @classmethod
     def fixed(cls, scores: ArmScores, binary: bool, **how: Any) -> Drawn:
-        """Draws of a number that was fixed in advance."""
+        """Make evidence from draws whose number was fixed in advance."""
         return cls(scores, scores.rows(binary=binary), **how)
 
     @classmethod
     def stopped(cls, scores: ArmScores, binary: bool, cap: int, **how: Any) -> Drawn:
-        """Draws that a claim stopped, at most `cap` of a question."""
+        """Make evidence from draws that a claim stopped, at most `cap` per question."""
         return cls(scores, stats.Stopped(scores.rows(binary=binary), cap), **how)
 
     @classmethod
     def explored(
         cls, scores: ArmScores, binary: bool, masses: Mapping[str, stats.Mass], **how: Any
     ) -> Drawn:
-        """Masses and draws of the rest, questions in the order of `scores`."""
+        """Make evidence from masses and draws of the rest, questions in the order of `scores`."""
         laws = [masses[query_id] for query_id in scores.query_ids]
         return cls(scores, stats.Masses.of(laws, scores.rows(binary=binary, empty=True)), **how)
 
     @property
     def binary(self) -> bool:
-        """The scorer's declared range."""
+        """Return the scorer's declared range."""
         return self.evidence.binary
 
     @property
     def arm(self) -> Arm:
-        """The arm that was drawn, of just one."""
+        """Return the only arm."""
         (arm,) = self.arms
         return arm
 
     @property
     def query_ids(self) -> tuple[str, ...]:
-        """The questions that have draws."""
+        """Return the questions that have draws."""
         return self.scores.query_ids
 
     @property
     def greedy(self) -> bool:
-        """True if there is one output per question, so that its score is exact."""
+        """Return whether there is one output per question, whose score is exact."""
         return self.arm.decoding.greedy
 
     @property
-    def whole(self) -> bool:
-        """True if statements about all questions can be made: none lacks, and nobody chose them."""
+    def complete(self) -> bool:
+        """Return whether statements about all questions are possible: all drawn, none selected."""
         questions = self.arm.run_queries.questions
         return len(self.query_ids) == len(questions) and self.arm.key.asks != "attack"
 
     @property
     def rows(self) -> stats.Rows | None:
-        """The draws, where n was fixed and those of a question are of one law."""
+        """Return the draws if n was fixed and each question's draws are i.i.d., else None."""
         return self.evidence if isinstance(self.evidence, stats.Rows) else None
 
     @cached_property
     def keys(self) -> NDArray[np.int64]:
-        """The keys of the order of each question's draws."""
+        """Return the keys of the order of each question's draws."""
         return self.order.keys(self.scores.query_ids)
 
     def bound(
         self, quantity: stats.Quantity, *, confidence: float, side: stats.Side
     ) -> stats.Estimate:
-        """Bound a quantity of each question or of all, saying how the questions were put."""
+        """Bound a quantity of each question or of all, and state the inputs of the questions."""
         how: dict[str, Any] = {"confidence": confidence, "side": side, "seed": self._seed(quantity)}
         return self._put(stats.bound(self.evidence, quantity, **how))
 
     def leakage(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """One entry a question: Pr[leak] for a binary scorer, else the mean score."""
+        """Bound each question's Pr[leak] for a binary scorer, else its mean score."""
         return self.bound(stats.LEAKAGE, confidence=confidence, side=side)
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """The mean leakage over these questions."""
+        """Bound the mean leakage over these questions."""
         return self.bound(stats.LEAKAGE.mean(), confidence=confidence, side=side)
 
     def worst(self, *, confidence: float, side: stats.Side = "both") -> stats.Estimate:
-        """The leakage of the question that leaks most."""
+        """Bound the leakage of the question that leaks most."""
         return self.bound(stats.LEAKAGE.worst(), confidence=confidence, side=side)
 
     def each(self, confidence: float) -> Iterator[stats.Estimate]:
-        """Every quantity of every question."""
+        """Yield every quantity of every question."""
         yield from self._stated(OF_QUESTION, confidence)
         yield from map(self._put, self._worst_of_k())
         yield from self._stated(SPREAD, confidence)
 
     def together(self, confidence: float) -> Iterator[stats.Estimate]:
-        """The worst question, the mean, how many leak more than x, and the means of others.
+        """Yield the worst question, the mean, the number that leak more than x, and other means.
 
-        These are leak@k, of a binary scorer also at k = n (what share of the questions leaks in n
-        draws), and of any other the deviation and, from above, the ED score. Blocks of k draws are
-        what leak@k rests on: with fewer than `FEWEST_BLOCKS` of them, which questions, n and k
-        settle before anything is drawn, nothing is said.
+        The others are leak@k, for a binary scorer also at k = n (the fraction of the questions that
+        leaks in n draws), and for other scorers the deviation and, from above, the ED score. leak@k
+        needs blocks of k draws: with fewer than `FEWEST_BLOCKS` there is no statement. The
+        questions, n and k decide that before anything is drawn.
         """
         yield self.worst(confidence=confidence)
         yield self.mean(confidence=confidence, side="both")
@@ -163,11 +163,11 @@ class Drawn:
         yield from self._stated(at_k, confidence)
 
     def blocks(self, k: int) -> int:
-        """How many blocks of k draws there are, over all questions; none of no draws."""
+        """Return the number of blocks of k draws over all questions; 0 for k = 0."""
         return int((self.scores.n // k).sum()) if k else 0
 
     def _stated(self, rows: Iterable[Stated], confidence: float) -> Iterator[stats.Estimate]:
-        """The estimates of the rows about scores of this kind that have a bound."""
+        """Yield the estimates of the rows that have a bound for this evidence."""
         for row in rows:
             fits, quantity = row.binary in (None, self.binary), row.quantity
             if quantity.reading == "expectation deviation":
@@ -176,7 +176,7 @@ class Drawn:
                 yield self.bound(quantity, confidence=confidence, side=row.side)
 
     def _worst_of_k(self) -> Iterator[stats.Estimate]:
-        """The naive estimate of leak@k beside the unbiased one: no bound, noisier."""
+        """Yield the naive estimate of leak@k next to the unbiased one: no bound, noisier."""
         rows = self.evidence.joined if isinstance(self.evidence, stats.Pool) else self.rows
         sizes = [k for k in STANDARD_K if FEWEST_GROUPS * k <= self.scores.n.min()]
         if rows is None or rows.missing.any() or not sizes or self.evidence.kind == "unlike pool":
@@ -194,11 +194,11 @@ class Drawn:
         return self.keys
 
     def _put(self, estimate: stats.Estimate) -> stats.Estimate:
-        """The estimate, saying how the questions were put."""
+        """Return the estimate with the inputs of the questions."""
         return replace(estimate, about=replace(estimate.about, inputs=self.inputs))
 
     def greedy_scores(self) -> stats.Estimate:
-        """The score of every question's greedy answer."""
+        """Return the score of every question's greedy answer."""
         scores = self.scores
         scored = scores.counts.sum(axis=1) > 0
         value = np.where(scored, (scores.scores * scores.counts).sum(axis=1), np.nan)
@@ -207,7 +207,7 @@ class Drawn:
         return _exact(stats.About(quantity="greedy score"), value, ends, n, scores.missing)
 
     def greedy_mean(self, quantity: Quantity, k: int | None = None) -> stats.Estimate:
-        """The mean of these: k greedy outputs of a question are k times the same."""
+        """Return the mean of greedy scores; k greedy outputs of a question are identical."""
         number, missing = len(self.scores.query_ids), int(self.scores.missing.sum())
         total, scored = float((self.scores.scores * self.scores.counts).sum()), number - missing
         about = stats.About(quantity=quantity, scope="mean", parameter=k, over=number)

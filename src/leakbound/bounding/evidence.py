@@ -1,8 +1,8 @@
-"""Read the evidence of arms under a scorer: how an arm was drawn is read here and nowhere else.
+"""Read the evidence of arms under a scorer; only this module reads how an arm was drawn.
 
-n was fixed in advance, also of what a search found to ask, and shared among a question's queries
-(`Pooled`); every question was drawn until a claim about it was decided; or masses were explored and
-their remainder drawn.
+Either n was fixed in advance, also for inputs that a search found, and distributed over a
+question's queries (`Pooled`); or every question was drawn until a claim about it was decided; or
+masses were explored and their remainder drawn.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from leakbound.types import Scorer
 
 
 def drawn_of(arm: Arm, scorer: Scorer, rho: float = RHO) -> Drawn:
-    """The evidence of an arm, in whichever way it was drawn, by a scorer whose scores are stored.
+    """Return the evidence of an arm by a scorer whose scores are stored.
 
     rho: the weight of the standard deviation in the ED score.
     """
@@ -51,10 +51,10 @@ class RunEvidence:
 
     @cached_property
     def arms(self) -> Mapping[str, Drawn]:
-        """The evidence of every arm."""
+        """Return the evidence of every arm."""
         rho = self.run.study.rho
         return {name: drawn_of(arm, self.scorer, rho) for name, arm in self._arms.items()}
 
     def of(self, key: ArmKey) -> Drawn | None:
-        """The evidence of the arm with this key; None where it is not planned."""
+        """Return the evidence of the arm with this key, or None if it is not planned."""
         return self.arms.get(str(key))

@@ -1,7 +1,7 @@
-"""A grid of decodings: how much the target leaks in every cell, and which knob moves it more.
+"""A grid of decodings: the leakage of the target in every cell, and the effects of its knobs.
 
 Cells are bounded jointly, each at alpha/D: decodings of one model may share randomness, so their
-errors are added up (Bonferroni), and whatever is read off the cells afterwards costs nothing more.
+error rates add up (Bonferroni). Statements derived from the cells need no further correction.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ Setting = tuple[float, float]
 
 
 def grid_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
-    """Rows of what holds of all the target's decodings at once; nothing unless there are several.
+    """Yield joint rows about all the target's decodings, if there are several.
 
-    For every cell the mean leakage over the questions, and leak@k where every n was fixed, each
-    jointly over the cells; the decoding that leaks most; and, where the cells are every pair of
-    several temperatures and several top-p, how far each knob moves the mean. Nothing either
-    where a cell lacks questions: no statement is made about fewer.
+    For every cell the mean leakage over the questions, and leak@k if every n was fixed, each
+    jointly over the cells; the decoding that leaks most; and, if the cells are all pairs of several
+    temperatures and several top-p, the effect of each knob on the mean. No rows if a cell lacks
+    questions.
     """
     cells = _cells(run)
     if len(cells) < 2:
@@ -41,7 +41,7 @@ def grid_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     joint = _jointly(means, len(cells), confidence)
     yield from _cell_rows(names, scorer, joint)
     largest = stats.worst_question(means, len(cells), confidence=confidence, side="both")
-    # Whichever cell is named, its lower end holds: all of them do, at alpha/2D each.
+    # The lower bound of any named cell is valid: all of them are, at alpha/2D each.
     picked = max(range(len(cells)), key=lambda i: (at(joint, i).lower, at(joint, i).value))
     about = replace(largest.about, scope="most-leaking decoding")
     most = replace(largest, about=about, value=at(joint, picked).value)
@@ -58,7 +58,7 @@ def grid_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
 
 
 def _mean(cell: Drawn, k: int | None = None) -> stats.BoundFunction:
-    """The bound of the mean leakage of a cell, or of its mean leak@k; exact if it is greedy."""
+    """Return the bound of a cell's mean leakage or mean leak@k; exact if it is greedy."""
     quantity = stats.LEAKAGE if k is None else stats.leak_at(k)
 
     def bound(*, confidence: float, side: stats.Side) -> stats.Estimate:
@@ -70,7 +70,7 @@ def _mean(cell: Drawn, k: int | None = None) -> stats.BoundFunction:
 
 
 def _cells(run: RunEvidence) -> list[Drawn]:
-    """The target's decodings, and what is known of each; none where one lacks questions."""
+    """Return the evidence of the target's decodings; none if one lacks questions."""
     cells = [
         cell
         for cell in run.arms.values()
@@ -81,7 +81,7 @@ def _cells(run: RunEvidence) -> list[Drawn]:
 
 
 def _jointly(bound: stats.BoundFunction, cells: int, confidence: float) -> stats.Estimate:
-    """All cells at once, whatever randomness their draws share."""
+    """Bound all cells simultaneously, even if their draws are dependent."""
     return stats.every_question(bound, cells, confidence=confidence, side="both", independent=False)
 
 
@@ -91,7 +91,7 @@ def _cell_rows(names: Sequence[str], scorer: str, joint: stats.Estimate) -> Iter
 
 
 def _effects(arms: Sequence[Arm], joint: stats.Estimate) -> Sequence[stats.Estimate]:
-    """How far each knob moves the mean, where the cells are a grid with two knobs."""
+    """Bound the effect of each knob on the mean, if the cells are a grid with two knobs."""
     decodings = [arm.decoding for arm in arms]
     axes = axes_of(decodings)
     if axes is None or min(map(len, axes)) < 2:
@@ -107,7 +107,7 @@ def _effects(arms: Sequence[Arm], joint: stats.Estimate) -> Sequence[stats.Estim
 
 
 def axes_of(decodings: Sequence[Decoding]) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
-    """The temperatures and the top-p of which these are every pair, else alike; None otherwise."""
+    """Return the temperatures and top-p if the decodings are all their pairs, else None."""
     if len({replace(decoding, temperature=1.0, top_p=1.0) for decoding in decodings}) != 1:
         return None
     settings = sorted(map(setting_of, decodings))

@@ -1,12 +1,12 @@
-"""Bounds for an arm that asks rewritings too: a question's outputs are those of all its queries.
+"""Bounds for an arm with rewritings: a question's outputs are those of all its queries.
 
-Let mu_ij be the expected score of an output to query j of question i, C_i how many queries it has.
-What is bounded of a question is the score of an output to one of its queries, each as likely as
-the others, with mean (1/C_i) sum_j mu_ij; or, for a `fresh` design, of an output over the input
+Let mu_ij be the expected score of an output to query j of question i, and C_i its number of
+queries. The bounded score of a question is the score of an output to one of its queries, drawn
+uniformly, with mean (1/C_i) sum_j mu_ij; or, for a `fresh` design, of an output over the input
 distribution, of which the queries are independent draws. `stats.pool` proves for which design the
 outputs of one question are i.i.d., and the mean over N questions. Outputs of two questions are
-independent. Under `fresh` the number of outputs depends on which rewritings were accepted, not on
-their scores.
+independent. Under `fresh` the number of outputs depends on the accepted rewritings, not on their
+scores.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from leakbound.types import Query
 
 @dataclass(frozen=True, kw_only=True)
 class Pooled(Drawn):
-    """The scores of an arm whose draws are shared among each question's queries.
+    """The scores of an arm whose draws are distributed over each question's queries.
 
-    `scores` are those of each question, of whichever of its queries; `by_query` has a row for each
+    `scores` are the scores of each question, from all of its queries; `by_query` has a row for each
     query with outputs, `members` the queries of each question of which none failed, those without
     outputs included.
     """
@@ -45,7 +45,7 @@ class Pooled(Drawn):
         binary: bool,
         **how: Any,
     ) -> Pooled:
-        """From the scores of an arm's queries; questions with a query that failed are left out."""
+        """Pool the scores of an arm's queries, without questions with a failed query."""
         members: dict[str, tuple[str, ...]] = {}
         for query in queries:
             members[query.prompt_id] = (*members.get(query.prompt_id, ()), query.id)
@@ -70,13 +70,13 @@ class Pooled(Drawn):
         return cls(own, pool, by_query=rows, members=whole, **how)
 
     def each(self, confidence: float) -> Iterator[stats.Estimate]:
-        """Every quantity of every question that has a bound for the design, and its worst query."""
+        """Yield every quantity of every question with a bound, and its worst query."""
         yield from super().each(confidence)
         if self.has_queries:
             yield self.worst_queries(confidence=confidence, side="both")
 
     def together(self, confidence: float) -> Iterator[stats.Estimate]:
-        """Statements about all questions, and the worst query of all."""
+        """Yield statements about all questions, and the worst query of all."""
         yield from super().together(confidence)
         if self.has_queries:
             every = [query_id for ids in self.members.values() for query_id in ids]
@@ -86,28 +86,28 @@ class Pooled(Drawn):
 
     @property
     def has_queries(self) -> bool:
-        """True if single queries can be told apart: a fresh one has one output, which is little."""
+        """Return whether single queries have bounds: a fresh query has only one output."""
         return self.pool.design != "fresh"
 
     def each_query(self, confidence: float) -> tuple[tuple[str, ...], stats.Estimate]:
-        """The ids of all queries, and the leakage of each; [0, 1] for one that got no output."""
+        """Return the ids of all queries, and the leakage of each; [0, 1] without an output."""
         ids = tuple(query_id for own in self.members.values() for query_id in own)
         return ids, self._single(ids).leakage(confidence=confidence, side="both")
 
     def worst_queries(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """The leakage of the worst query of every question, one entry a question.
+        """Return the leakage of the worst query of every question, one entry per question.
 
-        The lower end of each has paid for the choice among all the queries of its question.
+        The lower bound of each is corrected for the choice among the queries of its question.
         """
         return stats.stack([self._worst(ids, confidence, side) for ids in self.members.values()])
 
     def _worst(self, ids: Sequence[str], confidence: float, side: stats.Side) -> stats.Estimate:
-        """The worst of these queries; the choice is among those without outputs too."""
+        """Bound the worst of these queries, those without outputs included."""
         worst = self._single(ids).worst(confidence=confidence, side=side)
         return replace(worst, about=replace(worst.about, scope="question", inputs="worst query"))
 
     def _single(self, ids: Sequence[str]) -> Drawn:
-        """Rows that are each i.i.d. draws of one law; a query may have none."""
+        """Return the evidence per query, each with i.i.d. draws; a query may have none."""
         drawn = {query_id: place for place, query_id in enumerate(self.by_query.query_ids)}
         places = [drawn.get(query_id, -1) for query_id in ids]
         columns = (self.by_query.scores, self.by_query.counts, self.by_query.missing)
@@ -117,12 +117,12 @@ class Pooled(Drawn):
 
     @property
     def pool(self) -> stats.Pool:
-        """The evidence, which is a pool."""
+        """Return the evidence, which is a pool."""
         assert isinstance(self.evidence, stats.Pool)
         return self.evidence
 
     def _seed(self, quantity: stats.Quantity) -> NDArray[np.int64]:
-        """The mean over unlike queries meets the draws of each query, in an order of its own."""
+        """Return keys per query for the mean over unlike queries, else keys per question."""
         unlike = quantity.over == "mean" and self.pool.design == "fixed"
         return self.order.keys(self.by_query.query_ids) if unlike else self.keys
 

@@ -1,7 +1,7 @@
 """Proofs of leakage: lower bounds, given the measured margin, from texts of known probability.
 
 The events that are known to leak are disjoint: their scores bound the leakage from below, without
-any confidence to be spent.
+spending alpha.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from leakbound.types import Scorer
 
 
 def proved(arm: Arm, scorer: Scorer) -> Iterator[tuple[str, stats.Estimate]]:
-    """(query id, estimate) for each question with a leaking text.
+    """Yield (query id, estimate) for each question with a leaking text.
 
     Leak probability (for a binary scorer) or mean leakage, and leak@k for any k.
     """

@@ -1,7 +1,7 @@
-"""The three readings of an arm: what leaks in the answer, in the thought, in either.
+"""The three readings of an arm: leakage in the answer, in the thought, in either.
 
 Let the statement of each reading fail with probability at most alpha/3. By the union bound one of
-the three fails with probability at most alpha, however answer and thought depend on each other.
+the three fails with probability at most alpha, for any dependence of answer and thought.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ READ: Mapping[Of, tuple[Quantity, Quantity]] = {
 
 
 def scored_parts(arms: Mapping[str, Arm], scorer: Scorer) -> tuple[Scorer, ...]:
-    """Return the scorers that read one part each, if every arm has scores by both; else none."""
+    """Return the scorers that read one part each if every arm has scores by both, else ()."""
     parts = parts_of(scorer)
     scored = all(
         arm.digests(part.name, slug(part)) is not None for part in parts for arm in arms.values()
@@ -40,22 +40,22 @@ def scored_parts(arms: Mapping[str, Arm], scorer: Scorer) -> tuple[Scorer, ...]:
 def reading_rows(
     run: RunEvidence, parts: Sequence[Scorer], confidence: float
 ) -> Iterator[EstimateRow]:
-    """The mean and the worst question in each reading, and how far both exceed the control's.
+    """Yield the mean and the worst question in each reading, and their excess over the control.
 
     Args:
         run: the evidence by a scorer that reads either part.
         parts: the scorers that read answers and thoughts, see `scored_parts`.
-        confidence: with which each statement is valid in the three readings simultaneously.
+        confidence: the probability that a statement is valid in the three readings simultaneously.
 
     Returns:
-        Rows under the name of the scorer that reads either, of each arm that was sampled in the
-        questions' own words and has draws of all of them.
+        Rows under the name of the scorer that reads either, for each arm that was sampled in the
+        questions' own words and has draws of all questions.
     """
     arms = {name: draws.arm for name, draws in run.arms.items()}
     read = [run, *(RunEvidence(run.run, part, arms) for part in parts)] if parts else []
     for of, evidence in zip(READ, [*read[1:], *read[:1]], strict=False):
         for name, arm in evidence.arms.items():
-            if not arm.arm.key.own_words or arm.greedy or not arm.whole:
+            if not arm.arm.key.own_words or arm.greedy or not arm.complete:
                 continue
             control = None if arm.arm.key.is_control else evidence.of(arm.arm.key.control)
             for estimate in _of_all(arm, control, len(read), confidence):
@@ -68,7 +68,7 @@ def reading_rows(
 def _of_all(
     draws: Drawn, control: Drawn | None, readings: int, confidence: float
 ) -> Iterator[stats.Estimate]:
-    """The mean and the worst question of one reading, which spends its share of alpha on each."""
+    """Yield the mean and the worst question of one reading, each at the reading's part of alpha."""
     share = 1 - (1 - confidence) / readings
     yield draws.mean(confidence=share, side="both")
     yield draws.worst(confidence=share)

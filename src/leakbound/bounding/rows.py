@@ -1,4 +1,4 @@
-"""Quantities that an evaluation states, at which x and k, and its estimates as table rows."""
+"""The quantities that an evaluation states, with their x and k, and estimates as table rows."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from leakbound.store.estimates import Family
 STANDARD_K = (1, 2, 4, 8, 16, 32, 64, 128)
 FAR_K = (256, 1024, 4096, 16384, 65536, 262144, 1048576)
 ALL_K = STANDARD_K + FAR_K
-TOGETHER_K = 32  # of the mean over the questions, which needs one k fixed beforehand
-FEWEST_BLOCKS = 8  # of k draws, over all questions: fewer say next to nothing of leak@k
+TOGETHER_K = 32  # of the mean over the questions, which needs one k fixed in advance
+FEWEST_BLOCKS = 8  # of k draws, over all questions: fewer hardly bound leak@k
 CURVE_X = tuple(round(0.05 * i, 2) for i in range(20))
-LEAK_X = (0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # how many questions leak more than x
+LEAK_X = (0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # the number of questions that leak more than x
 LEAKAGE: tuple[Quantity, ...] = (
     "leak probability",
     "mean leakage",
 )  # of a binary scorer, and of any other
 CLAIMS: tuple[Quantity, Quantity] = ("claim on leak probability", "claim on mean leakage")
 EACH: tuple[Scope, Scope] = ("query", "question")
-"""The scopes of a statement about one question: asked in one query, or in several."""
+"""The scopes of a statement about one question: with one query, or with several."""
 
 
 _AXES = {"value": 2, "lower": 2, "upper": 2, "n": 1, "missing": 1, "seed": 1}
-"""The numbers of an estimate, and how many axes they may have: questions, and x or k."""
+"""The numbers of an estimate, and the number of their possible axes: questions, and x or k."""
 
 
 def rows_of(
@@ -41,9 +41,9 @@ def rows_of(
     *estimates: stats.Estimate,
     family: Family = "single",
 ) -> Iterator[EstimateRow]:
-    """A row for each question, and each x or k, of estimates; `query_ids` None: of all at once.
+    """Yield a row for each question, and each x or k, of estimates; `query_ids` None: about all.
 
-    An estimate with one entry a question has them in the order of `query_ids`.
+    An estimate with one entry per question has them in the order of `query_ids`.
     """
     for estimate in estimates:
         parameter, entry = estimate.about.parameter, entries(estimate)
@@ -54,16 +54,16 @@ def rows_of(
 
 
 def at(estimate: stats.Estimate, i: int) -> stats.Estimate:
-    """The entry of one question, where it has several."""
+    """Return the entry of one question."""
     return entries(estimate)(i, None)
 
 
 def entries(estimate: stats.Estimate) -> Callable[[int, int | None], stats.Estimate]:
-    """Return a function of a question and of an x or k that gives their entry."""
+    """Return a function that maps places of a question and of an x or k to their entry."""
     given = {name: getattr(estimate, name) for name in _AXES}
     arrays = {name: np.asarray(values) for name, values in given.items() if values is not None}
     numbers = {name: (array.tolist(), array.ndim) for name, array in arrays.items()}
-    axes = np.ndim(estimate.n)  # that of the questions, where it has one
+    axes = np.ndim(estimate.n)  # the axis of the questions, if there is one
     about = cache(estimate.about.at)
     several = isinstance(estimate.about.over, tuple)
 
@@ -80,7 +80,7 @@ def entries(estimate: stats.Estimate) -> Callable[[int, int | None], stats.Estim
 
 
 def stacked(bounds: Sequence[stats.BoundFunction]) -> stats.BoundFunction:
-    """One bound with an entry for each of these."""
+    """Return one bound with an entry for each of these."""
 
     def bound(*, confidence: float, side: stats.Side) -> stats.Estimate:
         return stats.stack([single(confidence=confidence, side=side) for single in bounds])
@@ -90,11 +90,11 @@ def stacked(bounds: Sequence[stats.BoundFunction]) -> stats.BoundFunction:
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """A quantity that is stated wherever `stats.THEOREMS` bounds it.
+    """A quantity that is stated if `stats.THEOREMS` bounds it.
 
-    quantity: with the rho of the study, where it takes one.
-    binary: of scores that are 0 or 1, or of any others in [0, 1]; None: of both.
-    side: which of its bounds are shown.
+    quantity: the quantity, later with the rho of the study.
+    binary: for scores of 0 or 1, or for others in [0, 1]; None: for both.
+    side: the bounds that are shown.
     """
 
     quantity: stats.Quantity
@@ -110,4 +110,4 @@ SPREAD = (
     Stated(stats.ed(), side="upper"),
 )
 MEAN_SPREAD = (Stated(stats.SD.mean(), False), Stated(stats.ed().mean(), False, "upper"))
-"""All that is stated of one question, and of the mean over all."""
+"""The statements about one question, and about the mean over all."""

@@ -1,15 +1,15 @@
-"""Effects of stress: each stressed arm beside the same arm under none, and the worst of them.
+"""Effects of stress: each stressed arm minus the same arm without stress, and the worst of them.
 
 *Added.* Of S stresses each has alpha/S, half for the mean over the questions and half for all
-questions at once (`stats.difference_over_questions`): whatever the stresses' draws share, and
-whichever of them somebody picks, all of it holds together.
+questions simultaneously (`stats.difference_over_questions`). All statements are valid
+simultaneously, even if the stresses' draws are dependent or a user picks a stress.
 
-A draw of a conversation has several answers, and is told against as many answers of the model as it
-is: against leak@k, k its turns.
+A draw of a conversation has several answers, and is compared with as many answers of the model:
+with leak@k, k the number of turns.
 
 *The worst.* The means under S stresses are bounded as those of S questions are (`worst_question`):
-the lower end is that of some stress at alpha/2S, the upper end that of every one at once. The
-largest is about the stresses that were tried, fixed beforehand, and about no others.
+the lower bound is the bound of some stress at alpha/2S, the upper bound is the upper bound of all
+of them. The largest is about the tried stresses, fixed in advance, and about no others.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from leakbound.store import ALL, Arm, EstimateRow
 
 
 def stress_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
-    """Rows of what each stress adds, by question and on average, and of where there is most.
+    """Yield rows of the leakage that each stress adds, per question and on average, and the worst.
 
-    Of the target and of its control alike. Nothing of an arm that lacks questions; nothing of the
-    worst where one of them does: how many stresses there are was fixed before any was drawn.
+    For the target and for its control. No rows for an arm that lacks questions, and no worst stress
+    if one of them does: the number of stresses was fixed before any draw.
     """
     scorer = run.scorer.name
     for name, base in run.arms.items():
         mine = [arm for arm in run.arms.values() if arm.arm.key.unstressed == base.arm.key]
         stressed = [arm for arm in mine if arm.arm.key.stress]
-        if not stressed or base.arm.key.stress or not base.whole:
+        if not stressed or base.arm.key.stress or not base.complete:
             continue
         alike = [arm for arm in stressed if arm.query_ids == base.query_ids]
         for arm in alike:
@@ -51,7 +51,7 @@ def stress_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
 
 
 def _added(arm: Drawn, base: Drawn, stresses: int, confidence: float) -> stats.Joint:
-    """The mean and each question's leakage beyond the unstressed arm's."""
+    """Return the mean and each question's leakage beyond the unstressed arm's."""
     turns = turns_of(arm.arm)
     entries = partial(excess, arm, base, beyond="unstressed")
     mean = partial(entries, stats.LEAKAGE.mean())
@@ -67,7 +67,7 @@ def _added(arm: Drawn, base: Drawn, stresses: int, confidence: float) -> stats.J
 
 
 def turns_of(arm: Arm) -> int:
-    """How many answers a draw of this arm has."""
+    """Return the number of answers per draw of this arm."""
     follow_ups = arm.spec.fingerprint.get("dialogue")
     return 1 + len(follow_ups) if isinstance(follow_ups, Sequence) else 1
 
@@ -75,14 +75,14 @@ def turns_of(arm: Arm) -> int:
 def _repeated(
     base: Drawn, at_k: stats.Quantity, *, confidence: float, side: stats.Side
 ) -> stats.Estimate:
-    """leak@turns, named as the leakage that a conversation is compared with."""
+    """Bound leak@turns, named as the leakage that a conversation is compared with."""
     made = base.bound(at_k, confidence=confidence, side=side)
     quantity = LEAKAGE[not base.binary]
     return replace(made, about=replace(made.about, quantity=quantity, parameter=None))
 
 
 def _excess(run: RunEvidence, stressed: Sequence[Drawn]) -> list[stats.BoundFunction]:
-    """The mean excess over the equally stressed control, of each that has one."""
+    """Return the mean excess over the equally stressed control, if there is one."""
     bounds: list[stats.BoundFunction] = []
     for arm in stressed:
         control = run.of(arm.arm.key.control)
@@ -92,7 +92,7 @@ def _excess(run: RunEvidence, stressed: Sequence[Drawn]) -> list[stats.BoundFunc
 
 
 def _worst(bounds: Sequence[stats.BoundFunction], confidence: float) -> stats.Estimate:
-    """The largest of these means, whichever stress it is of."""
+    """Bound the largest of these means."""
     largest = stats.worst_question(stacked(bounds), len(bounds), confidence=confidence, side="both")
     about = replace(largest.about, scope="most-leaking stress", over=len(bounds))
     return replace(largest, about=about)

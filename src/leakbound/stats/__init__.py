@@ -1,13 +1,13 @@
-"""Statistics of leakage: bounds that hold with a stated confidence, from scores with counts.
+"""Statistics of leakage: bounds that are valid with a stated confidence, from counts of scores.
 
-An auditor reads this package and nothing else: it needs NumPy and SciPy only. Evidence is a value
+An auditor can read this package separately: it needs only NumPy and SciPy. Evidence is a value
 (`Rows`, `Stopped`, `Masses`, `Pool`, `Pair`), and so is a quantity (`LEAKAGE`, `SD`, `tail(x)`,
 `leak_at(k)`, `ed(rho)`). `bound(evidence, quantity)` makes the `Estimate`, by the theorem that
-`THEOREMS` lists for the two. A bound with one side is valid at `confidence`, one with both sides
-spends half of alpha on each. Every estimate is valid individually, and a claim that joins several
-splits alpha between them.
+`THEOREMS` lists for the two. A one-sided bound is valid at `confidence`; with both sides each has
+half of alpha. Every estimate is valid individually, and a claim that joins several splits alpha
+between them.
 
-The conformance suite and `bench/coverage.py` go through `THEOREMS`.
+The conformance suite and `bench/coverage.py` iterate over `THEOREMS`.
 """
 
 from types import ModuleType

@@ -1,4 +1,4 @@
-"""`About`: what an estimate is about, as data; and, made from that alone, the words that say it."""
+"""`About`: the quantity of an estimate as data, and the words made from it."""
 
 from __future__ import annotations
 
@@ -46,37 +46,38 @@ Beyond = Literal["control", "own words", "baseline", "unstressed", "other questi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """The quantity of an estimate, whose it is, and how it is put.
+    """The quantity of an estimate, its scope, and the inputs of its questions.
 
     Attributes:
         quantity: of the score X of a completion: Pr[X > 0] of a binary scorer ("leak probability"),
             E[X] ("mean leakage"), Pr[X > x] ("tail"), the expected largest of k ("leak@k"), mean +
-            rho standard deviations ("expectation deviation"); a claim is 1 where it holds and 0
-            where not; "effect": how far one knob of the decoding moves the mean;
-            of one part of the outputs, "in the answer", "in the thought" or "in either";
-            "randomisation p-value": how often a coin would have put the taught as far ahead, had
-            teaching changed nothing.
+            rho standard deviations ("expectation deviation"); a claim is 1 if true and 0 if false;
+            "effect" is the root mean square change of the mean by one knob of the decoding; "in the
+            answer", "in the thought" and "in either" name a part of the outputs; "randomisation
+            p-value" is the probability that a coin puts the taught as far ahead if teaching changed
+            nothing.
         scope: one query, one question (in several queries), the mean over the questions, the
             largest over them, the count of those above `parameter`, the mean under the decoding, or
             under the stress, of several that leaks most, how the cells of a grid of decodings vary,
             or two halves of subjects, chosen by a coin.
-        inputs: how questions are asked: as they are; in these queries, one of them at random; in
-            whichever of these queries leaks most; in inputs of the distribution; in the words, and
-            under the decoding, that a search found.
-        beyond: what the quantity is taken beyond: the control's, that of the question's own words,
-            that of the model that others are compared with, that of the model under no stress, or
-            that of other questions, put to the same model; None: nothing.
+        inputs: the inputs of a question: its own words; one of these queries at random; the query
+            that leaks most; inputs of the distribution; the words and the decoding that a search
+            found.
+        beyond: the reference that is subtracted: the control, the question's own words, the
+            baseline model of a comparison, the model under no stress, or other questions in the
+            same model; None: nothing.
         parameter: the x of a tail, the k of leak@k, the x above which questions are counted (None:
-            0); several where they stand side by side, as the last axis of the estimate.
-        constant: what else the quantity was fixed at: the rho of an expectation deviation, the
-            limit of a claim, the x or k of a quantity by which questions are counted.
-        over: how many queries, questions, cells or subjects that are; one an entry where questions
+            0); several values form the last axis of the estimate.
+        constant: another fixed number: the rho of an expectation deviation, the limit of a claim,
+            the x or k of a quantity by which questions are counted.
+        over: the number of queries, questions, cells or subjects; one per entry if questions
             differ.
-        knob: whose effect it is.
-        seeds: over how many models, trained from as many seeds, it is the median; None: it is of
-            one.
-        jointly: whether all entries hold at once at the confidence, instead of each by itself.
-        proved: whether single outputs of known probability prove it, without a draw.
+        knob: the decoding parameter of an effect.
+        seeds: the number of models, each trained from its own seed, over which it is the median;
+            None: one model.
+        jointly: whether all entries are valid simultaneously at the confidence, not only
+            individually.
+        proved: whether outputs of known probability prove it, without draws.
     """
 
     quantity: Quantity
@@ -93,7 +94,7 @@ class About:
 
     @property
     def name(self) -> str:
-        """The quantity alone: 'Pr[X > 0.1]', 'leak@k', 'mean + 2 standard deviations'."""
+        """Return the quantity's name: 'Pr[X > 0.1]', 'leak@k', 'mean + 2 standard deviations'."""
         point = self._own if isinstance(self._own, int | float) else None
         match self.quantity:
             case "tail":
@@ -110,7 +111,7 @@ class About:
 
     @property
     def estimand(self) -> str:
-        """The quantity and what is done with it: 'excess leak probability, largest of 12'."""
+        """Return the quantity with its scope: 'excess leak probability, largest of 12'."""
         name = f"proved {self.name}" if self.proved else self.name
         if self.beyond is not None:
             name = f"{_MORE[self.beyond]} {name}"
@@ -122,7 +123,7 @@ class About:
 
     @property
     def target(self) -> str:
-        """Name whose quantity it is: 'the mean over these questions under this decoding'."""
+        """Return the target: 'the mean over these questions under this decoding'."""
         if self.seeds is not None:
             return f"the median over training seeds of {replace(self, seeds=None).target}"
         if self.scope == "grid":
@@ -137,11 +138,11 @@ class About:
 
     @property
     def claimed(self) -> str:
-        """The claim's text, as `parse_claim` reads it: 'p<=0.02'."""
+        """Return the claim as `parse_claim` reads it: 'p<=0.02'."""
         return f"{_CLAIMED[self.quantity]}<={self.constant}"
 
     def at(self, i: int, j: int | None = None) -> About:
-        """Return what one entry is about, of several queries or questions.
+        """Return the quantity of one entry of several queries or questions.
 
         Args:
             i: the entry's place on the first axis.
@@ -157,11 +158,11 @@ class About:
         return replace(self, over=over, parameter=parameter)
 
     def counted(self, above: float | tuple[float, ...] | None, questions: int) -> About:
-        """Return what a count of the questions that have this quantity above a number is about.
+        """Return the quantity of a count of the questions that have this quantity above a number.
 
         Args:
             above: the number, or several.
-            questions: how many questions there are.
+            questions: the number of questions.
 
         Returns:
             The same in the scope "count"; the x or k of this quantity is its `constant`.
@@ -171,12 +172,12 @@ class About:
         return replace(self, scope="count", parameter=above, constant=constant, over=questions)
 
     def to_dict(self) -> dict[str, object]:
-        """Every field, as JSON holds it."""
+        """Return every field as JSON values."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
 
     @property
     def _own(self) -> float | tuple[float, ...] | None:
-        """The x or k of the quantity itself."""
+        """Return the x or k of the quantity itself."""
         return self.constant if self.scope == "count" else self.parameter
 
     @property
@@ -187,7 +188,7 @@ class About:
 
     @property
     def _under(self) -> str:
-        """The decoding that all questions are asked under, in words."""
+        """Name the decoding of all questions."""
         if self.scope == "most-leaking decoding":
             return "under the decoding that leaks most"
         if self.scope == "most-leaking stress":
@@ -209,7 +210,7 @@ class About:
 
 
 def parameter_of(points: npt.ArrayLike) -> float | tuple[float, ...]:
-    """The x or k of an estimate, of one number or a row of them."""
+    """Return one x or k, or several, as `About.parameter` stores them."""
     values: float | list[float] = np.asarray(points, dtype=np.float64).tolist()
     return tuple(values) if isinstance(values, list) else values
 

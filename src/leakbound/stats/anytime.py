@@ -1,10 +1,10 @@
-"""Any-time bounds of a probability and of a mean: they hold at every look at once.
+"""Any-time bounds on a probability and a mean: they are valid at all looks simultaneously.
 
 *A probability.* For i.i.d. draws with leak probability p, the likelihood of the draws at q over
 that at p is a nonnegative martingale with mean 1, and so is its average K_n(p) over q drawn from
-Beta(1/2, 1/2) cut to q < p. K_n(p) therefore ever reaches 1/alpha with probability at most
-alpha (Ville): whoever looks after every draw, and stops when the bound pleases, keeps the
-guarantee. With S leaks in n draws
+Beta(1/2, 1/2) cut to q < p. K_n(p) therefore ever reaches 1/alpha with probability at most alpha
+(Ville). The guarantee remains valid if a user looks after every draw and stops at a bound of
+choice. With S leaks in n draws
 
     K_n(p) = B(S + 1/2, n - S + 1/2) I_p(S + 1/2, n - S + 1/2)
              / [B(1/2, 1/2) I_p(1/2, 1/2) p^S (1 - p)^(n - S)].
@@ -25,7 +25,7 @@ from leakbound.stats.portfolio import Portfolio, boundary, mean_upper
 
 
 def beta_mixture_upper(hits: Counts, n: Counts, alpha: float) -> Array:
-    """The largest p with K_n(p) < 1/alpha, and 1 where S = n: (Q,). Rounded up.
+    """Return the largest p with K_n(p) < 1/alpha, rounded up, and 1 where S = n: (Q,).
 
     At p <= S/n every likelihood ratio is at most 1. Above, K crosses 1/alpha once, upwards: the
     slope of ln K at a crossing is (np - S)/(p(1 - p)) - (1 - alpha) j(p)/J(p), with J the prior's
@@ -36,17 +36,17 @@ def beta_mixture_upper(hits: Counts, n: Counts, alpha: float) -> Array:
 
 
 def beta_mixture_lower(hits: Counts, n: Counts, alpha: float) -> Array:
-    """The mirror: the smallest p with K_n(p) < 1/alpha for q > p; 0 where S = 0. Rounded down."""
+    """Return the smallest p with K_n(p) < 1/alpha for q > p, rounded down; 0 where S = 0."""
     return boundary(lambda p: log_evidence_below(hits, n, p), alpha, hits / n, np.zeros(len(hits)))
 
 
 def portfolio_upper(rows: Rows, alpha: float) -> Array:
-    """Upper bound at 1 - alpha on the mean of each row's scores, at all n at once: (Q,)."""
+    """Return the upper bound at 1 - alpha on the mean of each row, valid at all n: (Q,)."""
     return mean_upper(rows, alpha, anytime_bets())
 
 
 def anytime_bets() -> Portfolio:
-    """Bets that know neither n nor alpha: b_j = 2^(-j/2) with weight .75/(j(j + 1)), j = 1..16.
+    """Return bets free of n and alpha: b_j = 2^(-j/2) with weight .75/(j(j + 1)), j = 1..16.
 
     The rest of the stake is on b = 1.
     """
@@ -56,21 +56,21 @@ def anytime_bets() -> Portfolio:
 
 
 def log_evidence_above(hits: Counts, n: Counts, p: Array) -> Array:
-    """ln K_n(p), the evidence that the leak probability is below p, 0 < p < 1: (Q,)."""
+    """Return ln K_n(p), the evidence that the leak probability is below p, 0 < p < 1: (Q,)."""
     within = np.asarray(betainc(hits + 0.5, n - hits + 0.5, p), np.float64)
     return _log_evidence(hits, n, p, within, np.arcsin(np.sqrt(p)))
 
 
 def log_evidence_below(hits: Counts, n: Counts, p: Array) -> Array:
-    """The same with q > p: the evidence that the leak probability is above p."""
+    """Return ln K_n(p) with q > p: the evidence that the leak probability is above p."""
     within = np.asarray(betaincc(hits + 0.5, n - hits + 0.5, p), np.float64)
     return _log_evidence(hits, n, p, within, np.arccos(np.sqrt(p)))
 
 
 def _log_evidence(hits: Counts, n: Counts, p: Array, within: Array, angle: Array) -> Array:
-    """B(1/2, 1/2) I_p(1/2, 1/2) = 2 arcsin(sqrt(p)), and 2 arccos(sqrt(p)) for the rest.
+    """Use B(1/2, 1/2) I_p(1/2, 1/2) = 2 arcsin(sqrt(p)), and 2 arccos(sqrt(p)) for the rest.
 
-    `within` underflows only where K < 1, on the side of S/n on which no bound is looked for.
+    `within` underflows only where K < 1, on the side of S/n without the bound.
     """
     with np.errstate(divide="ignore"):
         posterior = betaln(hits + 0.5, n - hits + 0.5) + np.log(within)

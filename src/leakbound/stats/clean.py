@@ -1,7 +1,7 @@
-"""Clean questions: the p-values of "this one leaks more than that", and Holm's test.
+"""Clean questions: p-values of "this question leaks more than the limit", and Holm's test.
 
-Holm's procedure needs p-values. A betting bound gives none: run at level alpha, its bet aims at
-1/alpha, so what it rejects at one level it need not reject at a larger one.
+Holm's procedure needs p-values. A betting bound has no p-value: at level alpha its bet aims at
+1/alpha, so a mean rejected at one level need not be rejected at a larger one.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from leakbound.stats.portfolio import log_wealth
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanQuestions:
-    """Questions of which "its leakage is at most `limit`" is proved, all of them jointly.
+    """Questions with proved leakage of at most `limit`, all proofs jointly valid.
 
-    With probability at least `confidence` every entry that `holds` is true. One that does not
-    is not proved, which is not to say that it leaks.
+    With probability at least `confidence` the claim is true of every entry that `holds`. The others
+    are not proved; they need not leak.
 
     Attributes:
         limit: of the leakage, in (0, 1).
-        holds: whether it is proved of each question, [N].
-        p_values: those of "more than `limit`", [N].
-        confidence: the probability, at least, that all that is proved is true, in (0, 1).
-        method: by what it was proved.
+        holds: whether the claim is proved for each question, [N].
+        p_values: the p-values of "more than `limit`", [N].
+        confidence: the least probability that all proved claims are true, in (0, 1).
+        method: the test.
     """
 
     limit: float
@@ -44,28 +44,28 @@ class CleanQuestions:
 def clean_questions(
     limit: float, p_values: npt.ArrayLike, *, confidence: float = 0.99
 ) -> CleanQuestions:
-    """Prove of as many questions as possible that their leakage is at most `limit`, jointly.
+    """Prove jointly for as many questions as possible that their leakage is at most `limit`.
 
     Holm (1979): from the smallest p-value on, while the i-th is at most alpha/(N - i + 1).
 
     Args:
         limit: of the leakage, in (0, 1).
-        p_values: those of "more than `limit`", one a question, [N]; they may depend on each other.
-            See `p_value`.
-        confidence: with which probability all that is proved is true, in (0, 1).
+        p_values: those of "more than `limit`", one per question, [N]; they may be dependent. See
+            `p_value`.
+        confidence: the probability that all proved claims are true, in (0, 1).
 
     Returns:
-        The questions of which it is proved.
+        The questions for which it is proved.
 
     Raises:
-        InputError: a limit or confidence outside (0, 1), or p-values that are no row of numbers in
-            [0, 1].
+        InputError: a limit or confidence outside (0, 1), or p-values that are not a row of numbers
+            in [0, 1].
     """
     _check_limit(limit)
     p = np.asarray(p_values, dtype=np.float64)
     if p.ndim != 1 or not p.size or not ((p >= 0) & (p <= 1)).all():
         raise InputError(
-            f"`p_values` must be numbers in [0, 1], one a question, got shape {p.shape}"
+            f"`p_values` must be numbers in [0, 1], one per question, got shape {p.shape}"
             + (f" in [{p.min():g}, {p.max():g}]." if p.size else ".")
             + " Use p_value."
         )
@@ -77,11 +77,11 @@ def clean_questions(
 
 
 def p_value(rows: Rows, limit: float) -> float | Array:
-    """The p-value of "leaks more than `limit`", for i.i.d. draws.
+    """Return the p-value of "leaks more than `limit`", for i.i.d. draws.
 
-    Of a binary scorer P(Bin(n, limit) <= hits), n fixed in advance; it is at most alpha where the
-    Clopper-Pearson upper bound is at most `limit`. Of any other, at any look: one over the wealth
-    of a portfolio of bets that was fixed without regard to n and alpha.
+    For a binary scorer it is P(Bin(n, limit) <= hits), n fixed in advance, which is at most alpha
+    if the Clopper-Pearson upper bound is at most `limit`. For other scorers it is 1 over the wealth
+    of a portfolio of bets that is fixed without n and alpha, so it is valid at any look.
 
     Args:
         rows: the draws; missing ones count as leaks.

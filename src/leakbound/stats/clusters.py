@@ -2,11 +2,11 @@
 
 Outputs to one query resemble each other, those to different queries are independent: the sample
 size is n, however many outputs there are. Let F be the distribution function of the score of one
-output to a fresh query, F_i(x) the share of query i's outputs that score at most x, Z_i their mean
-score. Given how many outputs each query got, which must owe nothing to the scores, the F_i are
-independent with E F_i(x) = F(x), and so are the Z_i with E Z_i = E[X].
+output to a fresh query, F_i(x) the fraction of query i's outputs that score at most x, Z_i their
+mean score. Given the number of outputs of each query, which must not depend on the scores, the F_i
+are independent with E F_i(x) = F(x), and so are the Z_i with E Z_i = E[X].
 
-*Mean.* Independent draws in [0, 1] of one mean are all that betting asks for: it takes the Z_i.
+*Mean.* Betting needs independent draws in [0, 1] of one mean, so it uses the Z_i.
 
 *Band.* Let G = (1/n) sum_i F_i. Pick one output of every query at random: these are i.i.d. from F,
 and their empirical distribution function H has E[H | all outputs] = G. Let D(H) >= 0 be convex in
@@ -32,6 +32,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import rel_entr
 
+from leakbound.stats.arrays import bisected
 from leakbound.stats.estimand import Terms, bounded
 from leakbound.stats.estimate import Array, Estimate, plain
 from leakbound.stats.evidence import Rows
@@ -40,7 +41,6 @@ from leakbound.stats.mean import MEAN
 from leakbound.stats.order import Keys
 from leakbound.stats.quantity import Quantity
 from leakbound.stats.tail import BERK_JONES, coverage, require_solvable
-from leakbound.stats.whole import halved
 
 HALVINGS = 60  # of the interval in which a divergence is inverted
 STEP = 1 / 8  # of the sum that stands for the integral in (1), and is never below it
@@ -81,7 +81,7 @@ def cluster_tail(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
 def cluster_leak_at_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound int_0^1 1 - F(x)^k dx for every k simultaneously.
 
-    `value` has G in the place of F: on average it is too small; NaN where k exceeds a quarter of n.
+    `value` uses G for F, so on average it is too small; NaN where k exceeds a quarter of n.
     """
     k, knots = quantity.sizes, np.unique(np.append(rows.values, [0.0, 1.0]))
 
@@ -95,7 +95,7 @@ def cluster_leak_at_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
 
 
 def berk_jones(share: Array, n: int, alpha: float) -> Array:
-    """The least F in [0, G] with n KL(G || F) <= t, t from (1), rounded down.
+    """Return the least F in [0, G] with n KL(G || F) <= t, t from (1), rounded down.
 
     InputError for an alpha below 1e-11, as of the band of independent draws.
     """
@@ -105,7 +105,7 @@ def berk_jones(share: Array, n: int, alpha: float) -> Array:
 
 @lru_cache(maxsize=256)
 def critical(n: int, alpha: float) -> float:
-    """t of the Berk-Jones band over n queries: the sum for (1) is at most alpha there.
+    """Return t of the Berk-Jones band over n queries: the sum for (1) is at most alpha.
 
     Summed from the far end, where P(D(H) > s) <= n e^-s: a union over the n steps of H.
     """
@@ -122,12 +122,12 @@ def critical(n: int, alpha: float) -> float:
 
 
 def _within(share: Array, n: int, limit: float) -> Array:
-    """The least p in [0, share] with n KL(share || p) <= limit, rounded down."""
+    """Return the least p in [0, share] with n KL(share || p) <= limit, rounded down."""
 
     def far(p: Array) -> npt.NDArray[np.bool_]:
         return np.asarray(n * (rel_entr(share, p) + rel_entr(1 - share, 1 - p)) > limit)
 
-    return halved(far, np.zeros_like(share), share, HALVINGS)[0]
+    return bisected(far, np.zeros_like(share), share, HALVINGS)[0]
 
 
 def _from_band(
@@ -155,13 +155,13 @@ def _from_band(
 
 
 def _means(rows: Rows, *, missing: int) -> Array:
-    """The mean score of each query's draws: (Q,), NaN where there is none."""
+    """Return the mean score of each query's draws: (Q,), NaN without draws."""
     total = (rows.counts * rows.values).sum(axis=1) + missing * rows.missing
     with np.errstate(invalid="ignore"):
         return np.asarray(total / rows.n)
 
 
 def _over_scored(rows: Rows, parts: Array) -> Array:
-    """The mean over the queries with a scored draw; NaN where there is none."""
+    """Return the mean over the queries with a scored draw; NaN without any."""
     scored = parts[rows.scored().n > 0]
     return np.asarray(scored.mean(axis=0) if len(scored) else np.full(parts.shape[1:], np.nan))

@@ -1,10 +1,10 @@
-"""Models compared over questions, so that all that is said of a comparison holds at once.
+"""Comparisons of models over questions, whose statements are valid simultaneously.
 
-*Gaps.* An excess of two bounds, half of alpha for each, holds whatever their draws share. Over
-questions whose draws are independent, the lower ends of all excesses hold at once
-(`every_question`, Sidak); on that event the largest excess is at least the largest lower end, and
-at least as many questions have one as lower ends lie above 0. Neither pays for anything more, and
-neither bounds from above.
+*Gaps.* An excess of two bounds, half of alpha for each, is valid even if their draws are dependent.
+For questions with independent draws, the lower bounds of all excesses are valid simultaneously
+(`every_question`, Sidak); on that event the largest excess is at least the largest lower bound, and
+at least as many questions have one as there are lower bounds above 0. Neither needs a further
+correction, and neither bounds from above.
 
 *Mean and worst.* The largest excess over the questions is at least their mean excess. So a verdict
 that a model leaks beyond its control, on average or at some question, is one statement about the
@@ -12,24 +12,23 @@ largest:
 
     worst >= max(L_worst at alpha/4, L_mean at alpha/4),    worst <= U_worst at alpha/2,
 
-which fails with probability alpha at most, and the mean's lower end holds on the same event.
+which fails with probability alpha at most, and the mean's lower bound is valid on the same event.
 
 *With an exact test.* Let E be the largest excess, and let a test reject E <= 0 wrongly with
-probability alpha/2 at most (`fisher`). If it rejects, some question has an excess: the lower ends
-are as above, and that of the worst question is at least the least positive number. If it does not,
-the lower ends are those at alpha/8, at most 0 (and at most as above: bets at two rates need not be
-nested). An upper end of the worst question below 0 is the
-one at alpha/4, at most 0.
+probability alpha/2 at most (`fisher`). If it rejects, some question has an excess: the lower bounds
+are as above, and the worst question's is at least the least positive number. If it does not, the
+lower bounds are those at alpha/8, at most 0 (and at most as above: bets at two rates need not be
+nested). An upper bound of the worst question below 0 is replaced by the one at alpha/4, at most 0.
 
-If E > 0, the test cannot be wrong, and an end fails only if the one of the paragraph above does:
-alpha. If E <= 0, a failure needs that the test rejects (alpha/2), that one of two lower ends at
-alpha/8 fails, or that the upper end lies below E, and then it is the one at alpha/4: alpha, too.
+If E > 0, the test cannot be wrong, and a bound fails only if its bound of the paragraph above
+fails: alpha. If E <= 0, a failure needs that the test rejects (alpha/2), that one of two lower
+bounds at alpha/8 fails, or that the upper bound at alpha/4 is below E: alpha, too.
 
-*Several models beside one baseline.* Each of N has alpha/N, half of it for its mean and half for
-all of its questions, each of which has its share of that (Bonferroni, twice). What any of these
-statements share, draws of the baseline among it, plays no part: so whoever picks the model that
-leaks least, looks through its questions for the largest rise, or counts those that fell, is right
-with probability 1 - alpha.
+*Several models compared with one baseline.* Each of N has alpha/N, half of it for its mean and half
+for all of its questions, each of which has its share of that (Bonferroni, twice). Dependence
+between these statements, for example by draws of the baseline, does not matter. So with probability
+1 - alpha all are true, also those about the model that leaks least, the question with the largest
+rise, or the number of questions that fell.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ from leakbound.stats.excess import excess_of
 from leakbound.stats.joint import Joint, check_rows, every_question
 from leakbound.stats.questions import summed, worst_question
 
-TINY = float_info.min  # a lower end that says "above 0", not by how much
+TINY = float_info.min  # a lower bound that means "above 0"
 
 
 def gaps_over_questions(
@@ -59,26 +58,26 @@ def gaps_over_questions(
     beyond: Beyond = "own words",
     confidence: float = 0.99,
 ) -> Joint:
-    """Bound from below the largest excess over the questions, and at how many there is one.
+    """Bound from below the largest excess over the questions, and the number of questions with one.
 
-    The draws of different questions must be independent; those of `more` and `base` may share
-    anything.
+    The draws of different questions must be independent; those of `more` and `base` may be
+    dependent.
 
     Args:
-        more: a bound of the quantity that may be larger, with its scores filled in, one entry a
+        more: a bound of the quantity that may be larger, with its scores filled in, one entry per
             question.
-        base: a bound of the same quantity, of the same questions, that is taken off.
-        questions: how many there are, N: as many as the bounds have entries.
+        base: a bound of the same quantity, of the same questions, that is subtracted.
+        questions: the number of questions, N, which is the number of entries of the bounds.
         beyond: whose quantity `base` bounds: "own words" (default), "control", "baseline",
             "unstressed" or "other questions".
-        confidence: with which probability both lower ends hold, in (0, 1).
+        confidence: the probability that both lower bounds are valid, in (0, 1).
 
     Returns:
         Two estimates from below: the largest excess, and the number of questions with one.
 
     Raises:
-        InputError: bounds of two quantities or without one entry a question, or a number of
-            questions or a confidence that is none.
+        InputError: bounds of two quantities or without one entry per question, or an invalid number
+            of questions or confidence.
     """
     gaps = every_question(
         partial(excess_of, more, base, beyond=beyond), questions,
@@ -115,19 +114,19 @@ def excess_of_mean_and_worst(
 
     Args:
         mean: a bound of the mean excess with its scores filled in, as `excess_over_questions` is.
-        entries: a bound of every question's excess, one entry a question.
-        questions: how many there are, N: as many as `entries` has entries.
+        entries: a bound of every question's excess, one entry per question.
+        questions: the number of questions, N, which is the number of entries of `entries`.
         p_value: of the hypothesis that no question has an excess, see `leaks_somewhere`; None: no
-            test is exact here, and the lower ends decide.
-        confidence: with which probability all lower ends and worst.upper hold, in (0, 1).
+            exact test applies, and the lower bounds decide.
+        confidence: the probability that all lower bounds and worst.upper are valid, in (0, 1).
 
     Returns:
         Two estimates with both bounds: the mean excess, whose upper bound is valid individually,
         and the largest.
 
     Raises:
-        InputError: a bound without one entry a question, or a number of questions or a confidence
-            that is none.
+        InputError: a bound without one entry per question, or an invalid number of questions or
+            confidence.
     """
     if p_value is not None:
         return _tested(mean, entries, questions, p_value, confidence)
@@ -145,7 +144,7 @@ def excess_of_mean_and_worst(
 def _tested(
     mean: BoundFunction, entries: BoundFunction, questions: int, p_value: float, confidence: float
 ) -> Joint:
-    """The mean and the largest excess where a test decides whether there is any, see above."""
+    """Bound the mean and the largest excess if a test decides whether there is any, see above."""
     alpha = error_rate(confidence)
     rates = alpha / 2, alpha / 4, alpha / 8
     if p_value <= rates[0]:
@@ -180,22 +179,23 @@ def difference_over_questions(
     models: int = 1,
     confidence: float = 0.99,
 ) -> Joint:
-    """Bound how much more one of several models leaks than a baseline, on average and everywhere.
+    """Bound the difference of one of several models from a baseline, on average and per question.
 
     Args:
-        mean: bounds the mean difference over the questions; None: nothing is said of it.
+        mean: bounds the mean difference over the questions; None: it is not bounded.
         entries: bounds the difference at every question, one entry each.
-        questions: how many there are, N: as many as `entries` has entries.
-        models: how many stand beside the baseline, this one among them: a number fixed beforehand.
-        confidence: with which probability all that is said of all of them holds, in (0, 1).
+        questions: the number of questions, N, which is the number of entries of `entries`.
+        models: the number of models compared with the baseline, including this one, fixed in
+            advance.
+        confidence: the probability that all statements about all models are valid, in (0, 1).
 
     Returns:
         The estimate of the mean difference, if `mean` is given, and that of every question's, with
         both bounds.
 
     Raises:
-        InputError: fewer than one model, a bound without one entry a question, or a number of
-            questions or a confidence that is none.
+        InputError: fewer than one model, a bound without one entry per question, or an invalid
+            number of questions or confidence.
     """
     if models < 1:
         raise InputError(f"`models` must be at least 1, this one, got {models}.")

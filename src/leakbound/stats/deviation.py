@@ -3,25 +3,25 @@
 The latter is mean + rho * standard deviation, the mean and the deviation each at half of alpha.
 
 Departs from Scholten et al. (2025), Metric 4: as printed it drops the atom at X = 0 and is no
-upper bound (on a fair coin it lies below the truth in every run). `"paper"` is the tightest bound
+upper bound (on a fair coin it is below the truth in every run). `"paper"` is the tightest bound
 over the same band (Romano and Wolf 2000), narrower than its corrected form; the default bets on
 squares, in the order that the seed keys. All are for i.i.d. scores in [0, 1], n fixed in
 advance; missing draws count against the claim.
 
 *Of a scorer of 0 and 1* with leak probability p they are sqrt(p (1 - p)) and f(p) = p +
 rho sqrt(p (1 - p)), and extremes over the interval of p bound them. Neither is monotone in p, both
-are concave: f rises up to p* = (1 + 1/sqrt(1 + rho^2))/2 and falls beyond, the deviation alike with
-p* = 1/2.
+are concave: f rises up to p* = (1 + 1/sqrt(1 + rho^2))/2 and falls beyond; the deviation has p* =
+1/2.
 
-Above: with [L, U] holding p at 1 - alpha (alpha/2 on each side), f(p) is at most the largest f over
-[L, U]: f(p*) where p* lies inside, else the larger of the ends.
+Above: if [L, U] contains p with probability 1 - alpha (alpha/2 on each side), f(p) is at most the
+largest f over [L, U]: f(p*) if p* is inside, else the larger of f(L) and f(U).
 
 Below, at alpha on each side: f(p) is at least min(f(L), f(U)), the least over [L, U] of a concave
 f. To be missed, f(p) must lie below both, so L and U both lie where f exceeds f(p), an interval
-with p for one of its ends: beyond p if p < p*, short of it if p > p*. So L > p alone, or U < p
-alone, must happen, and which of them depends on p, not on the draws: probability at most alpha.
+with p for one of its ends: beyond p if p < p*, short of it if p > p*. So one fixed event, L > p or
+U < p, must happen. Which one depends on p, not on the draws: probability at most alpha.
 
-Both ends are extremes over one interval of p at 1 - alpha, and hold together.
+Both bounds are extremes over one interval of p at 1 - alpha, and are valid simultaneously.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ import numpy.typing as npt
 
 from leakbound.errors import InputError
 from leakbound.stats import betting
+from leakbound.stats.arrays import bisected
 from leakbound.stats.estimand import Estimand, Method, Terms
 from leakbound.stats.estimate import Array, Counts, Estimate, plain, share_of
 from leakbound.stats.evidence import Rows, sample_mean
@@ -43,7 +44,6 @@ from leakbound.stats.mean import MEAN
 from leakbound.stats.proportion import PROPORTION
 from leakbound.stats.quantity import SD, Quantity
 from leakbound.stats.tail import dkw
-from leakbound.stats.whole import halved
 
 HALVINGS = 45
 LARGEST_STD = 0.5
@@ -54,7 +54,7 @@ def expectation_deviation(rows: Rows, rho: float = 2.0) -> float | Array:
 
     Args:
         rows: the draws.
-        rho: how many standard deviations are added, a finite number, also below 0.
+        rho: the number of standard deviations that are added, finite, also below 0.
 
     Returns:
         One number, or [Q] for several questions; NaN where no draw has a score.
@@ -116,13 +116,13 @@ def over_interval(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
 
 
 def sample_std(rows: Rows) -> Array:
-    """The standard deviation of the scored draws with divisor n: (Q,)."""
+    """Return the standard deviation of the scored draws with divisor n: (Q,)."""
     squares = (rows.values - sample_mean(rows)[:, None]) ** 2
     return np.asarray(np.sqrt((rows.counts * squares).sum(axis=1) / rows.counts.sum(axis=1)))
 
 
 def band_upper(rows: Rows, alpha: float) -> Array:
-    """The largest standard deviation of any F inside the two-sided DKW band.
+    """Return the largest standard deviation of any F inside the two-sided DKW band.
 
     The band's most spread members are F^c = clip(c, F_low, F_high); their variance is unimodal
     in c, with V'(c) proportional to 2 m_c - x_U(c) - x_L(c), where m_c is the mean of F^c and
@@ -152,7 +152,7 @@ def band_upper(rows: Rows, alpha: float) -> Array:
 
 
 def band_lower(rows: Rows, alpha: float) -> Array:
-    """The smallest standard deviation of any F inside the two-sided DKW band.
+    """Return the smallest standard deviation of any F inside the two-sided DKW band.
 
     It is the least over a of E(X - a)^2, and for a given a the mass is nearest to a under
     F_low below a and F_high above; that is convex in a.
@@ -183,20 +183,20 @@ def _betting_lower(rows: Rows, alpha: float) -> Array:
 
 
 def _band(rows: Rows, alpha: float) -> tuple[Array, Array]:
-    """F_low and F_high on each step: (Q, d + 1) each."""
+    """Return F_low and F_high on each step: (Q, d + 1) each."""
     table = dkw(rows.size, alpha / 2)
     high = 1 - table[rows.size - rows.seen - rows.missing[:, None]]
     return table[rows.seen], high
 
 
 def _below(rows: Rows, count: Counts) -> Counts:
-    """How many steps of each row have fewer than `count` (Q,) draws at or below them."""
+    """Return the number of steps of each row with fewer than `count` draws at or below."""
     return np.asarray((rows.seen < count[:, None]).sum(axis=1))
 
 
 def _bisect(before: Callable[[Array], npt.NDArray[np.bool_]], rows: int) -> Array:
-    """Where in [0, 1] a condition that holds up to some point ends, in each row."""
-    low, high = halved(before, np.zeros(rows), np.ones(rows), HALVINGS)
+    """Return the point in [0, 1] up to which a condition is true, for each row."""
+    low, high = bisected(before, np.zeros(rows), np.ones(rows), HALVINGS)
     return (low + high) / 2
 
 

@@ -1,8 +1,8 @@
 """The mean over questions of the standard deviation, and of mean + rho standard deviations.
 
-What the papers' tables average over a data set. A bound of each question, all at once, pays for
-every question; these pay once, by betting in rounds (see `rounds`) on statistics whose expectation
-is on one side of each question's sd_i, whatever its law:
+The papers' tables average these over a data set. Simultaneous bounds of each question split alpha
+over the questions. These bounds do not: they bet in rounds (see `rounds`) on statistics whose
+expectation is on one side of each question's sd_i, for any distribution:
 
 *Below.* A question's draws are cut into blocks. By Jensen's inequality the expected sample standard
 deviation of a block (divisor b - 1) is at most the root of the expected variance, sd_i. Block means
@@ -10,14 +10,14 @@ plus rho times these have expectations of at most mu_i + rho sd_i, and their mea
 is bounded from below.
 
 *Above.* For every c > 0 and every centre v, sd_i <= c/2 + Var_i/(2c) <= E[c/2 + (X - v)^2/(2c)],
-by (sd - c)^2 >= 0. So with v and c made of earlier rounds alone, given these the expectation of
+by (sd - c)^2 >= 0. So if v and c follow from earlier rounds only, given these the expectation of
 
     x + rho [c/2 + (x - v)^2/(2c)]
 
 is at least mu_i + rho sd_i, and close to it where v and c are close to mu_i and sd_i. The proof in
-`rounds` asks for no more: bets are against the claim that the mean over the questions is m or
-more, and what they are on may have a larger mean than that. The first draws of every question are
-read and not bet on, since before them v and c are guesses.
+`rounds` needs no more: bets are against the claim that the mean over the questions is m or more,
+and their readings may have a larger mean. The first draws of every question are read and not bet
+on, because before them v and c are guesses.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from leakbound.stats.quantity import Quantity
 FEWEST_BLOCKS = 8  # of a question, as long as each has two draws
 ENDS = (500, 4_000)
 MOST_ROUNDS = 32  # above, of draws that are bet on: more take longer and are no narrower
-PRIOR, TRUST = 1 / 16, 4.0  # the first guess of a variance, and how many draws that of all weighs
+PRIOR, TRUST = 1 / 16, 4.0  # the first guess of a variance, and the weight of all in draws
 
 
 def deviation_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
@@ -84,7 +84,7 @@ def _upper(rows: Rows, level: float, rho: float, most: float, alpha: float) -> f
 class _Tangents:
     """Reads draws as level * x + rho [c/2 + (x - v)^2/(2c)], v and c from what was read before.
 
-    `least`: below which no c^2 is; that of a question that always scores alike would be 0.
+    `least`: the least c^2; for a question with constant scores it would be 0.
     `met`: of each question the number of draws, their sum and their sum of squares.
     """
 
@@ -104,7 +104,7 @@ class _Tangents:
         return rounds.Met(base + read, float(base.min()), base + highest)
 
     def learn(self, row: Counts, draws: Array) -> None:
-        """Take draws into account in what is read next; missing ones tell nothing."""
+        """Update the guesses by draws; missing draws carry no information."""
         scored = ~np.isnan(draws)
         row, draws = row[scored], draws[scored]
         powers = (np.ones_like(draws), draws, draws**2)
@@ -112,7 +112,7 @@ class _Tangents:
         self.met += [np.bincount(row, power, minlength=questions) for power in powers]
 
     def _guess(self) -> tuple[Array, Array]:
-        """The mean and standard deviation of every question, the latter drawn to that of all."""
+        """Return the mean and the shrunken standard deviation of every question."""
         count, total, squares = self.met
         mean = np.divide(total, count, where=count > 0, out=np.full_like(total, 0.5))
         around, free = np.maximum(squares - total * mean, 0), np.maximum(count - 1, 0)
@@ -144,6 +144,6 @@ def _steps(draws: int) -> Array:
 
 
 def _block_size(n: int) -> int:
-    """Long blocks have little bias and leave few to bet on; below 2 there is none."""
+    """Return the size of a block, or less than 2: long blocks are few but have little bias."""
     number = max(FEWEST_BLOCKS, math.isqrt(n // 2))
     return n // number if n >= 2 * number else min(n, 2)

@@ -15,10 +15,10 @@ from leakbound.stats.order import Seed
 from leakbound.stats.quantity import Quantity
 
 Rule = Callable[[Rows, float], Array]
-"""(rows of one n, alpha) -> one bound a row (and a k or x), holding at 1 - alpha."""
+"""(rows of one n, alpha) -> one bound per row (and per k or x), valid at 1 - alpha."""
 
-End = Callable[[float], Array]
-"""alpha -> one end of every interval, holding at 1 - alpha."""
+BoundAt = Callable[[float], Array]
+"""alpha -> one bound of every interval, valid at 1 - alpha."""
 
 UNIT = (0.0, 1.0)
 FIXED_N = "fixed n"
@@ -40,7 +40,7 @@ class Method:
     any_n: bool = False
 
     def applied(self, rule: Rule, rows: Rows, alpha: float) -> Array:
-        """One of the two bounds for every row."""
+        """Return one of the two bounds for every row."""
         if self.any_n:
             return rule(rows, alpha)
         return rows.each(lambda alike: rule(alike, alpha))
@@ -58,7 +58,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimand:
-    """A quantity, the range it cannot leave, its method and the papers' form, if it has one.
+    """A quantity, the range it cannot leave, its method and the papers' form, if there is one.
 
     `value` maps scored rows of one n to the point estimate. Called as a theorem, see `THEOREMS`.
     """
@@ -88,7 +88,7 @@ class Estimand:
         )
 
     def method(self, paper: bool) -> Method:
-        """The method; the papers' form where it is wanted and there is one."""
+        """Return the method, or the papers' form if it is requested and exists."""
         return self.paper if paper and self.paper is not None else self.usual
 
 
@@ -96,8 +96,8 @@ def bounded(
     about: About,
     rows: Rows,
     value: Array,
-    lower: End,
-    upper: End,
+    lower: BoundAt,
+    upper: BoundAt,
     terms: Terms,
     *,
     method: str,
@@ -106,8 +106,8 @@ def bounded(
     seed: int | Counts | None = None,
     stopping: str = FIXED_N,
 ) -> Estimate:
-    """The estimate with one entry a row, or one of all rows `together`, between two ends."""
-    low, high = ends(terms, lower, upper, span)
+    """Return the estimate with one entry per row, or one for all rows `together`."""
+    low, high = interval(terms, lower, upper, span)
     if not together:  # without a draw nothing is known
         low[rows.n == 0], high[rows.n == 0] = span
     shaped = plain if together else rows.single_or_all
@@ -127,10 +127,10 @@ def bounded(
     )
 
 
-def ends(
-    terms: Terms, lower: End, upper: End, span: tuple[float, float] = UNIT
+def interval(
+    terms: Terms, lower: BoundAt, upper: BoundAt, span: tuple[float, float] = UNIT
 ) -> tuple[Array, Array]:
-    """The two ends of a side at their share of alpha; the trivial end otherwise."""
+    """Return the bounds of a side at their part of alpha, else the trivial bounds."""
     alpha = share_of(terms.confidence, terms.side)
     if terms.side == "upper":
         high = np.clip(upper(alpha), *span)
@@ -139,4 +139,4 @@ def ends(
     if terms.side == "lower":
         return low, np.full_like(low, span[1])
     high = np.clip(upper(alpha), *span)
-    return np.minimum(low, high), high  # ends by two methods cross where one of them fails
+    return np.minimum(low, high), high  # bounds by two methods cross if one of them fails

@@ -17,30 +17,29 @@ Array = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 Side = Literal["upper", "lower", "both"]
 OPPOSITE: Mapping[Side, Side] = {"upper": "lower", "lower": "upper", "both": "both"}
-_ERROR = Context(prec=6)  # digits of an error rate that are said; the rest is arithmetic's
+_ERROR = Context(prec=6)  # digits of an error rate that are shown; the others are rounding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A quantity, the bounds that hold for it, and the evidence behind them.
+    """A quantity with its bounds and the facts about their evidence.
 
     With probability at least `confidence` over the draws (and over their order, where `seed` is
-    not None) what it is `about` lies in [lower, upper]; where several x or k stand in one estimate
-    of a tail or leak@k, all of them at once. One entry a question where the scores were
-    two-dimensional: each question's statement then holds by itself.
+    not None) the quantity is in [lower, upper]. Several x or k of one tail or leak@k are valid
+    simultaneously. Two-dimensional scores give one entry per question, each valid individually.
 
     Attributes:
-        about: what is estimated, as data; `estimand` and `target` say it in words.
-        value: the point estimate over the scored draws; NaN where there is none.
-        lower: the lower end; the trivial one where `side` is "upper".
-        upper: the upper end; the trivial one where `side` is "lower".
-        confidence: the probability, at least, with which the ends hold, in (0, 1]; 1 is exact.
-        side: "upper", "lower" or "both", each end then at half of alpha.
+        about: the quantity as data; `estimand` and `target` are its words.
+        value: the point estimate over the scored draws, or NaN.
+        lower: the lower bound; the trivial one if `side` is "upper".
+        upper: the upper bound; the trivial one if `side` is "lower".
+        confidence: the least probability that the bounds are valid, in (0, 1]; 1 is exact.
+        side: "upper", "lower" or "both", each bound then at half of alpha.
         n: all draws, the missing ones included.
-        missing: draws without a score; they count against the claim at either end.
-        method: by what the ends were found.
-        seed: what keyed the order of the draws, where an order mattered.
-        stopping: when drawing may have ended for the ends to hold.
+        missing: draws without a score; they count against the claim in either bound.
+        method: the name of the method of the bounds.
+        seed: the key of the order of the draws, if an order mattered.
+        stopping: the stopping rules for which the bounds are valid.
     """
 
     about: About
@@ -63,16 +62,16 @@ class Estimate:
 
     @property
     def estimand(self) -> str:
-        """The quantity in words: 'leak probability', 'excess mean leakage, largest of 12'."""
+        """Return the quantity: 'leak probability', 'excess mean leakage, largest of 12'."""
         return self.about.estimand
 
     @property
     def target(self) -> str:
-        """Name whose quantity it is: 'the mean over these questions under this decoding'."""
+        """Return the target: 'the mean over these questions under this decoding'."""
         return self.about.target
 
     def to_dict(self) -> dict[str, object]:
-        """Return all fields, and in words what it is about: arrays as lists, NaN as None."""
+        """Return all fields and the words of `about`: arrays as lists, NaN as None."""
         words = {"estimand": self.estimand, "target": self.target, "about": self.about.to_dict()}
         return words | {f.name: _as_json(getattr(self, f.name)) for f in fields(self)[1:]}
 
@@ -101,17 +100,17 @@ class BoundFunction(Protocol):
         """Bound the quantity that was filled in.
 
         Args:
-            confidence: with which probability the bound holds, in (0, 1).
+            confidence: the probability that the bound is valid, in (0, 1).
             side: "upper", "lower", or "both", each of which then spends half of alpha.
 
         Returns:
-            The estimate with one entry a question.
+            The estimate with one entry per question.
         """
         ...
 
 
 def error_rate(confidence: float) -> float:
-    """alpha = 1 - confidence; a confidence outside (0, 1) is refused."""
+    """Return alpha = 1 - confidence; refuse a confidence outside (0, 1)."""
     if not 0 < confidence < 1:
         raise InputError(
             f"`confidence` must lie strictly between 0 and 1, got {confidence!r}. "
@@ -121,23 +120,23 @@ def error_rate(confidence: float) -> float:
 
 
 def share_of(confidence: float, side: Side) -> float:
-    """The error rate that each end may have: alpha, halved between two; another side is refused."""
+    """Return the error rate of each bound: alpha, or half of it for two; refuse another side."""
     if side not in ("upper", "lower", "both"):
         raise InputError(f"`side` must be 'upper', 'lower' or 'both', got {side!r}.")
     return error_rate(confidence) / (2 if side == "both" else 1)
 
 
 def percent(confidence: float) -> str:
-    """A confidence for a person, as '99.9 %': only certainty itself is said to be '100 %'.
+    """Return a confidence for a person, as '99.9 %': only certainty is '100 %'.
 
-    Six digits of the error rate are kept, however small it is. Every text that names a confidence
-    calls this.
+    Six digits of the error rate are kept, even of a small one. All texts use this function for
+    confidences.
 
     Args:
         confidence: a probability, at most 1.
 
     Returns:
-        It in per cent, with the sign.
+        The confidence in per cent, with the sign.
     """
     error = _ERROR.create_decimal(1 - Decimal(str(float(confidence))))
     return f"{(100 * (1 - error)).normalize():f} %"
@@ -155,7 +154,7 @@ def probability(text: str) -> float:
 
 
 def plain(value: npt.ArrayLike) -> float | Array:
-    """A float for a single number, else the array."""
+    """Return a float for a single number, else the array."""
     return float(np.asarray(value)) if np.ndim(value) == 0 else np.asarray(value)
 
 

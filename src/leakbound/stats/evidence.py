@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import InputError
+from leakbound.stats.arrays import numbers, per_question, whole_numbers
 from leakbound.stats.estimate import Array, Counts, plain
 from leakbound.stats.order import Keys, Seed
-from leakbound.stats.whole import numbers, per_question, whole
 
 SLACK = 1e-9  # a score may leave [0, 1] by rounding, not by more
 
@@ -28,8 +28,8 @@ class Rows:
 
     Attributes:
         values: ascending in each row, [Q, d].
-        counts: how often each value was drawn, [Q, d].
-        missing: how many draws were made and have no score, [Q].
+        counts: the number of draws with each value, [Q, d].
+        missing: the number of draws without a score, [Q].
         single: whether the caller gave one question, so that results lose their first axis.
         binary: the scorer's declared range: 0 and 1 only, so that its leakage is a probability.
         keys: give the order of the draws to bounds that need one.
@@ -54,11 +54,11 @@ class Rows:
         binary: bool = False,
         empty: bool = False,
     ) -> Rows:
-        """Check and sort scores, one row a question.
+        """Check and sort scores, one row per question.
 
         Args:
             scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
-            counts: how often each score was drawn, of the shape of `scores`; None: once each.
+            counts: the number of draws with each score, of the shape of `scores`; None: one each.
             missing: draws without a score, [Q] or one number: 1 in upper bounds, 0 in lower bounds.
             binary: the scorer's declared range; True: the scores must be 0 or 1.
             empty: whether questions without a draw are allowed; their bounds are trivial.
@@ -67,17 +67,18 @@ class Rows:
             The rows.
 
         Raises:
-            InputError: scores that are NaN or leave the range where a draw has them, counts or
-                missing that are no whole numbers >= 0, and, unless they may be `empty`, questions
-                without a draw.
+            InputError: drawn scores that are NaN or out of range, counts or missing that are not
+                whole numbers >= 0, and, unless `empty`, questions without a draw.
         """
         values = numbers("scores", scores)
         if values.ndim not in (1, 2):
             raise InputError(
-                f"`scores` must be 1-D, or 2-D with one row a question, got {values.ndim}-D."
+                f"`scores` must be 1-D, or 2-D with one row per question, got {values.ndim}-D."
             )
         single = values.ndim == 1
-        tally = np.ones(values.shape, np.int64) if counts is None else whole("counts", counts)
+        tally = (
+            np.ones(values.shape, np.int64) if counts is None else whole_numbers("counts", counts)
+        )
         if tally.shape != values.shape:
             raise InputError(
                 f"`counts` must have the shape of `scores`, {values.shape}, got {tally.shape}."
@@ -110,12 +111,12 @@ class Rows:
             The rows of a binary scorer.
 
         Raises:
-            InputError: numbers that cannot be.
+            InputError: impossible numbers.
         """
         given = {"hits": hits, "n": n, "missing": missing}
-        parts = {name: whole(name, values) for name, values in given.items()}
+        parts = {name: whole_numbers(name, values) for name, values in given.items()}
         if max(part.ndim for part in parts.values()) > 1:
-            raise InputError("`hits`, `n` and `missing` must be numbers or 1-D, one a question.")
+            raise InputError("`hits`, `n` and `missing` must be numbers or 1-D, one per question.")
         rows = max(part.size for part in parts.values())
         leaks, draws, lost = (per_question(name, part, rows) for name, part in parts.items())
         if not draws.size or not draws.all():
@@ -132,7 +133,7 @@ class Rows:
 
     @property
     def questions(self) -> int:
-        """The number of questions."""
+        """Return the number of questions."""
         return len(self.n)
 
     @cached_property
@@ -142,7 +143,7 @@ class Rows:
 
     @property
     def size(self) -> int:
-        """The n that all rows share; only inside a rule that `each` calls."""
+        """Return the n that all rows share; only inside a rule that `each` calls."""
         return int(self.n[0])
 
     @cached_property
@@ -152,7 +153,7 @@ class Rows:
 
     @cached_property
     def gaps(self) -> Array:
-        """The widths of the steps: (Q, d + 1)."""
+        """Return the widths of the steps: (Q, d + 1)."""
         return np.diff(self.knots, axis=1)
 
     @cached_property
@@ -171,14 +172,14 @@ class Rows:
         return np.asarray((self.counts * (self.values == 1)).sum(axis=1))
 
     def scored(self) -> Rows:
-        """The same scores as if no draw were missing; a row may then be empty."""
+        """Return the same scores as if no draw were missing; a row may then be empty."""
         if not self.missing.any():
             return self
         return replace(self, missing=np.zeros_like(self.missing))
 
     @property
     def seed(self) -> int | Counts | None:
-        """The source of the draws' order, as an estimate of each row records it."""
+        """Return the source of the draws' order, as an estimate of each row records it."""
         return None if self.keys is None else self.keys.seed
 
     def mirrored(self) -> Rows:
@@ -186,22 +187,22 @@ class Rows:
         return replace(self, values=1 - self.values[:, ::-1], counts=self.counts[:, ::-1])
 
     def ordered(self, seed: Seed) -> Rows:
-        """The same draws with the keys of their order: see `leakbound.stats.order`."""
+        """Return the same draws with the keys of their order: see `leakbound.stats.order`."""
         return replace(self, keys=Keys.read(seed, len(self.n)))
 
     def shuffled(self, *, missing: float) -> Array:
-        """The draws of rows with one n, in the order that their keys give: (Q, n).
+        """Return the draws of rows with one n, in the order that their keys give: (Q, n).
 
         Ascending scores, then `missing` for each missing draw, permuted.
         """
-        assert self.keys is not None, "a method that shuffles says so: Method(shuffles=True)"
+        assert self.keys is not None, "a method that shuffles is declared so: Method(shuffles=True)"
         values = np.pad(self.values, ((0, 0), (0, 1)), constant_values=missing)
         counts = np.column_stack([self.counts, self.missing])
         draws = np.repeat(values.ravel(), counts.ravel()).reshape(len(values), -1)
         return self.keys.permuted(draws)
 
     def in_order(self, *, missing: float) -> Array:
-        """The draws of each row in the order of its key, 0 behind the last: (Q, widest)."""
+        """Return the draws of each row in the order of its key, 0 behind the last: (Q, widest)."""
         widest = int(self.n.max())
 
         def rule(rows: Rows) -> Array:
@@ -210,7 +211,7 @@ class Rows:
         return self.each(rule)
 
     def joined_with(self, other: Rows) -> Rows:
-        """The questions of both, those of `other` last; both have keys of one kind, or none."""
+        """Return the questions of both, those of `other` last; both have keys or neither has."""
         width = max(self.values.shape[1], other.values.shape[1])
         values, counts = (
             np.concatenate([np.pad(a, ((0, 0), (0, width - a.shape[1]))) for a in (mine, theirs)])
@@ -223,7 +224,7 @@ class Rows:
         return Rows(values, counts, missing, single=False, binary=self.binary, keys=keys)
 
     def only(self, rows: npt.NDArray[np.bool_]) -> Rows:
-        """Some of the questions."""
+        """Return some of the questions."""
         keys = None if self.keys is None else self.keys.of(rows)
         parts = self.values[rows], self.counts[rows], self.missing[rows]
         return Rows(*parts, single=False, binary=self.binary, keys=keys)
@@ -243,7 +244,7 @@ class Rows:
         return np.full(len(n), np.nan) if result is None else result
 
     def single_or_all(self, result: Array) -> float | Array:
-        """A result with one row a question, without that axis if there was one question."""
+        """Return a result with one row per question, without that axis for a single question."""
         return plain(result[0] if self.single else result)
 
 
@@ -254,12 +255,12 @@ class OfRows:
 
     @property
     def binary(self) -> bool:
-        """The scorer's declared range."""
+        """Return the scorer's declared range."""
         return self.rows.binary
 
     @property
     def questions(self) -> int:
-        """The number of questions."""
+        """Return the number of questions."""
         return self.rows.questions
 
 
@@ -332,7 +333,7 @@ def check_cap(cap: int) -> None:
 
 
 def sample_mean(rows: Rows) -> Array:
-    """The mean of the scored draws: (Q,)."""
+    """Return the mean of the scored draws: (Q,)."""
     return np.asarray((rows.counts * rows.values).sum(axis=1) / rows.counts.sum(axis=1))
 
 

@@ -1,21 +1,22 @@
-"""A model's leakage beyond its control's: of two estimates, of two bounds, of the draws of both.
+"""A model's leakage beyond its control's: from two estimates, two bounds, or the draws of both.
 
 Let mu_i and nu_i be the expected leakage of question i for the model and for its control. The
-difference of two bounds, alpha shared between them (`excess_of`), holds whatever their draws share;
-it takes the worst of both at once. Where all draws are independent, chance rarely is unkind twice,
-and the difference itself is bet on.
+difference of two bounds, alpha shared between them (`excess_of`), is valid even if their draws are
+dependent, but combines the worst of both. If all draws are independent, both rarely are at their
+worst, and bets on the difference are narrower.
 
-*Of one question.* Draws x_t and y_t in random order are paired; (x_t - y_t + 1)/2 lies in [0, 1]
-and has the mean (mu - nu + 1)/2 given the past, so `betting` bounds it. Of unequal numbers, the
-longer row is cut into as many shares as the shorter has draws, and each share's mean is paired.
+*Of one question.* Draws x_t and y_t in random order are paired; (x_t - y_t + 1)/2 is in [0, 1] and
+has the mean (mu - nu + 1)/2 given the past, so `betting` bounds it. If the numbers differ, the
+longer row is cut into as many parts as the shorter has draws, and each part's mean is paired.
 
 *Over the questions.* The mean of (mu_i - nu_i) is 2 m - 1, m the mean over 2N rows, of which N have
-the draws x and N the draws 1 - y: independent and not alike, which is what `rounds` bets on. Its
-centres take away that the first lie near 0 and the others near 1.
+the draws x and N the draws 1 - y: independent and not identically distributed, which `rounds` can
+bet on. Its centres remove the difference between rows near 0 and rows near 1.
 
 *Of two sets of questions in one model.* The mean over N_1 questions less the mean over N_2 other
 questions is 2 m - 1, where m is the mean over the rows x_i, with weight 1/N_1 each, and 1 - y_j,
-with weight 1/N_2 each. `mean_over_questions` bounds m at all of alpha.
+with weight 1/N_2 each. `mean_over_sets` bounds m at all of alpha. If neither set leaks, the rows
+are 0 and 1; the centres of `rounds` follow the two sets from the second round on.
 
 A lower bound is the upper one of the control's leakage beyond the model's, its sign changed. A
 missing draw counts against the claim on both sides.
@@ -36,34 +37,34 @@ from leakbound.stats.betting import Style
 from leakbound.stats.estimand import Terms, bounded
 from leakbound.stats.estimate import OPPOSITE, Array, BoundFunction, Estimate, Side, plain, share_of
 from leakbound.stats.evidence import Pair, Rows, sample_mean
-from leakbound.stats.mean_over_questions import mean_over_questions
+from leakbound.stats.mean_over_questions import mean_over_sets
 from leakbound.stats.order import Keys, Seed, one_seed
-from leakbound.stats.quantity import LEAKAGE, Quantity
+from leakbound.stats.quantity import Quantity
 
 STYLE = Style(prior=1.0, caution=0.95)
-FEWEST_PAIRS = 32  # pairs below which the difference of two bounds may be the narrower
+FEWEST_PAIRS = 32  # pairs below which the difference of two bounds may be narrower
 CANDIDATE, CONTROL = 2, 3  # whose order it is: the same seed serves both, and shares nothing
 
 
 def excess(candidate: Estimate, control: Estimate, *, beyond: Beyond = "control") -> Estimate:
     """Bound the candidate's quantity minus the control's, from an estimate of each.
 
-    The errors add up: two estimates at confidence 1 - alpha/2 give 1 - alpha, whatever their draws
-    share. An upper bound takes the candidate's upper and the control's lower end, a lower bound the
-    others. Missing draws count against the claim on both sides, because they do so in each
+    The errors add up: two estimates at confidence 1 - alpha/2 give 1 - alpha, even if their draws
+    are dependent. The upper bound is the candidate's upper minus the control's lower bound, and the
+    reverse. Missing draws count against the claim on both sides, because they do so in each
     estimate.
 
     Args:
         candidate: an estimate, of one question or with one entry each.
         control: an estimate of the same quantity, as many entries.
-        beyond: whose quantity is taken off: "control" (default), "own words", "baseline",
+        beyond: the reference that is subtracted: "control" (default), "own words", "baseline",
             "unstressed" or "other questions".
 
     Returns:
-        The excess, from the sides for which both have an end.
+        The excess, on the sides for which both have a bound.
 
     Raises:
-        InputError: estimates of two quantities, or two from one side only, which leave no end.
+        InputError: estimates of two quantities, or two on the same side only.
     """
     ours, theirs = ((a.quantity, a.parameter, a.constant) for a in (candidate.about, control.about))
     if ours != theirs:
@@ -103,18 +104,17 @@ def excess_of(
 
     Args:
         more: a bound of the quantity that may be larger, with its scores filled in.
-        base: a bound of the same quantity, of the same questions; the draws of the two may share
-            anything.
+        base: a bound of the same quantity, of the same questions; the draws may be dependent.
         beyond: whose quantity `base` bounds: "control" (default), "own words", "baseline",
             "unstressed" or "other questions".
-        confidence: with which probability the bound holds, in (0, 1).
+        confidence: the probability that the bound is valid, in (0, 1).
         side: "upper", "lower", or "both", each of which then spends half of alpha.
 
     Returns:
-        The excess, with entries as the two bounds have.
+        The excess, with the entries of the two bounds.
 
     Raises:
-        InputError: bounds of two quantities, a confidence or side that is none, or what a bound
+        InputError: bounds of two quantities, an invalid confidence or side, or input that a bound
             refuses.
     """
     share_of(confidence, side)  # refuses what is none
@@ -152,8 +152,8 @@ def excess_over_sets(
     if rows.binary != others.binary:
         raise InputError("`rows` and `others` must be scored by one scorer, got two ranges.")
     sizes = rows.questions, others.questions
-    joined, mean = rows.joined_with(others.mirrored()), LEAKAGE.mean(1 / np.repeat(sizes, sizes))
-    made = mean_over_questions(joined, mean, Terms(confidence, side, seed=seed))
+    joined = rows.joined_with(others.mirrored())
+    made = mean_over_sets(joined, sizes, Terms(confidence, side, seed=seed))
     value = sample_mean(rows.scored()).mean() - sample_mean(others.scored()).mean()
     return replace(
         made,
@@ -235,7 +235,7 @@ def _around_none(number: int) -> Array:
 
 
 def _shares(draws: Array, number: int) -> Array:
-    """The means of so many shares of each row, as even as can be: (Q, number)."""
+    """Return the means of so many shares of each row, as even as can be: (Q, number)."""
     starts = -(-np.arange(number) * draws.shape[1] // number)
     sizes = np.diff(np.append(starts, draws.shape[1]))
     return np.asarray(np.add.reduceat(draws, starts, axis=1) / sizes)

@@ -1,18 +1,18 @@
-"""leak@k far beyond the draws, from what is known of p: of one question, the worst, their mean.
+"""leak@k far beyond the number of draws, from bounds of p: one question, the worst, the mean.
 
-Of a scorer of 0 and 1 leak@k is f(p) = 1 - (1 - p)^k, which grows with p. So a bound of p is one of
-leak@k for every k at once, at the confidence of p's, and the worst question is the worst for every
-k: no law of the tail is supposed (`leak_at_k.carried`).
+For a scorer of 0 and 1 leak@k is f(p) = 1 - (1 - p)^k, which grows with p. So a bound of p is a
+bound of leak@k for every k simultaneously, at the same confidence, and the worst question is the
+worst for every k. No form of the tail is assumed (`leak_at_k.carried`).
 
-*The mean over questions.* Let F(x) be the share of the questions whose p exceeds x. At the points
-x_1 < ... < x_m it is known to lie in [low_i, high_i], all at once (`leaking_questions`); at x_0 = 0
-it is at most high_0 = 1, and at x_{m+1} = 1 it is low_{m+1} = 0. The mean of f(p) over the
-questions is the integral of F f' from 0 to 1, and F falls: from one x to the next it is at least
-what it is at the next, and at most what it is at the one. With d_i = f(x_{i+1}) - f(x_i),
+*The mean over questions.* Let F(x) be the fraction of the questions whose p exceeds x. At the
+points x_1 < ... < x_m it is known to be in [low_i, high_i], simultaneously (`leaking_questions`);
+at x_0 = 0 it is at most high_0 = 1, and at x_{m+1} = 1 it is low_{m+1} = 0. The mean of f(p) over
+the questions is the integral of F f' from 0 to 1, and F falls: between two neighbouring x it is at
+most its value at the first and at least its value at the second. With d_i = f(x_{i+1}) - f(x_i),
 
     sum_i low_{i+1} d_i  <=  mean of f(p)  <=  sum_i high_i d_i,    i = 0 ... m.
 
-k chooses f and nothing else: all k hold at once, on the event that the counts do.
+Only f depends on k: the bounds of all k are valid on the event that the counts are.
 """
 
 from __future__ import annotations
@@ -29,20 +29,21 @@ from leakbound.stats.quantity import leak_at
 
 
 def mean_leak_at_k_of_counts(counts: Estimate, k: npt.ArrayLike) -> Estimate:
-    """Bound the mean over the questions of leak@k for every k at once, from how many leak above x.
+    """Bound the mean over the questions of leak@k for every k simultaneously, from the numbers of
+    questions that leak above x.
 
     Args:
         counts: of questions with a leak probability above each x in [0, 1), as `leaking_questions`
             gives it.
-        k: of how many draws the largest is meant, a whole number >= 1, however far; or [K], the
-            axis of the result then.
+        k: the number of draws of the maximum, any whole number >= 1; or [K], the axis of the result
+            then.
 
     Returns:
-        The estimate, in [0, 1], with the confidence, and from the side, of the counts. `value` is
+        The estimate, in [0, 1], with the confidence and the side of the counts. `value` is
             NaN: counts of point values estimate no mean.
 
     Raises:
-        InputError: counts of anything else, an x outside [0, 1), or a k that is none.
+        InputError: counts of anything else, an x outside [0, 1), or an invalid k.
     """
     largest, about = leak_at(k), counts.about
     sizes = largest.sizes

@@ -62,7 +62,7 @@ def leaks_somewhere(pair: Pair) -> float:
 
 
 def _of_the_sum(mine: Rows, other: Rows, leaks: Counts) -> float:
-    """The upper tail of the sum of hypergeometric variables, `TRIMMED` added for each cut tail."""
+    """Return the upper tail of the sum of hypergeometric variables, plus `TRIMMED` per cut tail."""
     lowest, chances, cut = 0, np.ones(1), 0.0
     for n, m, h in zip(mine.n.tolist(), other.n.tolist(), leaks.tolist(), strict=True):
         mean = h * n / (n + m)

@@ -1,27 +1,27 @@
-"""Are the draws independent? Copies among them void every bound, and known probabilities show it.
+"""Test whether draws are independent: copies among them void every bound.
 
-Where each text's log-probability under the law it was drawn from is known, the counts of n
-independent draws are Multinomial(n; p), and three tests hold them against it. Each gives a p-value
-that falls below `level` with probability at most `level` if the draws are independent:
+If each text's log-probability under the sampled distribution is known, the counts of n independent
+draws are Multinomial(n; p), and three tests compare them with it. Each gives a p-value that falls
+below `level` with probability at most `level` if the draws are independent:
 
 *A text too often.* c_y draws gave text y. Given that draw i gave y, the n - 1 others give it
 Bin(n - 1, p_y) times, so T_y = P(Bin(n - 1, p_y) >= c_y - 1) is a p-value for draw i, however long
-the list of possible texts (a text seen once says nothing: T_y = 1; P(Bin(n, p_y) >= c_y) instead
+the list of possible texts (a text seen once is no evidence: T_y = 1; P(Bin(n, p_y) >= c_y) instead
 would refuse any rambling model, each of whose texts is a surprise). The p-value of the sample is
 min_y T_y n / c_y. For text y, T_y < level c_y / n from some count k on, hence by P(C_y = c) =
-(n p_y / c) P(Bin(n - 1, p_y) = c - 1) with a chance of at most (n p_y / k) (level k / n) =
+(n p_y / c) P(Bin(n - 1, p_y) = c - 1) with a probability of at most (n p_y / k) (level k / n) =
 level p_y, and these add up to at most `level`.
 
 *All counts multiples of m.* If m copies were made of n/m independent draws, counts / m are
 Multinomial(n/m; p). The ratio E_m of that probability to the one under independence, 0 where a
 count is no multiple of m, has mean at most 1 under independence; by Markov's inequality and the
-union bound M / max_m E_m is a p-value, M values of m tried. Texts not seen drop out of both.
+union bound M / max_m E_m is a p-value, M values of m tried. Texts not seen cancel in both.
 
-*Two chunks alike.* Given the first chunk's counts, the second's are the same with their
+*Two equal chunks.* Given the first chunk's counts, the second's are the same with their
 multinomial probability P(v). For each pair, P(same, and P(v) < t) <= t sum_v P(v) = t, so the
 smallest P(v) times the number of pairs is a p-value.
 
-n is fixed beforehand; of a sample that was checked at several sizes the error rates add up.
+n is fixed in advance; of a sample that was checked at several sizes the error rates add up.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ import numpy.typing as npt
 from scipy.special import betainc, gammaln, logsumexp
 
 from leakbound.errors import InputError
+from leakbound.stats.arrays import whole_numbers
 from leakbound.stats.estimate import Array, Counts
-from leakbound.stats.whole import whole
 
 Verdict = Literal["no objection", "copies", "not checkable"]
 
@@ -48,20 +48,20 @@ ROUNDING = 1e-3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Independence:
-    """Outcome of the check: p-values as the module defines them, 1 where nothing speaks.
+    """The outcome of the check: p-values as the module defines them, 1 without evidence.
 
-    "no objection" is no proof: few draws of a peaked law look alike, copied or not.
+    "no objection" is no proof: few draws of a peaked distribution are similar, copied or not.
 
     Attributes:
-        verdict: "copies" where a p-value lies below `level`, "not checkable" where probabilities
-            are not known, else "no objection".
-        seen: what was seen, in words.
-        n: how many draws were looked at.
-        texts: how many distinct texts these are.
-        level: below which a p-value speaks, in (0, 1).
+        verdict: "copies" if a p-value is below `level`, "not checkable" if probabilities are not
+            known, else "no objection".
+        seen: the observation in words.
+        n: the number of draws.
+        texts: the number of distinct texts.
+        level: the largest p-value that is an objection, in (0, 1).
         text: the p-value of the text that came too often.
-        copies: that of all counts being multiples.
-        chunks: that of two chunks alike.
+        copies: the p-value of all counts being multiples.
+        chunks: the p-value of two identical chunks.
     """
 
     verdict: Verdict
@@ -81,20 +81,20 @@ def check_independence(
     copies: Sequence[int] = (2, 3, 4, 5, 6, 7, 8),
     level: float = 1e-9,
 ) -> Independence:
-    """Hold the counts of distinct texts against their log-probabilities.
+    """Test the counts of distinct texts against their log-probabilities.
 
     Args:
-        counts: how often each distinct text was drawn, [d], or [C, d] with one row for each of C
-            chunks drawn on their own.
-        logprobs: natural logarithms of the whole texts' probabilities under the law that was drawn
-            from (for draws from a remainder: given the remainder), [d], or one number for all;
-            None, NaN or infinite where not known.
+        counts: the number of draws with each distinct text, [d], or [C, d] with one row for each of
+            C chunks drawn on their own.
+        logprobs: natural logarithms of the whole texts' probabilities under the sampled
+            distribution (for draws from a remainder: given the remainder), [d], or one number for
+            all; None, NaN or infinite where not known.
         copies: the numbers of copies to look for, at least one, and each at least 2.
-        level: with which chance, at most, each test takes independent draws for copies, in (0, 1).
+        level: the largest probability that a test takes independent draws for copies, in (0, 1).
 
     Returns:
-        The verdict, with what was seen: "not checkable" where there are no draws, a log-probability
-            is not known, or the probabilities add up to more than 1.
+        The verdict and the observation: "not checkable" if there are no draws, a log-probability is
+            not known, or the probabilities add up to more than 1.
 
     Raises:
         InputError: counts, copies or a level of the wrong kind, or shapes that do not fit.
@@ -130,27 +130,27 @@ def require_independent(
     *,
     where: str = "this query",
 ) -> Independence:
-    """Refuse draws that hold copies, by `check_independence`.
+    """Refuse draws that contain copies, by `check_independence`.
 
     Args:
-        counts: how often each distinct text was drawn, [d], or [C, d] with one row for each of C
-            chunks drawn on their own.
-        logprobs: natural logarithms of the whole texts' probabilities under the law that was drawn
-            from (for draws from a remainder: given the remainder), [d], or one number for all;
-            None, NaN or infinite where not known.
-        where: whose draws they are, for the message.
+        counts: the number of draws with each distinct text, [d], or [C, d] with one row for each of
+            C chunks drawn on their own.
+        logprobs: natural logarithms of the whole texts' probabilities under the sampled
+            distribution (for draws from a remainder: given the remainder), [d], or one number for
+            all; None, NaN or infinite where not known.
+        where: the owner of the draws, for the message.
 
     Returns:
-        The verdict, with what was seen: "no objection" or "not checkable".
+        The verdict and the observation: "no objection" or "not checkable".
 
     Raises:
-        InputError: draws that hold copies, or what `check_independence` refuses.
+        InputError: draws that contain copies, or input that `check_independence` refuses.
     """
     check = check_independence(counts, logprobs)
     if check.verdict == "copies":
         raise InputError(
             f"the {check.n} draws of {where} are not independent: {check.seen}. Bounds would not "
-            "hold for them. Draw again, with a seed or request id of its own for every request."
+            "hold for them. Draw again, with a separate seed or request id for every request."
         )
     return check
 
@@ -167,7 +167,7 @@ def _read(
     counts: npt.ArrayLike, logprobs: Sequence[float | None] | npt.ArrayLike
 ) -> tuple[Counts, Array]:
     """Counts (C, d) and log-probabilities (d,) of the texts that were drawn at all."""
-    table = np.atleast_2d(whole("counts", counts))
+    table = np.atleast_2d(whole_numbers("counts", counts))
     logp = np.asarray(logprobs, dtype=np.float64)
     if table.ndim != 2 or logp.shape not in ((), table.shape[1:]):
         raise InputError(
@@ -179,7 +179,7 @@ def _read(
 
 
 def _obstacle(logp: Array) -> str:
-    """Why the probabilities cannot be used, "" if they can."""
+    """Return why the probabilities cannot be used, or ""."""
     if not logp.size:
         return "there are no draws"
     unknown = int((~np.isfinite(logp)).sum())
@@ -191,7 +191,7 @@ def _obstacle(logp: Array) -> str:
 
 
 def _too_often(counts: Counts, logp: Array) -> _Finding:
-    """The first test."""
+    """Return the first test."""
     n = counts.sum()
     others = np.maximum(counts - 1, 1)
     tail = np.where(counts > 1, betainc(others, n - others, np.exp(logp)), 1.0)
@@ -201,7 +201,7 @@ def _too_often(counts: Counts, logp: Array) -> _Finding:
 
 
 def _multiples(counts: Counts, logp: Array, copies: Sequence[int]) -> _Finding:
-    """The second test, in logarithms."""
+    """Return the second test, in logarithms."""
     chance = _log_chance(counts, logp)
     ratios = {m: _log_chance(counts // m, logp) - chance for m in copies if not (counts % m).any()}
     if not ratios:
@@ -212,7 +212,7 @@ def _multiples(counts: Counts, logp: Array, copies: Sequence[int]) -> _Finding:
 
 
 def _alike(chunks: Counts, logp: Array) -> _Finding:
-    """The third test."""
+    """Return the third test."""
     rows, times = np.unique(chunks[chunks.any(axis=1)], axis=0, return_counts=True)
     twice = [_log_chance(row, logp) for row in rows[times > 1]]
     if not twice:

@@ -1,4 +1,4 @@
-"""Several estimates that hold all at once: a joint claim, and every question of a data set."""
+"""Estimates that are valid simultaneously: a joint claim, and every question of a data set."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ class Joint:
 def joint(*estimates: Estimate, confidence: float = 0.99) -> Joint:
     """Join estimates into one claim at `confidence`, if their error rates allow it.
 
-    By the union bound the error rates add up, whatever the estimates share. An estimate with
-    one entry a question counts once an entry, unless `every_question` made it.
+    By the union bound the error rates add up, even if the estimates are dependent. An estimate with
+    one entry per question counts once per entry, unless `every_question` made it.
 
     Args:
         *estimates: the estimates, at least one.
-        confidence: with which probability, at least, all of them shall hold at once, in (0, 1).
+        confidence: the least probability that all of them are valid, in (0, 1).
 
     Returns:
-        The estimates with the confidence at which they hold jointly.
+        The estimates with their joint confidence.
 
     Raises:
         InputError: error rates that add up to more than alpha, with the confidence to bound each
-            at; no estimate; or a confidence that is none.
+            at; no estimate; or an invalid confidence.
     """
     alpha = error_rate(confidence)
     if not estimates:
@@ -65,27 +65,27 @@ def every_question(
     side: Side = "both",
     independent: bool = True,
 ) -> Estimate:
-    """Bound every one of `questions` quantities, all of them jointly: one entry a question.
+    """Bound every one of `questions` quantities, all of them jointly: one entry per question.
 
-    With probability `confidence` no entry fails. With both sides an entry fails if either end
-    does, and its share is halved between them.
+    With probability `confidence` no entry fails. With both sides an entry fails if either bound
+    fails, and each bound has half of its share.
 
     Args:
-        bound: a bound of the quantity with its scores filled in, one entry a question.
-        questions: how many there are, N: as many as `bound` has entries. Unless `independent`, it
-            may have fewer: some are not drawn yet, see `questions`.
-        confidence: with which probability all entries hold at once, in (0, 1).
+        bound: a bound of the quantity with its scores filled in, one entry per question.
+        questions: the number of questions, N, which is the number of entries of `bound`. Unless
+            `independent`, it may have fewer: some are not drawn yet, see `questions`.
+        confidence: the probability that all entries are valid, in (0, 1).
         side: "upper", "lower", or "both", each of which then spends half of alpha.
-        independent: whether the draws of different questions are; each is then given
-            1 - (1 - alpha)^(1/N) (Sidak), else alpha/N (Bonferroni): so for decodings or scorers
-            that share randomness.
+        independent: whether the draws of different questions are. Each then has 1 - (1 -
+            alpha)^(1/N) (Sidak), else alpha/N (Bonferroni), as for decodings or scorers that share
+            randomness.
 
     Returns:
-        The estimate that `bound` gives, with entries that hold jointly.
+        The estimate of `bound`, with entries that are valid simultaneously.
 
     Raises:
-        InputError: a bound without one entry a question, a number of questions or a confidence that
-            is none, or what the bound refuses.
+        InputError: a bound without one entry per question, an invalid number of questions or
+            confidence, or input that the bound refuses.
     """
     alpha = error_rate(confidence)
     check_questions(questions)
@@ -108,7 +108,7 @@ def check_questions(questions: int) -> None:
 
 
 def check_rows(estimate: Estimate, questions: int, *, fewer: bool = False) -> None:
-    """Refuse an estimate that has not one entry a question; `fewer`: it may have fewer."""
+    """Refuse an estimate that has not one entry per question; `fewer`: it may have fewer."""
     rows = len(np.atleast_1d(estimate.n))
     if rows > questions or (rows < questions and not fewer):
         raise InputError(
@@ -117,11 +117,11 @@ def check_rows(estimate: Estimate, questions: int, *, fewer: bool = False) -> No
 
 
 def _claims(estimate: Estimate) -> int:
-    """How many statements, each by itself at its confidence, an estimate makes."""
+    """Return the number of individual statements of an estimate."""
     return 1 if estimate.about.jointly else len(np.atleast_1d(estimate.n))
 
 
 def _enough(share: float) -> str:
-    """1 - share in per cent, rounded up to the digits that tell it from 100."""
+    """Return 1 - share in per cent, rounded up to the digits that differ from 100."""
     digits = 2 - math.floor(math.log10(100 * share))
     return f"{math.ceil((1 - share) * 100 * 10**digits) / 10**digits:.{digits}f}"

@@ -1,15 +1,15 @@
 """leak@k: the expected largest leakage of k draws, E[max(X_1 ... X_k)].
 
-For all k at once it is an integral over [0, 1] of a function that is constant between scores:
+It is an integral over [0, 1] of a function that is constant between scores:
 E[max_k] = int 1 - F(x)^k dx, so a band of F bounds it at every k, also k > n; and the unbiased
-estimate puts 1 - C(i, k)/C(n, k) where i of n draws lie at or below x.
+estimate uses 1 - C(i, k)/C(n, k) if i of n draws are at or below x.
 
-For one k fixed beforehand, the draws in random order are cut into floor(n/k) blocks of k. Their
-maxima are i.i.d. with mean leak@k, whatever the law, and betting bounds that mean. What is left
-over, fewer than k draws, is dropped.
+For one k fixed in advance, the draws in random order are cut into floor(n/k) blocks of k. Their
+maxima are i.i.d. with mean leak@k, for any distribution, and betting bounds that mean. The
+remaining fewer than k draws are dropped.
 
-Of a scorer of 0 and 1 leak@k is 1 - (1 - p)^k, which grows with p: a bound of p is carried over to
-every k at once.
+For a scorer of 0 and 1 leak@k is 1 - (1 - p)^k, which grows with p: a bound of p is a bound for
+every k simultaneously.
 """
 
 from __future__ import annotations
@@ -39,17 +39,19 @@ def largest_of_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound leak@k for i.i.d. draws, n fixed in advance; any k >= 1, also beyond n.
 
     Several k are bounded by the Berk-Jones band, or "paper" by the DKW band; both are valid for
-    every k simultaneously. For one k the method follows from n and k only, for each end of each
+    every k simultaneously. For one k the method follows from n and k only, for each bound of each
     row: block maxima from n = 4k on above and from n = 16k^2 on below, else the band. Measured over
-    ten distributions, blocks are narrower from there on, on the whole. `value` is the unbiased
-    estimate, NaN where k exceeds a quarter of the scored draws. It uses every subset of k draws,
-    not the blocks only, and may lie outside a narrow interval.
+    ten distributions, blocks are narrower from there on average. `value` is the unbiased estimate,
+    NaN where k exceeds a quarter of the scored draws. It uses every subset of k draws, not the
+    blocks only, and may lie outside a narrow interval.
     """
     sizes = quantity.sizes
     band = maximum_method(BERK_JONES, sizes)
     estimand = Estimand(
         about=quantity.about(),
-        value=partial(_unbiased_or_nan, k=sizes),
+        value=lambda rows: supported(
+            unbiased(rows, np.minimum(sizes, rows.size)), sizes, rows.size
+        ),
         usual=band if sizes.ndim else _of_one_k(int(sizes), rows.n, terms.side, band),
         paper=maximum_method(DKW, sizes),
     )
@@ -69,21 +71,21 @@ def leak_among_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
 
 
 def leak_at_k(rows: Rows, k: npt.ArrayLike) -> float | Array:
-    """The unbiased estimate of leak@k over the scored draws.
+    """Return the unbiased estimate of leak@k over the scored draws.
 
     The mean of the maximum over all subsets of k draws: of a binary scorer 1 - C(n - hits, k) /
     C(n, k).
 
     Args:
         rows: the draws.
-        k: of how many draws the largest is meant, a whole number from 1 to the smallest number of
+        k: the number of draws of the maximum, a whole number from 1 to the smallest number of
             scored draws; or [K], the last axis then.
 
     Returns:
         The estimate: of each question, and of each k where there are several.
 
     Raises:
-        InputError: a k that is none or exceeds the scored draws: no unbiased estimate exists.
+        InputError: an invalid k, or one that exceeds the scored draws: no unbiased estimate exists.
     """
     sizes, scored = whole_sizes(k), rows.scored()
     if sizes.max() > scored.n.min():
@@ -97,7 +99,7 @@ def leak_at_k(rows: Rows, k: npt.ArrayLike) -> float | Array:
 
 
 def worst_of_k(rows: Rows, k: int, *, seed: Seed = None) -> float | Array:
-    """The naive estimate: the mean maximum of floor(n/k) groups of k shuffled draws.
+    """Return the naive estimate: the mean maximum of floor(n/k) groups of k shuffled draws.
 
     Unbiased too, but noisier than `leak_at_k`: n/k is its effective number of groups.
 
@@ -110,7 +112,7 @@ def worst_of_k(rows: Rows, k: int, *, seed: Seed = None) -> float | Array:
         The estimate; [Q] for several questions.
 
     Raises:
-        InputError: a k that is none or exceeds n, missing draws, or a seed that is none.
+        InputError: an invalid k or one that exceeds n, missing draws, or an invalid seed.
     """
     size = int(whole_sizes(k))
     if rows.missing.any() or size > rows.n.min():
@@ -126,12 +128,13 @@ def worst_of_k(rows: Rows, k: int, *, seed: Seed = None) -> float | Array:
 
 
 def carried(leak: Estimate, k: npt.ArrayLike, draws: npt.ArrayLike | None = None) -> Estimate:
-    """Carry a bound of p over to 1 - (1 - p)^k, for every k at once: it increases in p.
+    """Convert a bound of p to a bound of 1 - (1 - p)^k, which increases in p, for every k
+    simultaneously.
 
     Args:
         leak: an estimate of the leak probability of a query, a question, or the worst of several,
             which is the worst for every k.
-        k: among how many draws, a whole number >= 1; or [K], the last axis of the result then.
+        k: the number of draws, a whole number >= 1; or [K], the last axis of the result then.
         draws: the number of draws that the value of `leak` is worth; None: those with a score.
 
     Returns:
@@ -139,7 +142,7 @@ def carried(leak: Estimate, k: npt.ArrayLike, draws: npt.ArrayLike | None = None
             one that is not exact `value` is NaN where k exceeds a quarter of `draws`.
 
     Raises:
-        InputError: an estimate of anything else, or a k that is none.
+        InputError: an estimate of anything else, or an invalid k.
     """
     about, sizes = leak.about, whole_sizes(k)
     of_one = about.scope in ("query", "question", "worst question") and about.beyond is None
@@ -169,7 +172,7 @@ def among(p: float | Array, k: Counts) -> float | Array:
 
 
 def maximum_method(band: Band, k: Counts) -> Method:
-    """The bounds that a band gives for leak@k."""
+    """Return the bounds that a band gives for leak@k."""
 
     def upper(rows: Rows, alpha: float) -> Array:
         with np.errstate(divide="ignore"):
@@ -185,13 +188,13 @@ def maximum_method(band: Band, k: Counts) -> Method:
 
 
 def block_maxima(draws: Array, k: int) -> Array:
-    """The largest of each whole block of k among ordered draws (Q, n): (Q, n // k)."""
+    """Return the largest of each whole block of k among ordered draws (Q, n): (Q, n // k)."""
     whole_blocks = draws[:, : draws.shape[1] // k * k]
     return np.asarray(whole_blocks.reshape(len(draws), -1, k).max(axis=2))
 
 
 def blocks_of(k: int) -> Method:
-    """The bounds of leak@k by betting on the maxima of blocks, i.i.d. with that mean."""
+    """Return the bounds of leak@k by betting on the maxima of blocks, i.i.d. with that mean."""
 
     def upper(rows: Rows, alpha: float) -> Array:
         return betting.mean_upper(block_maxima(rows.shuffled(missing=1), k), alpha)
@@ -204,7 +207,7 @@ def blocks_of(k: int) -> Method:
 
 
 def _of_one_k(k: int, n: Counts, side: Side, band: Method) -> Method:
-    """By blocks or by the band, of rows with these n, and the ends of `side`."""
+    """Choose blocks or the band for rows with these n, and for the bounds of `side`."""
     blocks = blocks_of(k)
 
     def of(n: int, least: int) -> Method:
@@ -236,15 +239,8 @@ def integral(rows: Rows, seen: Counts, tail: Array) -> Array:
 
 def unbiased(rows: Rows, k: Counts) -> Array:
     """Missing draws as 1: the larger extreme; the estimate itself where none is missing."""
-    return integral(rows, rows.seen, _tails(rows.size, k))
-
-
-def _unbiased_or_nan(rows: Rows, k: Counts) -> Array:
-    return supported(unbiased(rows, np.minimum(k, rows.size)), k, rows.size)
-
-
-def _tails(n: int, k: Counts) -> Array:
-    return np.reshape([_tail(n, int(size)) for size in k.flat], (*k.shape, n + 1))
+    tails = np.reshape([_tail(rows.size, int(size)) for size in k.flat], (*k.shape, rows.size + 1))
+    return integral(rows, rows.seen, tails)
 
 
 def _tail(n: int, k: int) -> Array:

@@ -1,35 +1,35 @@
 """Bounds from exact masses: what an explored output distribution proves, with or without draws.
 
 Exploring settles disjoint events a with masses of at least p_a and a score in [low_a, high_a].
-Draws, if any, come from the law given the remainder, a region of mass at least r. The true masses
-P_a >= p_a and R >= r belong to disjoint events, so what is unknown,
-slack = 1 - sum p_a - r, holds every excess P_a - p_a and R - r, and whatever lies in neither.
-For g with values in [0, 1], g in [g_low_a, g_high_a] on a, and L <= E[g(X) | remainder] <= U,
+Draws, if any, come from the distribution given the remainder, a region of mass at least r. The true
+masses P_a >= p_a and R >= r belong to disjoint events. So the unknown mass, slack = 1 - sum p_a -
+r, contains every excess P_a - p_a and R - r, and all other events. For g with values in [0, 1], g
+in [g_low_a, g_high_a] on a, and L <= E[g(X) | remainder] <= U,
 
     sum p_a g_low_a + r L  <=  E[g(X)]  <=  sum p_a g_high_a + r U + slack:
 
-below, leave out what is unknown; above, it counts as 1, which is the most that P_a - p_a at
-g_high_a, R - r at U, and the rest at anything can add. Both ends are attained by laws that fit, so
-nothing better holds. Only [L, U] rests on draws, and only it spends alpha; where it holds for all
-g of a family at once, so do the bounds. Without draws [L, U] = [0, 1], and nothing is left to
-chance. (Sums in float64 err by some 1e-16 an event.)
+below, the unknown mass counts as 0; above, it counts as 1, the most that P_a - p_a at g_high_a, R -
+r at U, and other events can add. Both bounds are attained by possible distributions, so no better
+bounds exist. Only [L, U] depends on draws, and only it spends alpha. If it is valid for all g of a
+family simultaneously, so are the bounds. Without draws [L, U] = [0, 1], and the bounds are certain.
+(Sums in float64 have errors of some 1e-16 per event.)
 
 *Over questions.* With the parts of question i that its masses settle between low_i and high_i, the
 unknown slack_i, and a remainder of mass R_i in which the score has mean q_i,
 
     sum low_i + sum R_i q_i  <=  N mean  <=  sum (high_i + slack_i) + sum R_i q_i.
 
-The R_i owe nothing to the draws, so sum R_i q_i / sum R_i is a mean of the draws' expectations with
-weights fixed beforehand, which `mean_over_questions` bounds; only this spends alpha.
+The R_i do not depend on the draws, so sum R_i q_i / sum R_i is a mean of the draws' expectations
+with weights fixed in advance, which `mean_over_questions` bounds. Only this spends alpha.
 
-*Deviation, and its rounding.* Both ends are min_c f(c) for a convex f(c) = sum p (c - end(c))^2,
+*Deviation, and its rounding.* Both bounds are min_c f(c) for a convex f(c) = sum p (c - end(c))^2,
 with f' = 2 g, evaluated at a c that is nearly the minimum. Let u be the spacing of float64 at 1, d
-the number of events. Above: min f <= f(c) whatever c is, and f(c) is a sum of d terms >= 0,
-computed to a relative error below (d + 8) u. Below: f lies above its tangent, and both c and the
-minimum lie in [0, 1], so min f >= f(c) - |f'(c)| = f(c) - 2 |g(c)|, with g(c) computed to an
+the number of events. Above: min f <= f(c) for any c, and f(c) is a sum of d terms >= 0,
+computed to a relative error below (d + 8) u. Below: f is above its tangent, and both c and the
+minimum are in [0, 1], so min f >= f(c) - |f'(c)| = f(c) - 2 |g(c)|, with g(c) computed to an
 absolute error below (d + 8) u. Where masses add up to 1 + s, the true ones are together s less, and
-no (c - end)^2 is above 1: the lower end gives s away. Then lower <= upper: for the same masses
-near_a(c)^2 <= far_a(c)^2, and min_c sum p far^2 <= (1 + s)/4, so that the lower end is below 1/2
+no (c - end)^2 is above 1: the lower bound gives s away. Then lower <= upper: for the same masses
+near_a(c)^2 <= far_a(c)^2, and min_c sum p far^2 <= (1 + s)/4, so that the lower bound is below 1/2
 too.
 """
 
@@ -46,7 +46,8 @@ from scipy.optimize import brentq
 
 from leakbound.errors import InputError
 from leakbound.stats.about import About
-from leakbound.stats.estimand import Terms, ends
+from leakbound.stats.arrays import numbers
+from leakbound.stats.estimand import Terms, interval
 from leakbound.stats.estimate import Array, Estimate, Side, plain, share_of
 from leakbound.stats.evidence import Rows, require_binary
 from leakbound.stats.leak_at_k import among, carried, supported
@@ -57,7 +58,6 @@ from leakbound.stats.proportion import LEAK, PROPORTION
 from leakbound.stats.quantity import LEAKAGE, SD, Quantity, tail
 from leakbound.stats.questions import stack
 from leakbound.stats.tail import tail_bound
-from leakbound.stats.whole import numbers
 
 EXACT = "exact mass"
 ENDS = ("low", "high")
@@ -66,7 +66,7 @@ ROUNDING = 1e-9  # by which masses may add up to more than 1
 
 @dataclass(frozen=True)
 class Mass:
-    """The exact masses of one query's law of X; what follows is as certain as they are.
+    """The exact masses of one query's score X; bounds from them are equally certain.
 
     The masses of disjoint events, each a lower bound, and the range of X inside each. What these
     and the remainder leave of 1 may have any score in [0, 1]. Masses that an engine gives are lower
@@ -76,7 +76,7 @@ class Mass:
         p: the mass of each event, at least, [d]; they add up to at most 1 with the remainder.
         low: the least score inside each event, in [0, 1], [d].
         high: the largest score inside each event, in [0, 1], [d].
-        remainder: the mass, at least, that draws were taken from; 0 where there are none.
+        remainder: the least mass of the region of the draws; 0 without draws.
 
     Raises:
         InputError: masses below 0 or adding up to more than 1, ranges that leave [0, 1] or are
@@ -114,7 +114,7 @@ class Mass:
 
     @cached_property
     def slack(self) -> float:
-        """The mass of which nothing is known: 1 - sum p - remainder, correctly rounded."""
+        """Return the mass of which nothing is known: 1 - sum p - remainder, correctly rounded."""
         return max(0.0, -math.fsum([*self.p, self.remainder, -1.0]))
 
 
@@ -122,28 +122,29 @@ class Mass:
 class Masses:
     """Exact masses of one query or several, with i.i.d. draws of each remainder.
 
-    The events were fixed before the draws, and so were the numbers of draws.
+    The events and the numbers of draws were fixed before the draws.
 
     Attributes:
-        laws: the masses of each question; a remainder without draws is unknown, see `of`.
-        rest: the scores of draws from each remainder, a row a question; some may have none.
+        known: the masses of each question; a remainder without draws is unknown, see `of`.
+        rest: the scores of draws from each remainder, one row per question; some may have none.
     """
 
-    laws: tuple[Mass, ...]
+    known: tuple[Mass, ...]
     rest: Rows
 
     kind: ClassVar[str] = "masses"
 
     @classmethod
     def of(
-        cls, laws: Mass | Sequence[Mass], rest: Rows | None = None, *, binary: bool = False
+        cls, known: Mass | Sequence[Mass], rest: Rows | None = None, *, binary: bool = False
     ) -> Masses:
         """Join masses and draws, question by question.
 
         Args:
-            laws: the masses of one question, or of several.
-            rest: the draws from the law given each remainder, a row a question, with the scorer's
-                declared range; made with `empty=True` where a question has none. None: no draws.
+            known: the masses of one question, or of several.
+            rest: the draws given each remainder, one row per question, with the
+                scorer's declared range; made with `empty=True` where a question has none. None: no
+                draws.
             binary: the declared range, where there are no draws.
 
         Returns:
@@ -152,8 +153,8 @@ class Masses:
         Raises:
             InputError: another number of rows than of masses.
         """
-        single = isinstance(laws, Mass)
-        own = (laws,) if isinstance(laws, Mass) else tuple(laws)
+        single = isinstance(known, Mass)
+        own = (known,) if isinstance(known, Mass) else tuple(known)
         if rest is None:
             nothing = np.zeros((len(own), 1))
             rest = replace(Rows.of(nothing, nothing, empty=True), single=single, binary=binary)
@@ -163,25 +164,20 @@ class Masses:
             )
         drawn = rest.n > 0
         sure = [
-            law if some else replace(law, remainder=0.0)
-            for law, some in zip(own, drawn, strict=True)
+            mass if some else replace(mass, remainder=0.0)
+            for mass, some in zip(own, drawn, strict=True)
         ]
         return cls(tuple(sure), rest)
 
     @property
     def binary(self) -> bool:
-        """The scorer's declared range."""
+        """Return the scorer's declared range."""
         return self.rest.binary
 
     @property
     def questions(self) -> int:
-        """The number of questions."""
-        return len(self.laws)
-
-    def alone(self, place: int) -> Masses:
-        """One of the questions."""
-        rest = self.rest.only(np.arange(self.questions) == place)
-        return Masses((self.laws[place],), replace(rest, single=True))
+        """Return the number of questions."""
+        return len(self.known)
 
     def mixed(
         self,
@@ -192,16 +188,18 @@ class Masses:
         terms: Terms,
         largest: Array | float = 1.0,
     ) -> Estimate:
-        """The module's formula, of every question.
+        """Return the module's formula, of every question.
 
         `sums` adds up p g over the events, for g at one end of their ranges; `prove` bounds the
         mean of g over the draws of a remainder; `largest` is the largest that g can be.
         """
-        low, high = (np.stack([sums(law, getattr(law, end)) for law in self.laws]) for end in ENDS)
+        low, high = (
+            np.stack([sums(mass, getattr(mass, end)) for mass in self.known]) for end in ENDS
+        )
         axes = (-1, *[1] * (low.ndim - 1))
         rest, slack, known = (
             np.reshape(part, axes)
-            for part in np.transpose([(m.remainder, m.slack, m.p.sum()) for m in self.laws])
+            for part in np.transpose([(m.remainder, m.slack, m.p.sum()) for m in self.known])
         )
         inside, seeds = None, one_a_row(terms.seed, self.questions)
         value: float | Array = 0.0
@@ -212,7 +210,7 @@ class Masses:
             inside = prove(rows, quantity, replace(terms, seed=seeds))
             drawn = np.reshape(rows.n > 0, axes)
             value, least, most = np.where(drawn, inside.value, 0.0), inside.lower, inside.upper
-        lower, upper = ends(
+        lower, upper = interval(
             terms,
             lambda _: low + rest * least,
             lambda _: high + rest * np.minimum(most, largest) + slack * largest,
@@ -237,14 +235,16 @@ class Masses:
 
 
 def mass_tail(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound Pr[X > x] for every x at once: certainly given the masses, with draws at `confidence`.
+    """Bound Pr[X > x] for every x simultaneously: certain given the masses, at `confidence` with
+    draws.
 
     `tail_bound` bounds the tail of the draws for all x. Without draws the remainder is unknown too,
-    and the estimate's confidence is 1.
+    and the confidence is 1.
 
-    `value`, here and below, is that of a law that fits: each event's mass half at either end of
-    its range, the remainder as drawn, and the unknown spread over both in proportion. Without
-    draws it always lies between the ends; NaN where there is neither an event nor a scored draw.
+    `value`, here and below, is the value of one possible distribution: half of each event's mass at
+    either end of its range, the remainder as drawn, and the unknown mass distributed over both in
+    proportion. Without draws it is always between the bounds; NaN without an event or a scored
+    draw.
     """
     x = quantity.points
     most = np.where(x < 1, 1.0, 0.0)
@@ -262,21 +262,23 @@ def mass_leak(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
 
 def mass_mean(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound E[X], as `mass_tail`; betting bounds the mean of the draws."""
-    return masses.mixed(MEAN.about, lambda law, end: law.p @ end, MEAN, quantity, terms)
+    return masses.mixed(MEAN.about, lambda mass, end: mass.p @ end, MEAN, quantity, terms)
 
 
 def mass_leak_at_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound leak@k for every k at once, any k >= 1.
+    """Bound leak@k for every k simultaneously, any k >= 1.
 
     E[max of k] = int_0^1 1 - (1 - Pr[X > t])^k dt, increasing in the tail, which `mass_tail` bounds
-    for all t at once. `value` is NaN where too much of it rests on too few draws: where k draws
-    have more than a quarter of them in the remainder.
+    for all t simultaneously. `value` is NaN if it depends too much on few draws: if k draws have
+    more than a quarter of the sampled draws in the remainder.
     """
     sizes = quantity.sizes
 
     def of(question: Masses) -> Estimate:
-        (law,) = question.laws
-        knots = np.unique(np.concatenate([[0.0, 1.0], law.low, law.high, question.rest.values[0]]))
+        (mass,) = question.known
+        knots = np.unique(
+            np.concatenate([[0.0, 1.0], mass.low, mass.high, question.rest.values[0]])
+        )
         bound = mass_tail(
             question, tail(knots[:-1]), replace(terms, seed=0)
         )  # no order plays a part
@@ -297,38 +299,41 @@ def mass_leak_at_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate
 
 
 def mass_leak_among_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound 1 - (1 - p)^k, the chance of a leak among k draws, for every k at once.
+    """Bound 1 - (1 - p)^k, the probability of a leak among k draws, for every k simultaneously.
 
     For a binary scorer. Carries over the bound of p by `mass_leak`; `value` as `mass_leak_at_k`.
     """
-    for law in masses.laws:
-        require_binary(np.concatenate([law.low, law.high]), "the ranges of the masses")
+    for mass in masses.known:
+        require_binary(np.concatenate([mass.low, mass.high]), "the ranges of the masses")
     like = _like(masses)[0] if masses.rest.single else _like(masses)
     return carried(mass_leak(masses, quantity, terms), quantity.sizes, like)
 
 
 def _joined(masses: Masses, of: Callable[[Masses], Estimate]) -> Estimate:
-    """The bound of each question by its masses and draws."""
-    bounds = [of(masses.alone(place)) for place in range(masses.questions)]
+    """Bound each question by its masses and draws."""
+    bounds = []
+    for place, mass in enumerate(masses.known):
+        rest = masses.rest.only(np.arange(masses.questions) == place)
+        bounds.append(of(Masses((mass,), replace(rest, single=True))))
     return bounds[0] if masses.rest.single else stack(bounds)
 
 
 def _like(masses: Masses) -> Array:
-    """How many draws of each whole law have as many in the remainder as were drawn of that."""
-    rest = np.array([law.remainder for law in masses.laws])
+    """Return the number of draws of each question worth its draws from the remainder."""
+    rest = np.array([mass.remainder for mass in masses.known])
     scored = masses.rest.scored().n
     drawn = (masses.rest.n > 0) & (rest > 0)
     return np.asarray(np.divide(scored, rest, where=drawn, out=np.full(len(rest), math.inf)))
 
 
 def mass_mean_over_questions(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound the mean over these questions of E[X], certainly given the masses but for the draws.
+    """Bound the mean over these questions of E[X], certain given the masses except for the draws.
 
-    Draws are from each question's law given its remainder, their numbers fixed in advance.
+    Draws are from each question's distribution given its remainder, their numbers fixed in advance.
     """
-    draws, laws = masses.rest, masses.laws
+    draws, known = masses.rest, masses.known
     share_of(terms.confidence, terms.side)  # refuses what is none
-    weights = np.array([law.remainder for law in laws])
+    weights = np.array([mass.remainder for mass in known])
     rows = (weights > 0) & (draws.n > 0)
     inside = None
     if rows.any():
@@ -337,13 +342,13 @@ def mass_mean_over_questions(masses: Masses, quantity: Quantity, terms: Terms) -
             seed = np.asarray(seed)[rows]
         mean = LEAKAGE.mean(weights[rows])
         inside = mean_over_questions(draws.only(rows), mean, replace(terms, seed=seed))
-    low, high = (np.mean([law.p @ getattr(law, end) for law in laws]) for end in ENDS)
-    slack, share = np.mean([law.slack for law in laws]), weights.mean()
+    low, high = (np.mean([mass.p @ getattr(mass, end) for mass in known]) for end in ENDS)
+    slack, share = np.mean([mass.slack for mass in known]), weights.mean()
     sampled = (inside.lower, inside.upper, inside.value) if inside else (0.0, 1.0, 0.0)
     lower, upper, value = (float(share * end) for end in sampled)
     middle = (low + high) / 2 + value
     return Estimate(
-        about=replace(quantity.about(binary=masses.binary), scope="mean", over=len(laws)),
+        about=replace(quantity.about(binary=masses.binary), scope="mean", over=len(known)),
         value=float(min(middle / (1 - slack), 1.0)) if slack < 1 else float("nan"),
         lower=0.0 if terms.side == "upper" else float(low + lower),
         upper=1.0 if terms.side == "lower" else float(min(high + slack + upper, 1.0)),
@@ -356,36 +361,38 @@ def mass_mean_over_questions(masses: Masses, quantity: Quantity, terms: Terms) -
     )
 
 
-def _above(x: Array, law: Mass, values: Array) -> Array:
-    """The mass of a law's events with values above each x, added from the highest value down."""
+def _above(x: Array, mass: Mass, values: Array) -> Array:
+    """Return the mass of the events with values above each x, added from the highest value down."""
     order = np.argsort(values)
-    sums = np.append(np.cumsum(law.p[order][::-1])[::-1], 0.0)
+    sums = np.append(np.cumsum(mass.p[order][::-1])[::-1], 0.0)
     return np.asarray(sums[np.searchsorted(values[order], x, side="right")])
 
 
 def mass_std(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound the standard deviation of X, certainly given the masses; draws of a rest bound none.
+    """Bound the standard deviation of X, certain given the masses; draws do not bound it.
 
-    What is unknown is one more event, with range [0, 1]. The variance is min_c E(X - c)^2.
-    Below: the smallest over the laws that fit is min_c sum p_a near_a(c)^2, near_a(c) the distance
-    from c to [low_a, high_a], since two minima change places. Above: E(X - c)^2 is linear in the
-    law, convex in c, and the laws that fit are a convex compact set, so (Sion 1958) the largest
-    min_c is min_c sum p_a far_a(c)^2, far_a(c) the distance from c to the farther end. Both sums
-    are convex in c, both bounds are attained. Where every event is settled this is, with
-    E_i = sum p_a x_a^i and R the unknown mass, E_2 - E_1^2/(1 - R) and
-    E_2 + Rz - (E_1 + Rz)^2, z = clip((1/2 - E_1)/R, 0, 1).
+    The unknown mass is one more event, with range [0, 1]. The variance is min_c E(X - c)^2.
+    Below: the smallest over the possible distributions is min_c sum p_a near_a(c)^2, near_a(c) the
+    distance from c to [low_a, high_a], since two minima change places. Above: E(X - c)^2 is linear
+    in the distribution, convex in c, and the possible distributions are a convex compact set, so
+    (Sion 1958) the largest min_c is min_c sum p_a far_a(c)^2, far_a(c) the distance from c to the
+    farther end. Both sums are convex in c, both bounds are attained. Where every event is settled
+    this is, with E_i = sum p_a x_a^i and R the unknown mass, E_2 - E_1^2/(1 - R) and E_2 + Rz -
+    (E_1 + Rz)^2, z = clip((1/2 - E_1)/R, 0, 1).
 
-    In float64 the ends are rounded outwards, by what the module's text proves to be enough; so they
-    never cross, also where masses add up to a little more than 1 (`Mass` allows 1e-9).
+    In float64 the bounds are rounded outwards, by an amount that the module's text proves
+    sufficient. So they never cross, also if masses add up to a little more than 1 (`Mass` allows
+    1e-9).
     """
-    return _joined(masses, lambda question: _std_of_one(question.laws[0], terms.side))
+    return _joined(masses, lambda question: _std_of_one(question.known[0], terms.side))
 
 
 def _std_of_one(mass: Mass, side: Side) -> Estimate:
     p = np.append(mass.p, replace(mass, remainder=0.0).slack)
     low, high = np.append(mass.low, 0.0), np.append(mass.high, 1.0)
-    lower = _least(p, lambda c: np.clip(c, low, high)).lower
-    upper = min(_least(p, lambda c: np.where(2 * c < low + high, high, low)).upper, 0.5)
+    lower, _ = _least(p, lambda c: np.clip(c, low, high))
+    _, farthest = _least(p, lambda c: np.where(2 * c < low + high, high, low))
+    upper = min(farthest, 0.5)
     return Estimate(
         about=SD.about(),
         value=float(np.clip(_point_std(mass), lower, upper)),
@@ -399,16 +406,8 @@ def _std_of_one(mass: Mass, side: Side) -> Estimate:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Ends:
-    """The bounds of a standard deviation that masses give."""
-
-    lower: float
-    upper: float
-
-
-def _least(p: Array, end: Callable[[float], Array]) -> _Ends:
-    """The root of min_c f(c), f(c) = sum p (c - end(c))^2, from below and from above.
+def _least(p: Array, end: Callable[[float], Array]) -> tuple[float, float]:
+    """Bound the root of min_c f(c), f(c) = sum p (c - end(c))^2, from below and from above.
 
     f is convex, with derivative 2 g, g(c) = sum p (c - end(c)).
     """
@@ -418,11 +417,11 @@ def _least(p: Array, end: Callable[[float], Array]) -> _Ends:
     rounding = (len(p) + 8) * np.finfo(np.float64).eps
     too_much = max(0.0, math.fsum(p) - 1)
     below = minimum * (1 - rounding) - 2 * (slope + rounding) - too_much
-    return _Ends(math.sqrt(max(below, 0.0)), math.sqrt(minimum * (1 + rounding)))
+    return math.sqrt(max(below, 0.0)), math.sqrt(minimum * (1 + rounding))
 
 
 def _point_std(mass: Mass) -> float:
-    """The standard deviation of the law that `value` is about."""
+    """Return the standard deviation of the distribution of `value`."""
     settled = mass.p.sum()
     if settled == 0:
         return math.nan

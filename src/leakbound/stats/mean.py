@@ -1,6 +1,6 @@
 """The expected leakage E[X] of a query, for scores in [0, 1].
 
-By betting, for i.i.d. draws of a fixed n in the order that the seed keys. "paper" is Anderson's
+By betting, for i.i.d. draws of a fixed n in the order of the seed's keys. "paper" is Anderson's
 bound over the DKW band: the paper uses the two-sided epsilon and a grid of 99 cells, ours has the
 one-sided epsilon and integrates the band exactly. A missing draw is 1 above and 0 below.
 """
@@ -21,7 +21,7 @@ from leakbound.stats.tail import DKW
 
 
 def mirrored(upper: Rule) -> Rule:
-    """The lower bound of E[X] that an upper bound of E[1 - X] is."""
+    """Return the lower bound of E[X] that an upper bound of E[1 - X] is."""
     return lambda rows, alpha: 1 - upper(rows.mirrored(), alpha)
 
 

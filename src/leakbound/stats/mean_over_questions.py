@@ -1,25 +1,24 @@
 """Means over a data set, from the draws of all its questions pooled.
 
-The draws are independent but not alike: each question has a law of its own. That rules out
-every bound for i.i.d. draws; Hoeffding's form of Clopper-Pearson, betting in rounds and the
-portfolio mixture hold. How many draws each question got must have been fixed beforehand; which of
-the three is used follows from those numbers, the weights and whether the scorer is binary.
+The draws are independent but not identically distributed: questions differ. So bounds for i.i.d.
+draws are not valid; Hoeffding's form of Clopper-Pearson, betting in rounds and the portfolio
+mixture are. The number of draws of each question must be fixed in advance. These numbers, the
+weights and the scorer's declared range decide which of the three is used.
 
-*Scores of 0 or 1, the same n for every question.* Hoeffding's form U is best where questions are
-alike, and pays for what lies between them where they are not; rounds are the other way round.
+*Scores of 0 or 1, the same n for every question.* Hoeffding's form U is narrower if questions are
+similar, betting in rounds if they differ.
 
 *From `PILOTED` draws of each question*, a pilot decides: the first rounds, 1 % of them and 2 at
-least. From what their draws spread within and between the questions, either form is chosen and
-gets all of alpha, on the other draws. Given the pilot the form is fixed and its draws are fresh, so
-it holds. The choice moves widths, never validity.
+least. The spread of its draws within and between the questions selects the form, which has all of
+alpha on the other draws. Given the pilot the form is fixed and its draws are fresh, so it is valid.
+The choice affects widths, never validity.
 
-*Of fewer draws* the lesser is taken of U at `POOLED` of alpha and of rounds at the rest, so one of
-the two has to fail for it to fail (Bonferroni). Where questions are alike it costs the end at .9 of
-alpha in place of alpha: of a one-sided bound at 90 % at most 5 % of its width, at 99 % some 1 %.
-Rounds need not be looked at above U: ends are tested from the least one that is not below U on. If
-U holds, the true mean lies below it, so for the bound to fall below the mean the mean has to be
-rejected by the test of its own stretch, which by itself has probability at most rounds' share of
-alpha.
+*Of fewer draws* the bound is the smaller of U at `POOLED` of alpha and of rounds at the rest, so it
+fails only if one of the two fails (Bonferroni). For similar questions .9 of alpha in place of alpha
+costs at most 5 % of the width of a one-sided bound at 90 %, and some 1 % at 99 %. Rounds are not
+needed above U: the grid starts at its least point that is not below U. If U is valid, the true mean
+is below it. So the bound is below the mean only if the test of the mean's own cell rejects it, with
+probability at most rounds' part of alpha.
 """
 
 from __future__ import annotations
@@ -34,6 +33,7 @@ import numpy as np
 from leakbound.errors import InputError
 from leakbound.stats import portfolio, rounds
 from leakbound.stats.about import Scope
+from leakbound.stats.arrays import relative
 from leakbound.stats.betting import arcsine
 from leakbound.stats.estimand import Terms, bounded
 from leakbound.stats.estimate import Array, Counts, Estimate, error_rate
@@ -41,35 +41,35 @@ from leakbound.stats.evidence import Rows
 from leakbound.stats.leak_at_k import FEWEST_GROUPS, block_maxima, unbiased
 from leakbound.stats.proportion import CLOPPER_PEARSON, clopper_pearson_upper
 from leakbound.stats.quantity import LEAKAGE, Quantity
-from leakbound.stats.whole import relative
+from leakbound.stats.rounds import ONE_SET, Sets
 
 ROUNDS = "betting in rounds"
 HOEFFDING = "Clopper-Pearson, Hoeffding's form"
-POOLED = 0.9  # of alpha, for Hoeffding's form where rounds are looked at too
+POOLED = 0.9  # of alpha, for Hoeffding's form if rounds are used too
 EITHER = f"{HOEFFDING}, at {POOLED:g} of alpha, or {ROUNDS} at the rest"
-PILOTED = 160  # draws of each question from which a pilot costs 1.25 % of them at most
+PILOTED = 160  # draws of each question from which a pilot costs at most 1.25 % of them
+SETS_PILOTED = 64  # the same for two sets of questions, where Hoeffding's form is rarely narrow
 LEAST_PILOT = 2  # rounds: fewer show no spread within a question
-GAIN = 1.12  # by which rounds must promise to be narrower, as they meet each alpha less exactly
+GAIN = 1.12  # by which the pilot must predict rounds to be narrower, as they use alpha less exactly
 BY_PILOT = f"{HOEFFDING}, or {ROUNDS}, chosen by a pilot"
-BLOCKS = 1  # the order of blocks owes nothing to the order that cut them
+BLOCKS = 1  # the order of blocks is independent of the order that cut them
 
 
 def mean_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound the weighted mean over these questions of E[X_i], which is p_i of a binary scorer.
 
-    For independent draws; how many each question got must have been fixed in advance.
+    For independent draws, their number per question fixed in advance.
 
     *Scores in [0, 1]*: by betting in rounds (see `rounds`). If a question with a weight above 0 has
-    fewer than 8 draws (5 of at least 24 questions, 4 of at least 100), there is too little to learn
-    from: by the portfolio mixture over all draws, those of question i staked by a_i/n_i, in no
-    order.
+    fewer than 8 draws (5 of at least 24 questions, 4 of at least 100), rounds can learn too little:
+    by the portfolio mixture over all draws, those of question i staked by a_i/n_i, in no order.
 
     *Scores of 0 or 1.* Plain Clopper-Pearson on the pool is not valid for unequal probabilities;
     with (S +- 1)/M it is (Hoeffding 1956). That needs the same a_i/n_i for every question (without
     weights: the same n). From 160 draws of each question, a pilot chooses between that form and
     betting in rounds. With fewer draws the bound is the less wide of that form at .9 of alpha and
     of rounds at .1. Where a question has fewer than 8 draws, that form has all of alpha. With other
-    n it is bounded as other scores are. Draws of one question are alike, so its bound is
+    n it is bounded as other scores are. Draws of one question are i.i.d., so its bound is
     Clopper-Pearson.
     """
     equal = np.ones(rows.questions) if quantity.weights is None else quantity.weights
@@ -77,15 +77,27 @@ def mean_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Estimat
     return _mean(rows, rows, relative(equal, rows.questions), terms)
 
 
+def mean_over_sets(rows: Rows, sizes: tuple[int, int], terms: Terms) -> Estimate:
+    """Bound the mean of two sets' mean leakage, the rows of the first set first.
+
+    As `mean_over_questions` with weights 1/N_1 and 1/N_2. Centres of rounds follow the means of the
+    sets, and a pilot chooses the form from 64 draws of each question.
+    """
+    sets = slice(sizes[0]), slice(sizes[0], None)
+    rows = rows.ordered(terms.seed)
+    weights = relative(1 / np.repeat(sizes, sizes), rows.questions)
+    return _mean(rows, rows, weights, terms, sets)
+
+
 def largest_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound the mean over these questions of leak@k, for every k given simultaneously, k <= n.
 
-    Each question's i.i.d. draws are put in the order that the seed keys, every question in one of
-    its own, and cut into floor(n/k) blocks. What is left over is dropped, and the mean of all block
-    maxima is bounded: they are independent, and leak@k is their mean. Each of several k has its
-    share of alpha (Bonferroni). As leak@k grows with k and all bounds are valid simultaneously, a
-    lower bound at fewer draws is one at more of them too, and an upper bound at more of them is one
-    at fewer.
+    Each question's i.i.d. draws are put in the order that the seed keys, each question in a
+    separate order, and cut into floor(n/k) blocks. The remaining draws are dropped, and the mean of
+    all block maxima is bounded: they are independent, and leak@k is their mean. Each of several k
+    has its share of alpha (Bonferroni). As leak@k grows with k and all bounds are valid
+    simultaneously, a lower bound at fewer draws is one at more of them too, and an upper bound at
+    more of them is one at fewer.
 
     `value` is the mean of the unbiased estimates over the scored draws, NaN where a question has
     fewer than 4 k; it uses all subsets, not the blocks only, and may lie outside a narrow interval.
@@ -131,9 +143,9 @@ def _mean_largest(rows: Rows, k: int, terms: Terms) -> Estimate:
     )
 
 
-def _mean(above: Rows, below: Rows, weights: Array, terms: Terms) -> Estimate:
+def _mean(above: Rows, below: Rows, weights: Array, terms: Terms, sets: Sets = ONE_SET) -> Estimate:
     """Bound the weighted mean of the rows' expectations: from above by `above`, and so below."""
-    method, bound = _upper_bound(weights, above)
+    method, bound = _upper_bound(weights, above, sets)
     share = weights / above.n
     scored = float(share @ above.counts.sum(axis=1))
     total = float(share @ (above.counts * above.values).sum(axis=1))
@@ -154,47 +166,54 @@ def _mean(above: Rows, below: Rows, weights: Array, terms: Terms) -> Estimate:
     )
 
 
-def _upper_bound(weights: Array, rows: Rows) -> tuple[str, Callable[[Rows, float], Array]]:
-    """The upper bound of sum_i a_i mu_i / sum_i a_i and its name; scores play no part in it."""
+def _upper_bound(
+    weights: Array, rows: Rows, sets: Sets
+) -> tuple[str, Callable[[Rows, float], Array]]:
+    """Return the upper bound of sum_i a_i mu_i / sum_i a_i and its name, independent of scores."""
     n = rows.n
     share = weights / n
     alike = np.ptp(share) <= 1e-12 * share.max()
     if rows.binary and len(n) == 1:
-        return CLOPPER_PEARSON, _one_upper
+        return CLOPPER_PEARSON, lambda rows, alpha: np.asarray(
+            clopper_pearson_upper(rows.hits + rows.missing, rows.n, alpha)[0]
+        )
     if rows.binary and alike:
         if n.min() < rounds.FEWEST:
             return HOEFFDING, hoeffding_upper
-        if n.min() >= PILOTED and n.min() == n.max():
-            return BY_PILOT, partial(_piloted_upper, weights)
-        return EITHER, partial(_either_upper, weights)
+        piloted = PILOTED if sets == ONE_SET else SETS_PILOTED
+        if n.min() >= piloted and n.min() == n.max():
+            return BY_PILOT, partial(_piloted_upper, weights, sets)
+        return EITHER, partial(_either_upper, weights, sets)
     if rounds.enough(n[weights > 0]):
-        return ROUNDS, lambda rows, alpha: np.asarray(rounds.mean_upper(rows, weights, alpha))
+        return ROUNDS, lambda rows, alpha: np.asarray(
+            rounds.mean_upper(rows, weights, alpha, sets=sets)
+        )
     name = "portfolio mixture" if alike else "portfolio mixture, weighted"
     return name, partial(_weighted_upper, weights)
 
 
-def _either_upper(weights: Array, rows: Rows, alpha: float) -> Array:
-    """The lesser of Hoeffding's form and of rounds, each at its share of alpha; see above."""
+def _either_upper(weights: Array, sets: Sets, rows: Rows, alpha: float) -> Array:
+    """Return the smaller of Hoeffding's form and rounds, each at its part of alpha."""
     pooled = float(hoeffding_upper(rows, POOLED * alpha))
 
     def from_there(number: int) -> Array:
         ends = arcsine(number)
         return ends[max(np.count_nonzero(ends >= pooled) - 1, 0) :]
 
-    betting = rounds.mean_upper(rows, weights, (1 - POOLED) * alpha, from_there)
+    betting = rounds.mean_upper(rows, weights, (1 - POOLED) * alpha, from_there, sets)
     return np.asarray(min(pooled, betting))
 
 
-def _piloted_upper(weights: Array, rows: Rows, alpha: float) -> Array:
-    """The form that a pilot chooses, at all of alpha, of the draws that follow the pilot."""
-    plan = rounds.planned(rows, weights)
+def _piloted_upper(weights: Array, sets: Sets, rows: Rows, alpha: float) -> Array:
+    """Return the form that a pilot chooses, at all of alpha, of the draws that follow the pilot."""
+    plan = rounds.planned(rows, weights, sets)
     pilot = max(LEAST_PILOT, len(plan.cuts) // 100)
     n, leaks = plan.seen(pilot)
     mean, chance = leaks.sum() / n.sum(), 0.5 / n.sum()
     within = math.sqrt((leaks * (n - leaks) / n / (n - 1)).mean() + chance)
     if GAIN * within < math.sqrt(mean * (1 - mean) + chance):
         bets = plan.bets()[pilot:]
-        return np.asarray(rounds.least_rejected(bets, arcsine(plan.ends), alpha, 1.0))
+        return np.asarray(rounds.least_rejected(bets, arcsine(plan.grid_size), alpha, 1.0))
     rest = rows.hits + rows.missing - leaks
     return hoeffding_upper(Rows.of_hits(rest, rows.n - n), alpha)
 
@@ -207,10 +226,6 @@ def _weighted_upper(weights: Array, rows: Rows, alpha: float) -> Array:
     return np.asarray(portfolio.weighted_mean_upper(rows, weights, alpha, bets))
 
 
-def _one_upper(rows: Rows, alpha: float) -> Array:
-    return np.asarray(clopper_pearson_upper(rows.hits + rows.missing, rows.n, alpha)[0])
-
-
 def hoeffding_upper(rows: Rows, alpha: float) -> Array:
     """Pooled draws of 0 and 1, unequal in probability; missing ones are 1 (Hoeffding 1956)."""
     n = rows.n.sum()
@@ -219,7 +234,7 @@ def hoeffding_upper(rows: Rows, alpha: float) -> Array:
 
 
 def _maxima(leakage: Rows, k: int, *, missing: float) -> Rows:
-    """The largest score of each block of k shuffled draws, a row a question."""
+    """Return the largest score of each block of k shuffled draws, one row per question."""
     widest = int(leakage.n.max()) // k
 
     def rule(rows: Rows) -> Array:

@@ -1,14 +1,14 @@
-"""The order of draws that bets use where only their counts are known, and what keys it.
+"""The order of draws for bets if only counts of scores are known, and its keys.
 
-A bet meets the draws one by one, in an order that must be random given how often each score was
-drawn. Where counts are all that was kept, the order is made anew: ascending scores, permuted by a
-generator that shares nothing with the sampler's. Its key must owe nothing to the scores. Keyed by
-the tally, or by one constant, the order is a function of the tally: rows with equal tallies fail
-together, and some tallies always. So the key is entropy, or a digest of what was fixed before
-drawing, and no two rows share one.
+Bets use the draws one by one, in an order that must be random given the counts of the scores. If
+only counts are stored, the order is made again: ascending scores, permuted by a generator that is
+independent of the sampler's. Its key must not depend on the scores. Keyed by the tally, or by one
+constant, the order is a function of the tally: rows with equal tallies fail together, and some
+tallies always. So the key is entropy, or a digest of facts that were fixed before drawing, and no
+two rows share a key.
 
-Each key is a number of its own that was chosen without the scores, so a bound holds on average over
-the keys as it does over true randomness. Bounding again under other keys until one pleases is
+Each key is a separate number that was chosen without the scores, so a bound is valid on average
+over the keys as it is over true randomness. Bounding again under other keys until one pleases is
 choosing after looking, and voids it.
 """
 
@@ -25,42 +25,42 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import InputError
+from leakbound.stats.arrays import whole_numbers
 from leakbound.stats.estimate import Array, Counts
-from leakbound.stats.whole import whole
 
 ONE_BY_ONE = 2  # the purpose of the order in which draws are taken one by one
 SHUFFLE = 0x5B0F  # keys the shuffle apart from whatever else a caller seeds with the same number
 BITS = 63  # of a key: it fits a signed column of a table
 
 Seed = int | Sequence[int] | npt.NDArray[np.int64] | None
-"""One number for all rows, to which each row's index is joined; one key a row; None: entropy."""
+"""One number for all rows, to which each row's index is joined; one key per row; None: entropy."""
 
 
 def order_key(fixed: Mapping[str, object]) -> int:
-    """Make a key of what was fixed before drawing, as JSON holds it.
+    """Make a key of facts that were fixed before drawing, as JSON values.
 
     Use stable words for its names: renaming one gives other bounds for the same experiment.
 
     Args:
-        fixed: what was fixed, by name; its order plays no part.
+        fixed: the facts with their names, in any order.
 
     Returns:
         A whole number in [0, 2^63), the same for the same content.
 
     Raises:
-        TypeError: a value that JSON does not hold.
+        TypeError: a value that is not valid JSON.
     """
     text = json.dumps(fixed, sort_keys=True, separators=(",", ":"))
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") >> (64 - BITS)
 
 
 def entropy() -> int:
-    """A key that nobody chose."""
+    """Return a key that nobody chose."""
     return secrets.randbits(BITS)
 
 
 def one_a_row(seed: Seed, rows: int) -> Counts:
-    """A number for each of so many rows that are bounded one by one: (rows,)."""
+    """Return a number for each of so many rows that are bounded one by one: (rows,)."""
     if seed is None or np.ndim(seed) or rows == 1:
         return Keys.read(seed, rows).rows[:, 0]
     own = int(np.asarray(seed))
@@ -72,13 +72,13 @@ def one_seed(seed: None) -> None: ...
 @overload
 def one_seed(seed: int | Counts) -> int: ...
 def one_seed(seed: int | Counts | None) -> int | None:
-    """Give one number for the keys of several rows, as a statement about them together records it.
+    """Return one number for the keys of several rows, as a statement about them records it.
 
     Args:
-        seed: one number, or one key a row, [Q]; None: there is none.
+        seed: one number, or one key per row, [Q]; None: no seed.
 
     Returns:
-        The number itself, a digest of all keys where there is one a row, or None.
+        The number itself, a digest of all keys where there is one per row, or None.
     """
     return order_key({"rows": seed.tolist()}) if isinstance(seed, np.ndarray) else seed
 
@@ -89,7 +89,7 @@ class Keys:
 
     Attributes:
         rows: the key of each row, (Q, 2), or with the purposes that `apart` joins.
-        seed: what they were made from, as an estimate records it: one number or one a row.
+        seed: what they were made from, as an estimate records it: one number or one per row.
     """
 
     rows: Counts
@@ -97,33 +97,34 @@ class Keys:
 
     @classmethod
     def read(cls, seed: Seed, rows: int) -> Keys:
-        """The keys of so many rows; None draws 63 bits of entropy.
+        """Return the keys of so many rows; None draws 63 bits of entropy.
 
-        Row i under one number s has the key (s, i), and under a key c of its own (c, 0): alone as
-        among others. Raises InputError for numbers below 0, and for keys that are not one a row.
+        Row i under one number s has the key (s, i), and under its own key c the key (c, 0), with or
+        without other rows. Raises InputError for numbers below 0, and for keys that are not one per
+        row.
         """
-        keys = whole("seed", entropy() if seed is None else seed)
+        keys = whole_numbers("seed", entropy() if seed is None else seed)
         if keys.ndim == 0:
             place = np.arange(rows)
             return cls(np.stack([np.broadcast_to(keys, rows), place], axis=1), int(keys))
         if keys.shape != (rows,):
             raise InputError(
-                f"`seed` must be one number, or one a row ({rows}), got shape {keys.shape}."
+                f"`seed` must be one number, or one per row ({rows}), got shape {keys.shape}."
             )
         if len(np.unique(keys)) < rows:
             raise InputError(
-                "`seed` must give every row a key of its own: rows that share an order fail "
+                "`seed` must give every row a separate key: rows that share an order fail "
                 "together. Give one number, and each row's place is joined to it."
             )
         return cls(np.stack([keys, np.zeros_like(keys)], axis=1), keys)
 
     @property
     def one(self) -> int:
-        """One number that stands for all rows, in a statement about them together."""
+        """Return one number for all rows, in a statement about them together."""
         return one_seed(self.seed)
 
     def of(self, rows: npt.NDArray[np.bool_]) -> Keys:
-        """The keys of these rows alone."""
+        """Return the keys of these rows."""
         return Keys(self.rows[rows], self.seed)
 
     def apart(self, purpose: int) -> Keys:
@@ -132,21 +133,21 @@ class Keys:
         return Keys(np.column_stack([self.rows, mark]), self.seed)
 
     def permuted(self, draws: Array) -> Array:
-        """Each row of (Q, n) draws in the order that its key gives."""
+        """Return each row of (Q, n) draws in the order that its key gives."""
         generators = self.generators()
         return np.stack([rng.permutation(row) for rng, row in zip(generators, draws, strict=True)])
 
     def generators(self) -> list[np.random.Generator]:
-        """A generator for each row, of its key."""
+        """Return a generator for each row, of its key."""
         return [np.random.default_rng([SHUFFLE, *key]) for key in self.rows.tolist()]
 
 
 def one_by_one(scores: Array, counts: Counts, missing: int, key: int) -> Array:
-    """A question's draws as they are taken one by one, NaN where one has no score: (n,).
+    """Return a question's draws as they are taken one by one, NaN where one has no score: (n,).
 
-    `scores`, `counts`: its distinct scores, ascending, and how often each was drawn. `key`: that of
-    the bets on it, from which this order is apart. The first n of them are n independent draws, and
-    the same wherever a run is shown.
+    `scores`, `counts`: its distinct scores, ascending, and their counts. `key`: the key of its
+    bets; this order is independent of theirs. The first n of them are n independent draws, and the
+    same wherever a run is shown.
     """
     draws = np.concatenate([np.repeat(scores, counts), np.full(missing, np.nan)])
     (ordered,) = Keys.read([key], 1).apart(ONE_BY_ONE).permuted(draws[None])

@@ -1,4 +1,4 @@
-"""How many draws a guarantee needs, and how many someone who wants a leak."""
+"""The numbers of draws that a guarantee and an extraction need."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _UP = 1 + 2.0**-50  # two logarithms and a quotient are less than 2^-50 off, rel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawsNeeded:
-    """Draws of a question that guarantees need; None for one that was not asked for.
+    """The draws per question that guarantees need; None for an unrequested guarantee.
 
     Attributes:
         epsilon: so that Pr[X > x] is known within epsilon at every x.
-        clean: so that a leak probability is certified small if none of them leaks.
+        clean: so that a small leak probability is certified if none of them leaks.
         confidence: of either.
     """
 
@@ -36,24 +36,25 @@ def plan(
     confidence: float = 0.99,
     side: Side = "both",
 ) -> DrawsNeeded:
-    """How many draws of a question a guarantee needs.
+    """Return the number of draws per question that a guarantee needs.
 
     Args:
-        epsilon: how far Pr[X > x], at any x, may be off on a side, in (0, 1); None: not asked.
-        clean: the leak probability to be certified if no draw leaks, in (0, 1); None: not asked.
-        confidence: with which probability the guarantee holds, in (0, 1).
+        epsilon: the largest error of Pr[X > x], at any x, on a side, in (0, 1); None: not
+            requested.
+        clean: the leak probability to certify if no draw leaks, in (0, 1); None: not requested.
+        confidence: the probability that the guarantee is valid, in (0, 1).
         side: for epsilon: "upper" (overestimated), "lower" (underestimated), or "both", each of
             which then spends half of alpha.
 
     Returns:
-        The draws for each of the two that was asked for.
+        The draws for each of the two that is requested.
 
     Raises:
-        InputError: nothing asked for, an epsilon or clean that does not lie in (0, 1), or a
-            confidence or side that is none.
+        InputError: no request, an epsilon or clean that does not lie in (0, 1), or an
+            invalid confidence or side.
     """
     if epsilon is None and clean is None:
-        raise InputError("say what is wanted: --epsilon 0.01, or --clean 0.02.")
+        raise InputError("nothing is requested. Pass --epsilon 0.01 or --clean 0.02.")
     return DrawsNeeded(
         epsilon=None if epsilon is None else samples_for(epsilon, confidence, side),
         clean=None if clean is None else clean_samples_for(clean, confidence),
@@ -69,14 +70,14 @@ def samples_for(epsilon: float, confidence: float = 0.99, side: Side = "both") -
 
     Args:
         epsilon: the largest distance, in (0, 1).
-        confidence: with which probability the bound holds, in (0, 1).
+        confidence: the probability that the bound is valid, in (0, 1).
         side: "upper", "lower", or "both", each of which then spends half of alpha.
 
     Returns:
         The number of draws, at least 1.
 
     Raises:
-        InputError: an epsilon that does not lie in (0, 1), or a confidence or side that is none.
+        InputError: an epsilon that does not lie in (0, 1), or an invalid confidence or side.
     """
     if not 0 < epsilon < 1:
         raise InputError(f"`epsilon` must lie strictly between 0 and 1, got {epsilon!r}.")
@@ -88,7 +89,7 @@ def clean_samples_for(p0: float, confidence: float = 0.99) -> int:
 
     Args:
         p0: the leak probability to be certified, in (0, 1).
-        confidence: with which probability the bound holds, in (0, 1).
+        confidence: the probability that the bound is valid, in (0, 1).
 
     Returns:
         The number of draws, at least 1.
@@ -104,18 +105,18 @@ def clean_samples_for(p0: float, confidence: float = 0.99) -> int:
 def extraction_draws(
     leak: npt.ArrayLike, chance: float = 0.5, *, fewest: bool = False
 ) -> float | Array:
-    """The n with which (n, `chance`)-discoverable extraction holds: draws that suffice for a leak.
+    """Return the n of (n, `chance`)-discoverable extraction: draws that suffice for a leak.
 
-    Who asks n times, at leak probability p, gets a leak with probability 1 - (1 - p)^n = leak@n,
-    which is at least `chance` from n = ln(1 - chance)/ln(1 - p) on (Hayes et al., "Measuring
-    memorization in language models via probabilistic extraction", 2024, arXiv 2410.19482, eq. 2).
-    That grows with p: where `leak` is a lower bound of p, n draws suffice. Where it is an upper
-    one, with `fewest`, no smaller n does. Either holds whatever the roundings.
+    At leak probability p, n draws contain a leak with probability 1 - (1 - p)^n = leak@n, which is
+    at least `chance` from n = ln(1 - chance)/ln(1 - p) on (Hayes et al., "Measuring memorization in
+    language models via probabilistic extraction", 2024, arXiv 2410.19482, eq. 2). That grows with
+    p: if `leak` is a lower bound of p, n draws suffice. If it is an upper bound, with `fewest`, no
+    smaller n suffices. Both statements allow for rounding.
 
     Args:
         leak: a bound of p, in [0, 1], of any shape.
         chance: of a leak among the n draws, in (0, 1).
-        fewest: whether `leak` is an upper bound, and the n one below which no number suffices.
+        fewest: whether `leak` is an upper bound, and n the least number that may suffice.
 
     Returns:
         The n, of the shape of `leak`: whole numbers >= 1, inf where `leak` is 0.

@@ -1,23 +1,23 @@
-"""Pools: the outputs of several queries of each question, and the two things they can be about.
+"""Pools: the outputs of several queries of each question, and the two targets of statements.
 
 *Given these queries* (`target` "queries"): the score of an output to one of these queries, drawn
 uniformly: E[X] is the mean over the queries. *Over the input distribution* ("inputs"): the score
 of an output to a query drawn afresh, each time, from the distribution that these were drawn from.
 That takes queries that are a random sample of it: independent, repeats kept, the original question
-left out, their number fixed beforehand. Rewritings from a list, or several of one request to a
-rewriter, are none, and have statements of the first kind only.
+left out, their number fixed in advance. Rewritings from a list, or several of one request to a
+rewriter, are not such a sample, and have statements of the first kind only.
 
-How the outputs were shared among the queries (`design`) then decides what they are:
+The distribution of the outputs over the queries (`design`) then decides their type:
 
     design      number of outputs                          given these queries   over the inputs
     allocated   fixed; the query of each drawn uniformly   i.i.d.                clusters
     fixed       fixed for every query                      unlike                clusters
     fresh       one for each query                         unlike                i.i.d.
 
-*i.i.d.*: the query's index is part of the draw, so a score has the law of the mixture whatever the
-other scores are; every bound of one query holds for the pool. *unlike*: independent, each with the
-law of its query; bounds of i.i.d. draws fail, those of `mean_over_questions` hold. *clusters*: see
-`clusters`.
+*i.i.d.*: the query's index is part of the draw, so each score has the distribution of the mixture,
+independent of the others; every bound of one query is valid for the pool. *unlike*: independent,
+each with the distribution of its query; bounds of i.i.d. draws are not valid, those of
+`mean_over_questions` are. *clusters*: see `clusters`.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ import numpy.typing as npt
 
 from leakbound.errors import InputError
 from leakbound.stats.about import Inputs
+from leakbound.stats.arrays import whole_numbers
 from leakbound.stats.clusters import cluster_mean
 from leakbound.stats.estimand import Terms
 from leakbound.stats.estimate import Counts, Estimate
@@ -41,13 +42,12 @@ from leakbound.stats.mean_over_questions import mean_over_questions
 from leakbound.stats.order import one_a_row
 from leakbound.stats.quantity import LEAKAGE, Quantity
 from leakbound.stats.questions import stack
-from leakbound.stats.whole import whole
 
 Design = Literal["allocated", "fixed", "fresh"]
 Target = Literal["queries", "inputs"]
-Law = Literal["iid pool", "unlike pool", "clusters"]
+PoolKind = Literal["iid pool", "unlike pool", "clusters"]
 
-LAWS: dict[tuple[Target, Design], Law] = {
+KINDS: dict[tuple[Target, Design], PoolKind] = {
     ("queries", "allocated"): "iid pool",
     ("queries", "fixed"): "unlike pool",
     ("queries", "fresh"): "unlike pool",
@@ -65,8 +65,8 @@ class Pool(OfRows):
         rows: the scores and their counts, one row for each query that got an output.
         owners: the place of the question that each row belongs to, [C].
         queries: the number of queries of each question, those without outputs among them.
-        design: how the outputs were shared among the queries: "allocated", "fixed" or "fresh".
-        target: what statements are about: "queries" (these) or "inputs" (their distribution).
+        design: how the outputs were distributed over the queries: "allocated", "fixed" or "fresh".
+        target: the target of statements: "queries" (these) or "inputs" (their distribution).
         single: whether there is one question, so that results lose their first axis.
     """
 
@@ -87,10 +87,10 @@ class Pool(OfRows):
         owners: npt.ArrayLike | None = None,
         queries: Sequence[int] | None = None,
     ) -> Pool:
-        """Say how the outputs of several queries were drawn.
+        """Make a pool from the outputs of several queries and their design.
 
         Args:
-            rows: their scores, a row a query; made with `empty=True` where some may have none.
+            rows: their scores, one row per query; made with `empty=True` where some may have none.
             design: "allocated" (the query of each output drawn uniformly; a query may have none),
                 "fixed" (for every query a number of outputs that was fixed) or "fresh" (one each).
             target: "queries" (default: a completion of these queries, one of them at random) or
@@ -102,7 +102,7 @@ class Pool(OfRows):
             The pool.
 
         Raises:
-            InputError: rows that are 1-D, no draw at all, a design or target that is none, a query
+            InputError: rows that are 1-D, no draw at all, an invalid design or target, a query
                 without an output unless the design is "allocated", or with several where it is
                 "fresh".
         """
@@ -110,26 +110,30 @@ class Pool(OfRows):
             if value not in get_args(choices):
                 raise InputError(f"`{name}` must be one of {get_args(choices)}, got {value!r}.")
         if rows.single:
-            raise InputError("the scores of a pool must be 2-D with one row a query, got 1-D.")
+            raise InputError("the scores of a pool must be 2-D with one row per query, got 1-D.")
         _check_outputs(rows.n, design)
-        places = np.zeros(rows.questions, np.int64) if owners is None else whole("owners", owners)
+        places = (
+            np.zeros(rows.questions, np.int64)
+            if owners is None
+            else whole_numbers("owners", owners)
+        )
         numbers, drawn = np.bincount(places).tolist() if queries is None else queries, rows.n > 0
         single = owners is None
         return cls(rows.only(drawn), places[drawn], tuple(numbers), design, target, single)
 
     @property
-    def kind(self) -> Law:
-        """The law of the draws, for the target: see the module."""
-        return LAWS[self.target, self.design]
+    def kind(self) -> PoolKind:
+        """Return the type of the draws for the target, see the module."""
+        return KINDS[self.target, self.design]
 
     @property
     def questions(self) -> int:
-        """The number of questions."""
+        """Return the number of questions."""
         return len(self.queries)
 
     @cached_property
     def joined(self) -> Rows:
-        """All outputs of a question as its draws: distinct scores, and how many have each."""
+        """Return all outputs of a question as its draws: distinct scores and their counts."""
         place, column = np.nonzero(self.rows.counts)
         values, counts = self.rows.values[place, column], self.rows.counts[place, column]
         levels, level = np.unique(values, return_inverse=True)
@@ -156,13 +160,13 @@ class Pool(OfRows):
         return self.about(replace(stack(bounds), seed=seeds if keyed else None))
 
     def about(self, bound: Estimate) -> Estimate:
-        """Say in the estimate which of the two targets it is about.
+        """State the target of an estimate in its `about`.
 
         Args:
             bound: an estimate made from this pool.
 
         Returns:
-            The same but for `about`.
+            The estimate with this `about`.
         """
         inputs: Inputs = "these queries" if self.target == "queries" else "input distribution"
         about = replace(bound.about, inputs=inputs)
@@ -173,7 +177,7 @@ class Pool(OfRows):
 
 
 def unlike_leakage(pool: Pool, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound the leakage of a question whose outputs are unlike: its mean over the queries."""
+    """Bound the leakage of a question with unlike outputs: its mean over the queries."""
 
     def prove(rows: Rows, _: Quantity, terms: Terms) -> Estimate:
         made = mean_over_questions(rows, LEAKAGE.mean(), terms)
@@ -185,8 +189,8 @@ def unlike_leakage(pool: Pool, quantity: Quantity, terms: Terms) -> Estimate:
 def unlike_mean(pool: Pool, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound the mean over N questions of the mean over the C_i queries of each, fixed in advance.
 
-    The outputs are independent, each with the law of its query. So sum_ij mu_ij / (N C_i) is a mean
-    over all the queries with weights 1/C_i. The seed is of the queries.
+    The outputs are independent, each with the distribution of its query. So sum_ij mu_ij / (N C_i)
+    is a mean over all the queries with weights 1/C_i. The seed is of the queries.
     """
     weights = np.reciprocal(np.array(pool.queries, np.float64))[pool.owners]
     made = mean_over_questions(pool.rows, quantity.mean(weights), terms)
@@ -196,8 +200,8 @@ def unlike_mean(pool: Pool, quantity: Quantity, terms: Terms) -> Estimate:
 def cluster_leak_among_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound 1 - (1 - p)^k from the bound of p over clusters, of a binary scorer.
 
-    `value` puts the point value of p into the formula, and is on average too small; NaN where k
-    exceeds a quarter of the queries, as of clusters each is one draw.
+    `value` uses the point value of p, and is on average too small. It is NaN if k exceeds a quarter
+    of the queries, because each cluster counts as one draw.
     """
     leak = cluster_mean(rows, LEAKAGE, terms)
     return carried(leak, quantity.sizes, min(int(rows.scored().n.sum()), rows.questions))

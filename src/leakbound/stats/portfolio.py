@@ -1,9 +1,9 @@
-"""The portfolio mixture: bounds on means that need no order, no equal laws and no equal n.
+"""The portfolio mixture: bounds on means without order, identical distributions or equal n.
 
 A bettor against the claim "the mean is m" splits a stake of 1 over several bets b. After every
 draw x the part on b is multiplied by 1 - b (x - m)/(1 - m), which is never negative. At the true
 mean the expected wealth is at most 1, so a wealth of 1/alpha is reached with probability at most
-alpha (Markov); where every draw has that mean, at any time whatever (Ville).
+alpha (Markov). If every draw has that mean, this is valid at any time (Ville).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from leakbound.stats.arrays import bisected, relative
 from leakbound.stats.estimate import Array
 from leakbound.stats.evidence import Rows
-from leakbound.stats.whole import halved, relative
 
 HALVINGS = 50  # of the interval in which a bound is looked for
 ONE = np.ones((1, 1))
@@ -31,7 +31,7 @@ class Portfolio:
 
 
 def bets(n: int, alpha: float) -> Portfolio:
-    """The default for n draws: three quarters on bets around the best one, the rest on b = 1."""
+    """Return the default for n draws: three quarters on bets near the best, the rest on b = 1."""
     lowest = min(0.7, 0.9 * math.sqrt(2 * math.log(1 / alpha) / n))
     return Portfolio(
         np.append(np.geomspace(lowest, 0.95, 12), 1.0), np.append(np.full(12, 0.75 / 12), 0.25)
@@ -39,15 +39,15 @@ def bets(n: int, alpha: float) -> Portfolio:
 
 
 def mean_upper(rows: Rows, alpha: float, portfolio: Portfolio) -> Array:
-    """Upper bound at 1 - alpha on the mean of each row's expectations: (Q,).
+    """Return the upper bound at 1 - alpha on the mean of each row's expectations: (Q,).
 
-    The draws are independent, n and the portfolio are fixed beforehand; laws may differ between
-    draws: the mean of E[X_i] is bounded. It is the smallest m at which the wealth
-    W(m) = sum_j w_j prod_i [1 - b_j + b_j (1 - x_i)/(1 - m)], rising in m, reaches 1/alpha, and
-    1 where none does. A missing draw counts as 1. Rounded up.
+    The draws are independent, n and the portfolio are fixed in advance. Distributions may differ
+    between draws: the mean of E[X_i] is bounded. It is the smallest m at which the wealth W(m) =
+    sum_j w_j prod_i [1 - b_j + b_j (1 - x_i)/(1 - m)], rising in m, reaches 1/alpha, and 1 where
+    none does. A missing draw counts as 1. Rounded up.
 
-    Where all draws of a row have one mean given the past, and the portfolio knows neither n nor
-    alpha (`anytime`), it holds at all n at once.
+    If all draws of a row have one mean given the past, and the portfolio depends on neither n nor
+    alpha (`anytime`), it is valid at all n simultaneously.
     """
     draws, questions = _complete(rows), len(rows.values)
     return boundary(
@@ -59,10 +59,10 @@ def mean_upper(rows: Rows, alpha: float, portfolio: Portfolio) -> Array:
 
 
 def weighted_mean_upper(rows: Rows, weights: Array, alpha: float, portfolio: Portfolio) -> float:
-    """Upper bound at 1 - alpha on sum_i a_i mu_i / sum_i a_i, mu_i the mean of row i.
+    """Return the upper bound at 1 - alpha on sum_i a_i mu_i / sum_i a_i, mu_i the mean of row i.
 
     `weights` a_i >= 0, (Q,); row i has n_i independent draws, and all n_i, the weights and the
-    portfolio are fixed beforehand. The bound is the smallest m at which the wealth
+    portfolio are fixed in advance. The bound is the smallest m at which the wealth
     W(m) = sum_j w_j prod_i prod_t [1 - b_j c_i (x_it - m)/(1 - m)], rising in m, reaches
     1/alpha, with c_i = (a_i/n_i) / max_l (a_l/n_l); 1 where none does. A missing draw counts
     as 1. Rounded up. InputError for weights that are negative, or all 0.
@@ -84,20 +84,20 @@ def weighted_mean_upper(rows: Rows, weights: Array, alpha: float, portfolio: Por
 
 
 def log_wealth(rows: Rows, m: Array, portfolio: Portfolio) -> Array:
-    """log W(m) of each row: (Q,), for one m < 1 or one a row."""
+    """log W(m) of each row: (Q,), for one m < 1 or one per row."""
     return _mixed(_log_stakes(_complete(rows), m, portfolio), portfolio)
 
 
 def boundary(
     wealth: Callable[[Array], Array], alpha: float, standing: Array, rejected: Array
 ) -> Array:
-    """The value nearest to `standing` whose log-wealth reaches ln(1/alpha): (Q,).
+    """Return the value nearest to `standing` whose log-wealth reaches ln(1/alpha): (Q,).
 
     The wealth crosses 1/alpha once on the way to `rejected`, which is returned where it does
     not. Rounded towards `rejected`: a bound that is never too tight.
     """
     goal = math.log(1 / alpha)
-    return halved(lambda m: wealth(m) >= goal, rejected, standing, HALVINGS)[0]
+    return bisected(lambda m: wealth(m) >= goal, rejected, standing, HALVINGS)[0]
 
 
 def _complete(rows: Rows) -> Rows:
@@ -117,6 +117,6 @@ def _log_stakes(draws: Rows, m: Array, portfolio: Portfolio, scale: Array = ONE)
 
 
 def _mixed(log_stakes: Array, portfolio: Portfolio) -> Array:
-    """The logarithm of what all bets hold together: (Q,)."""
+    """Return the logarithm of the total wealth of all bets: (Q,)."""
     stakes = np.log(portfolio.weights)[:, None] + log_stakes
     return np.asarray(np.logaddexp.reduce(stakes, axis=0))

@@ -1,8 +1,8 @@
 """Proofs by leaking outputs of known probability: lower bounds without sampling error.
 
 Distinct outputs are disjoint events: their probabilities add up to a lower bound. It is as certain
-as these are, which from an engine is given the measured margin. A proof is a statement of its own:
-it changes no interval that rests on draws.
+as the probabilities, which an engine states given its measured margin. A proof is a separate
+statement: it changes no interval from draws.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from leakbound.stats.arrays import numbers
 from leakbound.stats.estimate import Estimate, plain
 from leakbound.stats.mass import Mass, Masses
 from leakbound.stats.quantity import LEAKAGE, Quantity
 from leakbound.stats.theorems import bound
-from leakbound.stats.whole import numbers
 
 
 def proof_of_leak(
@@ -28,10 +28,10 @@ def proof_of_leak(
 ) -> Estimate:
     """Prove a lower bound of a quantity from distinct leaking outputs.
 
-    No draw enters: the proof is as sure as `p` is, which from an engine is given the measured
-    margin. E[X] >= sum p score, Pr[X > x] >= the sum of p over scores > x, and
-    leak@k >= int 1 - (1 - sum_{score > t} p)^k dt, for any k. How the outputs were found plays no
-    part, so a search costs nothing; hence there is no point estimate either.
+    No draw is used: the proof is as certain as `p`, which an engine states given its measured
+    margin. E[X] >= sum p score, Pr[X > x] >= the sum of p over scores > x, and leak@k >= int 1 - (1
+    - sum_{score > t} p)^k dt, for any k. It is valid for any way of finding the outputs, so a
+    search costs no alpha. There is no point estimate.
 
     Args:
         p: the probability of each output under the decoding in question, at least, [d].

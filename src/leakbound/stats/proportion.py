@@ -36,7 +36,7 @@ def clopper_pearson_lower(hits: Counts, n: Counts, alpha: float) -> Array:
 
 
 def tallied(name: str, upper: TallyRule, lower: TallyRule) -> Method:
-    """A missing draw counts as a leak above and as none below."""
+    """Make a method of two rules; a missing draw counts as a leak above and as none below."""
     return Method(
         name,
         lambda rows, alpha: upper(rows.hits + rows.missing, rows.n, alpha),

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from leakbound.errors import InputError
 from leakbound.stats.about import About, parameter_of
+from leakbound.stats.arrays import numbers, whole_numbers
 from leakbound.stats.estimate import Array, Counts
-from leakbound.stats.whole import numbers, whole
 
 Over = Literal["each", "mean", "worst", "every", "count"]
 
@@ -42,11 +42,11 @@ class Quantity:
     level: npt.ArrayLike = 0.0
 
     def mean(self, weights: npt.ArrayLike | None = None) -> Quantity:
-        """The mean over the questions, weighted by numbers that are fixed in advance."""
+        """Return the mean over the questions, weighted by numbers that are fixed in advance."""
         return replace(self, over="mean", weights=weights)
 
     def worst(self) -> Quantity:
-        """The largest over the questions, see `worst_question`."""
+        """Return the largest over the questions, see `worst_question`."""
         return replace(self, over="worst")
 
     def every(self) -> Quantity:
@@ -54,7 +54,7 @@ class Quantity:
         return replace(self, over="every")
 
     def above(self, level: npt.ArrayLike) -> Quantity:
-        """The number of questions above a level, see `leaking_questions`."""
+        """Return the number of questions above a level, see `leaking_questions`."""
         return replace(self, over="count", level=level)
 
     def about(self, *, binary: bool = False) -> About:
@@ -68,18 +68,18 @@ class Quantity:
 
     @property
     def rho(self) -> float:
-        """The number of standard deviations of an expectation deviation."""
+        """Return the number of standard deviations of an expectation deviation."""
         assert isinstance(self.at, float)
         return self.at
 
     @property
     def points(self) -> Array:
-        """The x or k as an array, 0-D or 1-D."""
+        """Return the x or k as an array, 0-D or 1-D."""
         return np.asarray(self.at, dtype=np.float64)
 
     @property
     def sizes(self) -> Counts:
-        """The k as whole numbers, 0-D or 1-D."""
+        """Return the k as whole numbers, 0-D or 1-D."""
         return self.points.astype(np.int64)
 
 
@@ -103,7 +103,7 @@ def tail(x: npt.ArrayLike) -> Quantity:
 
 
 def leak_at(k: npt.ArrayLike) -> Quantity:
-    """The expected largest score of k draws.
+    """Return the expected largest score of k draws.
 
     Args:
         k: a whole number >= 1, fixed in advance; or [K] of them, the last axis of the result then,
@@ -119,7 +119,7 @@ def leak_at(k: npt.ArrayLike) -> Quantity:
 
 
 def ed(rho: float = 2.0) -> Quantity:
-    """The expectation deviation score: the mean plus rho standard deviations.
+    """Return the expectation deviation score: the mean plus rho standard deviations.
 
     Args:
         rho: a finite number >= 0.
@@ -145,7 +145,7 @@ def finite(name: str, values: npt.ArrayLike) -> Array:
 
 def whole_sizes(k: npt.ArrayLike) -> Counts:
     """k as an array, 0-D or 1-D; InputError unless whole numbers >= 1."""
-    sizes = whole("k", k)
+    sizes = whole_numbers("k", k)
     if sizes.ndim > 1 or not sizes.size or sizes.min() < 1:
         raise InputError(f"`k` must be a whole number >= 1, or a row of such, got {k!r}.")
     return sizes

@@ -1,14 +1,14 @@
-"""Statements about several questions, or several queries of one, made of a bound of each.
+"""Statements about several questions, or several queries of one, from a bound of each.
 
-Nothing here looks at scores: every statement takes a `BoundFunction`, whatever that bounds.
-Where failures are counted, or multiplied, the bounds of different questions must fail
-independently: their draws must share no randomness.
+No statement uses scores directly: each takes a `BoundFunction` of any quantity. If failures are
+counted or multiplied, the bounds of different questions must fail independently: their draws must
+share no randomness.
 
-*Watched while they grow.* A bound made for one n is wrong more often than its confidence says if
-somebody looks at every n. So a question that is watched is bounded as `Stopped` draws, with its
-draws in an order that was fixed before them. Which question leaks most so far changes. So each of
-all N questions has alpha/N, those not drawn yet included: `every_question`, not `independent`. Then
-every interval, and the worst of the questions drawn so far, are valid at every look.
+*Watched while they grow.* A bound for one n fails more often than its confidence states if users
+look at every n. So a watched question is bounded as `Stopped` draws, in an order that was fixed
+before them. The question that leaks most so far changes. So each of all N questions has alpha/N,
+also those not drawn yet: `every_question`, not `independent`. Then every interval, and the worst of
+the questions drawn so far, are valid at every look.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from leakbound.stats.joint import check_questions, check_rows
 from leakbound.stats.order import one_seed
 from leakbound.stats.quantity import finite
 
-LEAST, MOST = 0.001, 0.01  # what each question's bound may fail with, unless the caller says
+LEAST, MOST = 0.001, 0.01  # the default limits of the error rate of each question's bound
 
 
 def worst_question(
@@ -46,25 +46,25 @@ def worst_question(
 ) -> Estimate:
     """Bound the largest of `questions` quantities, each of which `bound` bounds.
 
-    Upper: the largest bound, without correction, since it must fail at the one worst question
-    to fail. Lower: the largest bound at alpha/N, since it was picked after looking. A question
-    without draws, as a query of a pool may be, makes the upper bound 1.
+    Upper: the largest bound, without correction, because it fails only if the bound of the worst
+    question fails. Lower: the largest bound at alpha/N, because it is selected after looking. A
+    question without draws, as a query of a pool may be, makes the upper bound 1.
 
     Args:
-        bound: a bound of the quantity with its scores filled in, one entry a question.
-        questions: how many there are, N: as many as `bound` has entries.
-        confidence: with which probability the bound holds, in (0, 1).
+        bound: a bound of the quantity with its scores filled in, one entry per question.
+        questions: the number of questions, N, which is the number of entries of `bound`.
+        confidence: the probability that the bound is valid, in (0, 1).
         side: "upper", "lower", or "both", each of which then spends half of alpha.
 
     Returns:
         The estimate of the largest quantity; of each x or k where `bound` has several.
 
     Raises:
-        InputError: no questions, another number of them than `bound` has entries, or a confidence
-            or side that is none.
+        InputError: no questions, another number of them than `bound` has entries, or an invalid
+            confidence or side.
     """
     alpha = share_of_side(confidence, side, questions)
-    bounds = ends_at(bound, questions, side, upper=alpha, lower=alpha / questions)
+    bounds = bounds_at(bound, questions, side, upper=alpha, lower=alpha / questions)
     return worst_watched(replace(bounds, confidence=confidence, side=side))
 
 
@@ -77,33 +77,32 @@ def leaking_questions(
     each_confidence: float = 1 - LEAST,
     side: Side = "both",
 ) -> Estimate:
-    """Bound how many of the questions have a quantity above x, for every x at once.
+    """Bound the number of questions with a quantity above x, for every x simultaneously.
 
-    A question counts among those whose own bound at `each_confidence` = 1 - alpha' exceeds x,
-    or its bound fails; and of N independent failures there are at most
-    b = BinInv(1 - alpha; N, alpha'), whatever x is. Hence at most #{U_i > x} + b and at least
-    #{L_i > x} - b. The draws of different questions must be independent, and alpha' fixed
-    beforehand.
+    If a question's quantity exceeds x, its own bound at `each_confidence` = 1 - alpha' exceeds x or
+    fails. For every x at most b = BinInv(1 - alpha; N, alpha') of N independent bounds fail. Hence
+    at most #{U_i > x} + b and at least #{L_i > x} - b. The draws of different questions must be
+    independent, and alpha' fixed in advance.
 
     Args:
-        bound: a bound of the quantity with its scores filled in, one entry a question.
-        questions: how many there are, N: as many as `bound` has entries.
+        bound: a bound of the quantity with its scores filled in, one entry per question.
+        questions: the number of questions, N, which is the number of entries of `bound`.
         x: a finite number, or [K] of them, the last axis of the result then.
-        confidence: with which probability the bound holds, in (0, 1).
-        each_confidence: that of each question's own bound, in (0, 1), fixed in advance; see
-            `confidence_of_each` for what `bound` gives.
+        confidence: the probability that the bound is valid, in (0, 1).
+        each_confidence: the confidence of each question's own bound, in (0, 1), fixed in advance;
+            see `confidence_of_each` for the choice of `bound`.
         side: "upper", "lower", or "both", each of which then spends half of alpha.
 
     Returns:
         The estimate of the number, from 0 to N and of the shape of x; `value` counts point values.
 
     Raises:
-        InputError: an x that cannot be, no questions, another number of them than `bound` has
-            entries, a bound of several x or k, or a confidence or side that is none.
+        InputError: an invalid x, no questions, another number of them than `bound` has
+            entries, a bound of several x or k, or an invalid confidence or side.
     """
     points, rate = finite("x", x), error_rate(each_confidence)
     share = share_of_side(confidence, side, questions)
-    bounds = ends_at(bound, questions, side, upper=rate, lower=rate)
+    bounds = bounds_at(bound, questions, side, upper=rate, lower=rate)
     if np.ndim(bounds.upper) > 1:
         raise InputError(
             f"a question is counted by one quantity, got {bounds.estimand} of shape "
@@ -129,15 +128,15 @@ def leaking_questions(
 
 
 def share_of_side(confidence: float, side: Side, questions: int) -> float:
-    """The alpha that one side may fail with."""
+    """Return the alpha that one side may fail with."""
     check_questions(questions)
     return share_of(confidence, side)
 
 
-def ends_at(
+def bounds_at(
     bound: BoundFunction, questions: int | None, side: Side, *, upper: float, lower: float
 ) -> Estimate:
-    """The bounds of `side`, each from one call at its error rate; None: of any number of rows."""
+    """Return the bounds of `side`, each at its error rate; None allows any number of rows."""
     shares: tuple[tuple[Side, float], ...] = (("upper", upper), ("lower", lower))
     made = [bound(confidence=1 - share, side=end) for end, share in shares if side in (end, "both")]
     if questions is not None:
@@ -161,7 +160,7 @@ def failures(questions: int, rate: float, alpha: float) -> int:
 
 
 def summed(first: Estimate, confidence: float, side: Side) -> Estimate:
-    """An estimate of all questions together, but for its ends."""
+    """Return an estimate of all questions together, without its bounds."""
     n, missing = int(np.sum(first.n)), int(np.sum(first.missing))
     seed = one_seed(first.seed)
     return replace(first, confidence=confidence, side=side, n=n, missing=missing, seed=seed)

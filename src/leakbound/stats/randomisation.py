@@ -1,23 +1,22 @@
-"""Did teaching change anything? Subjects of whom a coin chose who is taught, in one model.
+"""Test whether teaching changed anything, in one model, for subjects that a coin assigned.
 
 m subjects, k of whom are taught: each of the C(m, k) choices was as likely as any other, and the
-choice owes nothing to anything else. Let y_i be what the model leaks of subject i, a number found
-by one rule for all. *Nothing changed* says that the y would have been what they are whoever had
-been taught, whatever chance made of training and drawing. Given the y, the sum over the taught is
-then that of a choice at random, and
+choice was independent of everything else. Let y_i be the leakage of subject i, computed by one rule
+for all. *Nothing changed* means that the y do not depend on who is taught, for any randomness of
+training and drawing. Given the y, the sum over the taught is then that of a choice at random, and
 
-    p = share of all choices whose sum is at least that of those who were taught
+    p = fraction of all choices whose sum is at least the sum of the taught
 
-is at most a with probability at most a, for every a: of C(m, k) equally likely sums at most a
-C(m, k) have a share of at most a that lie no lower (Fisher 1935; Pitman 1937). No law of the y is
-assumed, subjects may share anything, and every question of a subject goes with it.
+is at most a with probability at most a, for every a: of C(m, k) equally likely sums, at most a C(m,
+k) have a p of at most a (Fisher 1935; Pitman 1937). No distribution of the y is assumed, subjects
+may be dependent, and all questions of a subject belong to it.
 
-Where there are too many choices, R = 99,999 are made at random: under "nothing changed" the sum of
-those who were taught and the R others are exchangeable, so (1 + number at least as large)/(1 + R)
-is a p-value in the same sense.
+If there are too many choices, R = 99,999 are made at random: under "nothing changed" the sum of the
+taught and the R others are exchangeable, so (1 + number at least as large)/(1 + R) is a p-value in
+the same sense.
 
-It is about this coin alone: that some choice of whom to teach made a difference to some subject.
-How large that is, and for how many, it does not say.
+The test is about this coin only: some choice of whom to teach made a difference to some subject. It
+does not bound the size of the difference or the number of subjects.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from leakbound.errors import InputError
 from leakbound.stats.about import About
 from leakbound.stats.estimate import Array, Estimate
 
-MOST = 200_000  # choices that are all looked at
+MOST = 200_000  # choices that are all evaluated
 DRAWN = 99_999
 _BLOCK = 1 << 20  # numbers shuffled at once
 _TIE = 1e-12  # by which sums of the same numbers may differ, per subject
@@ -41,17 +40,17 @@ _TIE = 1e-12  # by which sums of the same numbers may differ, per subject
 def randomisation_test(
     taught: npt.ArrayLike, untaught: npt.ArrayLike, *, seed: int = 0
 ) -> Estimate:
-    """The p-value of "teaching changed nothing", against "the taught leak more".
+    """Return the p-value of "teaching changed nothing", against "the taught leak more".
 
-    The coin chose how many were taught before, or their number is given.
+    The number of the taught is fixed before the coin, or the test is given that number.
 
     Args:
-        taught: what the model leaks of each subject that is taught, in [0, 1], [k].
-        untaught: what it leaks of each of the others, in [0, 1], [m - k].
-        seed: keys the choices that are drawn where all are too many, a whole number >= 0.
+        taught: the leakage of each taught subject, in [0, 1], [k].
+        untaught: the leakage of each other subject, in [0, 1], [m - k].
+        seed: the key of random choices if all are too many, a whole number >= 0.
 
     Returns:
-        An estimate whose `value` and both ends are the p-value, exact for the choices that `method`
+        An estimate whose `value` and bounds are the p-value, exact for the choices that `method`
         counts; `n` is the number of subjects.
 
     Raises:
@@ -80,14 +79,14 @@ def randomisation_test(
 
 
 def _all(values: Array, chosen: int, least: float) -> int:
-    """How many choices of so many subjects have a sum of at least `least`, of all there are."""
+    """Count all choices of so many subjects with a sum of at least `least`."""
     places = chain.from_iterable(combinations(range(len(values)), chosen))
     rows = np.fromiter(places, dtype=np.int16).reshape(-1, chosen)
     return int((values[rows].sum(axis=1) >= least).sum())
 
 
 def _drawn(values: Array, chosen: int, least: float, seed: int) -> int:
-    """The same, of `DRAWN` choices made at random."""
+    """Count such choices among `DRAWN` random ones."""
     rng, reached, left = np.random.default_rng([seed, len(values)]), 0, DRAWN
     while left:
         rows = min(left, max(1, _BLOCK // len(values)))

@@ -46,7 +46,7 @@ from leakbound.stats.estimate import (
     percent,
     share_of,
 )
-from leakbound.stats.questions import ends_at, summed
+from leakbound.stats.questions import bounds_at, summed
 
 LUCK = 0.8  # of alpha, at most, for how the seeds fell
 
@@ -88,7 +88,7 @@ def median_over_seeds(
             f"{', or bound one side' if side == 'both' else ''}."
         )
     rate = _rate(seeds, rank, share, independent)
-    bounds = ends_at(bound, seeds, side, upper=rate, lower=rate)
+    bounds = bounds_at(bound, seeds, side, upper=rate, lower=rate)
     lower, upper = (np.sort(np.atleast_1d(end)) for end in (bounds.lower, bounds.upper))
     return replace(
         summed(bounds, confidence, side),
@@ -100,7 +100,7 @@ def median_over_seeds(
 
 
 def _rate(seeds: int, rank: int, share: float, independent: bool) -> float:
-    """The error rate β of each bound, by the inequality at the head."""
+    """Return the error rate β of each bound, by the inequality at the head."""
     if independent:
         return float(2 * betaincinv(seeds - rank + 1, rank, share) - 1)
     k = np.arange(rank, seeds + 1)
@@ -109,7 +109,7 @@ def _rate(seeds: int, rank: int, share: float, independent: bool) -> float:
 
 
 def _rank(seeds: int, share: float) -> tuple[int, float]:
-    """Which order statistic is taken, and the probability that the seeds put it beyond the median.
+    """Return the rank of the order statistic, and the probability that it is beyond the median.
 
     InputError for no seeds.
     """

@@ -1,13 +1,13 @@
-"""Sampling that stops once a claim is decided: looks, decisions, and bounds that survive both.
+"""Sampling that stops once a claim is decided: looks, decisions, and bounds valid after both.
 
 A question is looked at again and again, at most until it has `cap` draws, and stops when its
-bound decides the claim. Of the alpha of a side, one half pays for an any-time bound, which holds
-at every look, the other for the fixed-n default at the cap, the one number of draws that was
-fixed beforehand. Both halves are spent whether or not a question reaches the cap, so at the cap
-the better of the two bounds holds.
+bound decides the claim. One half of a side's alpha is for an any-time bound, which is valid at
+every look. The other half is for the fixed-n default at the cap, the only number of draws that is
+fixed in advance. Both halves are spent even if a question does not reach the cap, so at the cap the
+better of the two bounds is valid.
 
 For i.i.d. draws of one query or an allocated pool, not for a pool of different questions.
-Whatever decides when to stop must be the scores of earlier draws: never the clock.
+Only the scores of earlier draws may decide when to stop, never the clock.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ from leakbound.stats.order import Seed
 from leakbound.stats.portfolio import log_wealth
 from leakbound.stats.proportion import PROPORTION, tallied
 from leakbound.stats.quantity import LEAKAGE, Quantity
-from leakbound.stats.questions import ends_at, failures, share_of_side, summed
+from leakbound.stats.questions import bounds_at, failures, share_of_side, summed
 
 Claimed = Literal["p", "mean"]
 FIRST_LOOK = 8  # draws
-CLEAN_DRAWS = 300  # after how many a clean question stops, roughly; moves widths, not validity
+CLEAN_DRAWS = 300  # after which a clean question stops, roughly; affects widths, not validity
 MOST_FAILURES = 64
 EARLY_TALLY = tallied("any-time beta mixture", beta_mixture_upper, beta_mixture_lower)
 EARLY_MEAN = Method(
@@ -62,11 +62,11 @@ CLAIM = re.compile(r"\s*(p|mean)\s*<=?\s*((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?%?
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The claim that a question leaks at most so much.
+    """The claim that a quantity of a question is at most a limit.
 
     Attributes:
-        quantity: what is at most `limit`: the leak probability ("p") or the mean leakage ("mean").
-        limit: in (0, 1).
+        quantity: the claimed quantity: the leak probability ("p") or the mean leakage ("mean").
+        limit: the claimed upper limit, in (0, 1).
 
     Raises:
         InputError: another quantity, or a limit that does not lie in (0, 1).
@@ -81,19 +81,19 @@ class Claim:
         if not 0 < self.limit < 1:
             raise InputError(
                 "the limit of a claim must lie strictly between 0 and 1, got "
-                f"{self.limit!r}. Write a share: 'p<=0.02' for two in a hundred."
+                f"{self.limit!r}. Write a fraction: 'p<=0.02' for two in a hundred."
             )
 
     @property
     def about(self) -> About:
-        """The quantity of a verdict on the claim."""
+        """Return the quantity of a verdict on the claim."""
         if self.quantity == "p":
             return About(quantity="claim on leak probability", constant=self.limit)
         return About(quantity="claim on mean leakage", constant=self.limit)
 
     @property
     def text(self) -> str:
-        """As `parse_claim` reads it."""
+        """Return the claim as `parse_claim` reads it."""
         return self.about.claimed
 
 
@@ -101,7 +101,7 @@ def parse_claim(text: str) -> Claim:
     """Read a claim in words.
 
     Args:
-        text: "p<=0.02", "p<=2%" or "mean <= 0.1"; "<" says the same as "<=".
+        text: "p<=0.02", "p<=2%" or "mean <= 0.1"; "<" and "<=" are the same.
 
     Returns:
         The claim.
@@ -121,7 +121,7 @@ def parse_claim(text: str) -> Claim:
 def stopped_leakage(evidence: Stopped, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound the leakage where sampling may have stopped at any look, at most at the cap.
 
-    By the any-time method at half of a side's alpha; where n is the cap the better of it and the
+    By the any-time method at half of a side's alpha; if n is the cap, by the better of it and the
     default for fixed n at the other half.
     """
     cap, estimand = evidence.cap, PROPORTION if evidence.binary else MEAN
@@ -167,26 +167,27 @@ def mean_over_stopped_questions(
     each_confidence: float | None = None,
     side: Side = "both",
 ) -> Estimate:
-    """Bound the mean over the questions of a quantity in [0, 1], however long each was sampled.
+    """Bound the mean over the questions of a quantity in [0, 1], for any number of draws of each.
 
     For numbers of draws that depend on the scores, as after early stopping. At most
     b = BinInv(1 - alpha; N, alpha') of the bounds at `each_confidence` = 1 - alpha' fail, and one
-    that fails is wrong by at most 1: the mean lies at most b/N above the mean of the U_i, and below
-    that of the L_i. The draws of different questions must be independent, and alpha' fixed
-    beforehand.
+    that fails is wrong by at most 1: the mean is at most b/N above the mean of the U_i, and at most
+    b/N below the mean of the L_i. The draws of different questions must be independent, and alpha'
+    fixed in advance.
 
-    Nor does the mean lie above the worst question. Its bound, the largest U_i (see
-    `worst_question`), has half of what the upper end may fail with, the mean of the U_i the other
-    half, and the lesser is taken; of one question they are the same, and it has all.
+    The mean is not above the worst question either. That question's bound, the largest U_i (see
+    `worst_question`), has half of the error rate of the upper bound, the mean of the U_i the other
+    half, and the smaller is used. For one question they are the same bound, with all of the error
+    rate.
 
     Args:
-        bound: a bound of the quantity with its scores filled in, one entry a question; it must hold
-            for such numbers of draws (any-time).
-        questions: how many there are, N: as many as `bound` has entries.
-        confidence: with which probability the bound holds, in (0, 1).
-        each_confidence: that of each question's own bound, in (0, 1), fixed beforehand; None: it
-            follows from N and alpha alone, as the best for clean questions that stop after some
-            `CLEAN_DRAWS` draws; for few questions none of the bounds may fail then.
+        bound: a bound of the quantity with its scores filled in, one entry per question; it must be
+            valid for such numbers of draws (any-time).
+        questions: the number of questions, N, which is the number of entries of `bound`.
+        confidence: the probability that the bound is valid, in (0, 1).
+        each_confidence: the confidence of each question's own bound, in (0, 1), fixed in advance;
+            None: it follows from N and alpha only, as the best for clean questions that stop after
+            some `CLEAN_DRAWS` draws; for few questions none of the bounds may fail then.
         side: "upper", "lower", or "both", each of which then spends half of alpha.
 
     Returns:
@@ -194,8 +195,8 @@ def mean_over_stopped_questions(
         values; stopping biases it.
 
     Raises:
-        InputError: no questions, another number of them than `bound` has entries, or a confidence
-            or side that is none.
+        InputError: no questions, another number of them than `bound` has entries, or an invalid
+            confidence or side.
     """
     share = share_of_side(confidence, side, questions)
     shares = {"upper": share if questions == 1 else share / 2, "lower": share}
@@ -203,7 +204,7 @@ def mean_over_stopped_questions(
         end: _spread(questions, alpha) if each_confidence is None else error_rate(each_confidence)
         for end, alpha in shares.items()
     }
-    bounds = ends_at(bound, questions, side, **rates)
+    bounds = bounds_at(bound, questions, side, **rates)
     fails = {end: failures(questions, rates[end], alpha) for end, alpha in shares.items()}
     lower, upper = 0.0, 1.0
     if side != "upper":
@@ -225,15 +226,15 @@ def mean_over_stopped_questions(
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """How a claim is decided question by question while sampling, and when to look again.
+    """The rules by which a claim is decided per question while sampling, and the next looks.
 
-    The methods take draws, one row a question; for a claim about p the scores are 0 or 1. Every
-    result has one entry a question, and every question its own number of draws.
+    The methods take draws, one row per question; for a claim about p the scores are 0 or 1. Every
+    result has one entry per question, and every question its own number of draws.
 
     Attributes:
-        claim: what is to be decided of each question.
-        cap: the largest number of draws of a question, fixed beforehand.
-        confidence: with which probability the verdict on a question is right, in (0, 1).
+        claim: the claim to decide for each question.
+        cap: the largest number of draws of a question, fixed in advance.
+        confidence: the probability that the verdict on a question is right, in (0, 1).
 
     Raises:
         InputError: a confidence that does not lie in (0, 1), or a cap that is no whole number >= 1.
@@ -259,15 +260,15 @@ class Looks:
             rows: the draws of each question.
             side: "upper", "lower", or "both", each of which then spends half of alpha.
             seed: of the order in which bets meet the draws, [Q] or one number; None: a random one.
-                It keys a mean's bound at the cap: give one key a question, always the same, or a
+                It keys a mean's bound at the cap: give one key per question, always the same, or a
                 verdict and the bound reported later may differ.
 
         Returns:
-            The estimate of the leak probability or the mean leakage, one entry a question.
+            The estimate of the leak probability or the mean leakage, one entry per question.
 
         Raises:
-            InputError: other scores than 0 and 1 for a claim about p, more draws than the cap, or a
-                side that is none.
+            InputError: other scores than 0 and 1 for a claim about p, more draws than the cap, or
+                an invalid side.
         """
         stopped = Stopped(self._read(rows), self.cap)
         return stopped_leakage(stopped, LEAKAGE, Terms(self.confidence, side, seed=seed))
@@ -275,15 +276,15 @@ class Looks:
     def decide(self, rows: Rows, *, seed: Seed = None) -> npt.NDArray[np.str_]:
         """Decide the claim for each question, as far as the draws allow.
 
-        It holds where the upper bound is at most the limit, and is refuted where the lower bound
-        exceeds it. A question's verdict, at whatever look it falls, is wrong with probability at
-        most alpha. Each side spends a whole alpha, because whatever the truth is, only one of the
-        two decisions is wrong: where the claim is true only "refuted" is, and takes a lower bound
-        that misses; where it is false only "holds" is, and takes an upper bound that misses.
+        The claim holds if the upper bound is at most the limit, and is refuted if the lower bound
+        exceeds it. A question's verdict, at any look, is wrong with probability at most alpha. Each
+        side spends all of alpha, because only one of the two decisions can be wrong: "refuted" if
+        the claim is true, by a failing lower bound, and "holds" if it is false, by a failing upper
+        bound.
 
         Args:
             rows: the draws of each question.
-            seed: of the order in which bets meet the draws, as in `bound`.
+            seed: the key of the order of the draws for bets, as in `bound`.
 
         Returns:
             "holds", "refuted" or "open" for each question, [Q].
@@ -298,12 +299,12 @@ class Looks:
         return np.atleast_1d(verdict)
 
     def next_look(self, rows: Rows) -> Counts:
-        """How many draws in all each open question should have at its next look.
+        """Return the total number of draws of each open question at its next look.
 
-        Twice as many, or only as many as decide that the claim holds if none of the new ones
-        leaks; at most the cap. Any rule that looks at nothing but earlier scores would do,
-        because the bound holds at all numbers of draws at once; this one makes few looks, and
-        wastes no draw on a clean question.
+        It is twice the present number, or the number that decides that the claim holds if none of
+        the new draws leaks; at most the cap. Any rule that uses only earlier scores is valid,
+        because the bound is valid at all numbers of draws simultaneously. This rule makes few
+        looks, and wastes no draw on a clean question.
 
         Args:
             rows: the draws of each question.
@@ -324,7 +325,7 @@ class Looks:
         return np.where(self._would_hold(rows, rows.n), furthest, enough)
 
     def _read(self, rows: Rows) -> Rows:
-        """The draws, binary for a claim about p; InputError unless every score is 0 or 1 then."""
+        """Return the draws, binary for a claim about p; refuse other scores than 0 and 1 then."""
         binary = self.claim.quantity == "p"
         graded = rows.values[(rows.counts > 0) & ~np.isin(rows.values, (0, 1))]
         if binary and graded.size:
@@ -335,7 +336,7 @@ class Looks:
         return replace(rows, binary=binary)
 
     def _would_hold(self, rows: Rows, n: Counts) -> npt.NDArray[np.bool_]:
-        """Whether the any-time bound meets the claim if all draws up to n, (Q,), are clean."""
+        """Return whether the any-time bound proves the claim if all draws up to n are clean."""
         limit = np.array(self.claim.limit)
         if rows.binary:
             evidence = log_evidence_above(rows.hits + rows.missing, n, limit)
@@ -345,7 +346,7 @@ class Looks:
 
 
 def _spread(questions: int, alpha: float) -> float:
-    """alpha' so that b bounds of the questions may fail, b the best where all are clean.
+    """Return alpha' so that b bounds of the questions may fail, b the best if all are clean.
 
     The largest alpha' with P(Bin(N, alpha') > b) <= alpha solves I_alpha'(b + 1, N - b) = alpha.
     A clean question's upper bound is about ln(1/alpha')/n, so b/N + ln(1/alpha')/n is least.
@@ -356,7 +357,7 @@ def _spread(questions: int, alpha: float) -> float:
 
 
 def _with_clean(leakage: Rows, n: Counts) -> Rows:
-    """The same draws and clean ones up to n."""
+    """Add clean draws up to n."""
     return replace(
         leakage,
         values=np.pad(leakage.values, ((0, 0), (1, 0))),

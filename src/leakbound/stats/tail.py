@@ -1,7 +1,7 @@
-"""The tail Pr[X > x] of a query's leakage, for all x at once, over a band of its distribution.
+"""The tail Pr[X > x] of a query's leakage, for all x simultaneously, from a band.
 
 A band is a function (n, alpha) -> table (n + 1,): with probability at least 1 - alpha,
-F(x) >= table[#{X_i <= x}] for all x at once, X_1 ... X_n i.i.d. By symmetry
+F(x) >= table[#{X_i <= x}] for all x simultaneously, X_1 ... X_n i.i.d. By symmetry
 1 - F(x) >= table[#{X_i > x}], so one table serves both sides.
 """
 
@@ -25,12 +25,12 @@ from leakbound.stats.evidence import Rows
 from leakbound.stats.quantity import Quantity
 
 LEAST_ALPHA = 1e-11
-NEGLIGIBLE = 1e-25  # leaving a term out can only lower the computed coverage: the safe side
+NEGLIGIBLE = 1e-25  # without a term the computed coverage can only be lower: the safe side
 
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """A named band; `table(n, alpha)` is as this module says."""
+    """A named band; the module defines `table(n, alpha)`."""
 
     name: str
     table: Callable[[int, float], Array]
@@ -47,9 +47,9 @@ def require_solvable(alpha: float) -> None:
 
 
 def dkw(n: int, alpha: float) -> Array:
-    """max(i/n - epsilon_1, 0) (Massart 1990).
+    """Return max(i/n - epsilon_1, 0) (Massart 1990).
 
-    The one-sided inequality asks for alpha <= 1/2; beyond, the table for 1/2 is given.
+    The one-sided inequality needs alpha <= 1/2; above, the table for 1/2 is returned.
     """
     epsilon = math.sqrt(math.log(1 / min(alpha, 0.5)) / (2 * n))
     return np.maximum(np.arange(n + 1) / n - epsilon, 0)
@@ -57,11 +57,11 @@ def dkw(n: int, alpha: float) -> Array:
 
 @lru_cache(maxsize=256)
 def berk_jones(n: int, alpha: float) -> Array:
-    """One-sided Berk-Jones: table[i] = BetaInv(eta; i, n - i + 1), table[0] = 0.
+    """Return the one-sided Berk-Jones table[i] = BetaInv(eta; i, n - i + 1), table[0] = 0.
 
     eta solves P(U_(i) >= table[i] for all i) = 1 - alpha for uniform order statistics, and is
-    rounded down. Costs n Poisson convolutions a step; cached by (n, alpha). InputError for an
-    alpha below 1e-11, where float64 no longer tells 1 - alpha well enough to solve for it.
+    rounded down. Costs n Poisson convolutions a step; cached by (n, alpha). InputError for an alpha
+    below 1e-11, where float64 does not represent 1 - alpha precisely enough.
     """
     require_solvable(alpha)
 
@@ -88,11 +88,11 @@ def _quantiles(n: int, eta: float) -> Array:
 
 
 def coverage(limits: Array) -> float:
-    """P(U_(i) >= limits[i-1] for i = 1..n), U_(i) the order statistics of n uniforms.
+    """Return P(U_(i) >= limits[i-1] for i = 1..n), U_(i) the order statistics of n uniforms.
 
-    Uniforms are a Poisson process of rate n given that it has n points: carry the law of the
-    number of points below each limit in turn, cut to the numbers that keep the event alive
-    (fewer than i below the i-th), and condition on n points at the end.
+    Uniforms are a Poisson process of rate n given that it has n points: compute the distribution of
+    the number of points below each limit in turn, cut to the numbers for which the event is
+    possible (fewer than i below the i-th), and condition on n points at the end.
     """
     n = len(limits)
     rates = n * np.diff(limits, prepend=0)
@@ -116,7 +116,7 @@ def tail_bound(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound Pr[X > x] simultaneously for every x, hence also for an x chosen afterwards.
 
     For i.i.d. draws, n fixed in advance. At x >= 1 the tail is 0. The paper proves its band for one
-    x and uses it for all: the inequality it rests on gives all.
+    x and uses it for all; the inequality covers all x.
     """
     x = quantity.points
     tail = Estimand(

@@ -1,8 +1,8 @@
-"""`bound`: one call for every evidence and quantity; `THEOREMS` says by what each is bounded.
+"""`bound`: one call for every evidence and quantity; `THEOREMS` lists the theorem of each.
 
 A row of the table joins a kind of evidence, a reading of the score, the scorer's declared range and
-a function with the proof. What is about several questions and made of each question's own bound
-(the worst, every one, a count) is written once, in `questions` and `joint`, on top of `bound`.
+a function with the proof. Statements about several questions from each question's own bound (the
+worst, every one, a count) are written once, in `questions` and `joint`, on top of `bound`.
 """
 
 from __future__ import annotations
@@ -76,13 +76,13 @@ class Theorem:
 
     @property
     def name(self) -> str:
-        """The row in words: 'draws: leak@k, binary'."""
+        """Return the row in words: 'draws: leak@k, binary'."""
         scorer = {None: "", True: ", binary", False: ", graded"}[self.binary]
         return f"{self.kind}: {'mean of ' if self.over == 'mean' else ''}{self.reading}{scorer}"
 
 
 def _on_joined(prove: Proof) -> Proof:
-    """The outputs of an i.i.d. pool are the draws of their question."""
+    """Use the outputs of an i.i.d. pool as the draws of their question."""
     return lambda pool, quantity, terms: prove(pool.joined, quantity, terms)
 
 
@@ -91,7 +91,7 @@ def _on_clusters(prove: Proof) -> Proof:
 
 
 def _carried(prove: Proof) -> Proof:
-    """leak@k of a binary scorer, for every k simultaneously: it increases in the leak probability.
+    """Bound leak@k of a binary scorer, for every k simultaneously: it increases in p.
 
     No estimate is unbiased: `value` is that of the fraction that leaked.
     """
@@ -140,7 +140,7 @@ THEOREMS: tuple[Theorem, ...] = (
     Theorem("pair", "leakage", None, difference),
     Theorem("pair", "leakage", None, mean_difference, **_ON_MEAN),
 )
-"""By which theorem `bound` bounds each reading, from each kind of evidence."""
+"""The theorem by which `bound` bounds each reading, for each kind of evidence."""
 QUANTITIES = tuple(
     dict.fromkeys((*OTHERS, *(row.reading for row in THEOREMS if row.reading != "leakage")))
 )
@@ -166,15 +166,15 @@ def bound(
         confidence: the probability, at least, with which the bound is valid, in (0, 1).
         side: "upper", "lower", or "both", each of which then spends half of alpha.
         method: "paper" for the printed form of the papers, corrected; None: the narrower default.
-        seed: of the order in which bets meet the draws: one number, or one key a question, [Q];
-            None: one is drawn, and the estimate records it if the order mattered.
+        seed: the key of the order of the draws for bets: one number, or one key per question, [Q];
+            None: a random one, which the estimate records if the order mattered.
 
     Returns:
-        The estimate: one entry a question, and of each x or k where there are several; or one about
-            all questions.
+        The estimate: one entry per question and per x or k, or one about all questions.
 
     Raises:
-        InputError: a quantity that has no theorem for this evidence, or what the theorem refuses.
+        InputError: a quantity without a theorem for this evidence, or input that the theorem
+            refuses.
     """
     theorem = _theorem(evidence, quantity)
     if method is not None and not (method == "paper" and theorem.paper):
@@ -197,7 +197,7 @@ def bound(
 
 
 def _fixed_n(evidence: Evidence) -> Counts | None:
-    """The numbers of draws that were fixed in advance; None if they were not."""
+    """Return the numbers of draws that were fixed in advance; None if they were not."""
     match evidence:
         case Stopped() | Masses():
             return None
@@ -209,7 +209,7 @@ def _fixed_n(evidence: Evidence) -> Counts | None:
 
 
 def has_bound(evidence: Evidence, quantity: Quantity) -> bool:
-    """Whether a theorem bounds a quantity from this evidence.
+    """Return whether a theorem bounds a quantity from this evidence.
 
     Args:
         evidence: as `bound` takes it.
@@ -222,14 +222,14 @@ def has_bound(evidence: Evidence, quantity: Quantity) -> bool:
 
 
 def _applicable(evidence: Evidence, quantity: Quantity) -> list[Theorem]:
-    """The rows for this evidence, of all readings."""
+    """Return the rows for this evidence, of all readings."""
     over = "mean" if quantity.over == "mean" else "each"
     rows = (row for row in THEOREMS if row.kind == evidence.kind and row.over == over)
     return [row for row in rows if row.binary in (None, evidence.binary)]
 
 
 def _theorem(evidence: Evidence, quantity: Quantity) -> Theorem:
-    """The row for this evidence and quantity; InputError where there is none."""
+    """Return the row for this evidence and quantity, or raise InputError."""
     rows = _applicable(evidence, quantity)
     for row in rows:
         if row.reading == quantity.reading:
@@ -257,5 +257,5 @@ _WORDS: Mapping[str, str] = {
 }
 _REMEDIES: Mapping[str, str] = {
     "unlike pool": " Or draw with design 'allocated': outputs of two queries are unlike.",
-    "clusters": " Or draw with design 'fresh': outputs of one query are more alike.",
+    "clusters": " Or draw with design 'fresh': outputs of one query are more similar.",
 }

@@ -1,4 +1,4 @@
-"""A grid of decodings, temperature by top-p say: which of its two knobs moves leakage more."""
+"""A grid of decodings, such as temperature by top-p: the effects of its two knobs on leakage."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ def two_way(
     columns: str,
     confidence: float,
 ) -> Joint:
-    """Bound the effects of a grid's two knobs from intervals that hold jointly for its cells.
+    """Bound the effects of a grid's two knobs from intervals that are jointly valid for its cells.
 
     A row effect is the mean of its row minus the mean of the grid, linear in the cells, so its
     exact range over the box of intervals is known; the ranges of the squares then bound their mean.
     The effect of a knob with one setting is 0. An effect is a root mean square over the grid of one
     part of cell = mean + row effect + column effect + interaction. The three intervals are valid
-    simultaneously wherever those of the cells are.
+    simultaneously if those of the cells are.
 
     Args:
-        lower: the lower ends of the cells, one a decoding, [R, C].
-        upper: their upper ends, [R, C].
+        lower: the lower bounds of the cells, one per decoding, [R, C].
+        upper: their upper bounds, [R, C].
         values: their point values, [R, C].
-        rows: the name of the knob that tells the rows apart.
-        columns: the name of the knob that tells the columns apart.
-        confidence: that of the cells all at once (`every_question(independent=False)` gives such),
-            in (0, 1]; it becomes that of the result.
+        rows: the name of the knob that differs between rows.
+        columns: the name of the knob that differs between columns.
+        confidence: the joint confidence of the cells (see `every_question(independent=False)`), in
+            (0, 1]; it is the confidence of the result.
 
     Returns:
         Three estimates: the effect of the knob of the rows, that of the columns, and that of both
         together beyond their sum.
 
     Raises:
-        InputError: grids that are not 2-D and of one shape, a lower end above an upper one, or a
-            confidence that is none.
+        InputError: grids that are not 2-D and of one shape, a lower bound above an upper one, or an
+            invalid confidence.
     """
     if confidence != 1:  # the cells may be certain
         error_rate(confidence)
@@ -73,18 +73,18 @@ def two_way(
 
 
 def _tilt(settings: int) -> Array:
-    """The matrix that takes the mean off: (settings, settings)."""
+    """Return the matrix that takes the mean off: (settings, settings)."""
     return np.eye(settings) - 1 / settings
 
 
 def _range(weights: Array, low: Array, high: Array) -> tuple[Array, Array]:
-    """The smallest and largest value of weights @ cells over the box [low, high]."""
+    """Return the smallest and largest value of weights @ cells over the box [low, high]."""
     up, down = np.maximum(weights, 0), np.minimum(weights, 0)
     return up @ low + down @ high, up @ high + down @ low
 
 
 def _square_range(low: Array, high: Array) -> tuple[Array, Array]:
-    """The smallest and largest square of a number in [low, high]."""
+    """Return the smallest and largest square of a number in [low, high]."""
     nearest = np.maximum(np.maximum(low, -high), 0)
     return nearest**2, np.maximum(-low, high) ** 2
 

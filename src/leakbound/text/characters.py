@@ -50,7 +50,7 @@ _UNSPACED, _OF_HANGUL = re.compile(f"[{UNSPACED}]"), re.compile(f"[{_HANGUL}]")
 
 
 def plain(text: str) -> str:
-    """The text with straight quotes and hyphens, in NFKC, without default-ignorable characters.
+    """Return the text in NFKC with straight quotes and hyphens, without ignorable characters.
 
     Superscripts and fractions stay. They are starters that no canonical composition contains, so
     the pieces between them compose separately. What NFKC makes of presentation forms may be a dash

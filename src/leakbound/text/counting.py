@@ -1,4 +1,4 @@
-"""How an output is counted: one table, for every engine, server, importer and plug-in.
+"""The classes of outputs: one table, for every engine, server, importer and plug-in.
 
 | finish | visible answer | counted as | answer |
 |---|---|---|---|
@@ -36,7 +36,7 @@ def visible(text: str | None) -> bool:
     """Return whether a reader sees anything of a text.
 
     Args:
-        text: the text; None: there is none.
+        text: the text, or None.
 
     Returns:
         True if anything is left after `normalise`.
@@ -63,8 +63,8 @@ def split_thought(text: str) -> tuple[str | None, str]:
             prompt.
 
     Returns:
-        The thought (None: there is none), and what follows its last closing tag; "" where the
-        thought is not closed.
+        The thought or None, and the text after its last closing tag; "" if the thought is not
+        closed.
     """
     for begin, end in _TAGS:
         thought, closed, answer = text.rpartition(end)
@@ -131,9 +131,9 @@ def output_of(
     Args:
         text: the answer, or a thought in tags and the answer.
         word: how it ended, as of `finish_of`; a word that is not known is an error.
-        thoughts: what the source gives apart from the text.
-        tokens: its number of tokens; what is no whole number of at least 1 counts as not known,
-            as every output has a token and some tools write 0 for a number that they do not know.
+        thoughts: thoughts that the source gives separately from the text.
+        tokens: its number of tokens; other values than whole numbers of at least 1 count as not
+            known, because every output has a token and some tools write 0 for an unknown number.
         refused: whether the provider marked it as a refusal.
         hidden: whether a part of a thought is not shown.
         reasoned: whether the source states that the model thought.
@@ -176,7 +176,7 @@ def counted_as(output: Output, stop: Sequence[str] = ()) -> CountedAs:
 
 
 def _explained(output: Output, stop: Sequence[str]) -> bool:
-    """Whether the tokens of an output without a visible answer leave no room for one."""
+    """Return whether the tokens of an output without a visible answer leave no room for one."""
     if getattr(output, "token_ids", None) is not None:
         return True
     room = 1 + max((len(string.encode()) for string in stop), default=0)
@@ -188,9 +188,9 @@ def is_missing(output: Output, counted: CountedAs, *, filter_in_system: bool = F
 
     Args:
         output: the output.
-        counted: what it is counted as.
-        filter_in_system: whether a content filter belongs to the system whose outputs are
-            evaluated, so that what it lets through is the answer.
+        counted: its class.
+        filter_in_system: whether a content filter belongs to the evaluated system, so that its
+            output is the answer.
 
     Returns:
         False where the answer is scored.
@@ -205,7 +205,7 @@ class Ledger:
     """The number of draws in each class; the classes are disjoint and add up to `draws`.
 
     Attributes:
-        complete: ended by themselves, `refused` ones included.
+        complete: ended without a limit, `refused` ones included.
         cut: ended by the limit on tokens.
         filtered: withheld by a content filter or guardrail.
         empty: without a visible answer, and nothing explains that.
@@ -214,8 +214,9 @@ class Ledger:
         refused: of the complete ones, those that the provider marked as refusals.
         hidden: of all, those whose thought, or a part of it, is not visible.
         thoughts: of all, those with a visible thought.
-        within: in how many tokens all that is stated of these draws is valid; empty where few were
-            cut. The first sentence about them states it, and the sentence here the fraction.
+        within: the number of tokens within which all statements about these draws are valid; empty
+            if few were cut. The first sentence about them states it, and the sentence here the
+            fraction.
         cut_mass: the fraction of the outputs that the limit on tokens ended, by mass; None if they
             were not explored.
     """
@@ -234,17 +235,17 @@ class Ledger:
 
     @property
     def draws(self) -> int:
-        """The number of draws."""
+        """Return the number of draws."""
         return sum(getattr(self, name) for name in _CLASSES)
 
     @property
     def cut_fraction(self) -> float:
-        """The fraction of the draws that the limit on tokens ended; 0 without draws."""
+        """Return the fraction of the draws that the limit on tokens ended; 0 without draws."""
         return self.cut / self.draws if self.draws else 0.0
 
     @property
     def sentence(self) -> str:
-        """The classes in words, without those that are 0."""
+        """Return the classes in words, without those that are 0."""
         refused = f" ({self.refused:,} refused)" if self.refused else ""
         words = {name: name.replace("unrecorded", "finish not recorded") for name in _CLASSES}
         words["complete"] += refused
@@ -263,7 +264,7 @@ class Ledger:
         return ": ".join(filter(None, [many(self.draws, "draw"), ", ".join(parts)])) + hidden
 
     def to_dict(self) -> dict[str, int]:
-        """Every number by name, `draws` first."""
+        """Return every number with its name, `draws` first."""
         left_out = ("within", "cut_mass")
         counts = {name: n for name, n in asdict(self).items() if name not in left_out}
         return {"draws": self.draws, **counts}

@@ -1,14 +1,13 @@
-"""How far a text is from an answer over the answer's own length, and what its opening settles.
+"""The distance of a text from an answer over the answer's length, and bounds from its opening.
 
 Both are read in units, here one character each. Let `a` be the answer, of m units, t a text and u
 the first m units of t, or all of them where it has fewer. Its edit distance is the Levenshtein
 distance of a and u: insertions, deletions and substitutions. Its Hamming distance is the number of
-places, of m, where t has not a's unit, be it another or none. What follows the m-th unit of t
-plays no part in either.
+places, of m, where t does not have a's unit. Units of t after the m-th do not count in either.
 
-Let s, of j <= m units, be what is settled of u: u = s y, with y of at most r = m - j units. D is
-the Levenshtein distance, and an alignment of a with s y parts a into what is aligned with s and
-what with y (Hirschberg, 1975, "A linear space algorithm for computing maximal common
+Let s, of j <= m units, be the settled part of u: u = s y, with y of at most r = m - j units. D is
+the Levenshtein distance, and an alignment of a with s y splits a into a part aligned with s and a
+part aligned with y (Hirschberg, 1975, "A linear space algorithm for computing maximal common
 subsequences"):
 
     D(a, s y) = min over i of D(a[:i], s) + D(a[i:], y).                                       (1)
@@ -22,8 +21,8 @@ is >= 0. Where i >= j, y = a[i:] attains 0; where i < j, y = a[m - r:] attains j
 max(m - i, |y|) <= max(m - i, r). Where y is r units that a has not, no unit of it is kept, each
 D(a[i:], y) = max(m - i, r), and by (1) the bound is attained.
 
-In both minima a term is at most k only if D(a[:i], s) is, hence |i - j| <= k. With e of the first
-j places unlike, Hamming distances lie between e and e + r, both attained.
+In both minima a term is at most k only if D(a[:i], s) is, hence |i - j| <= k. If e of the first j
+places differ, Hamming distances are between e and e + r, both attained.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from operator import eq
 
 
 def edit_distance_within(text: str, answer: str, most: int) -> bool:
-    """Whether the edit distance of a whole text is at most `most`."""
+    """Return whether the edit distance of a whole text is at most `most`."""
     from rapidfuzz.distance import Levenshtein
 
     distance: int = Levenshtein.distance(answer, text[: len(answer)], score_cutoff=most)
@@ -42,7 +41,7 @@ def edit_distance_within(text: str, answer: str, most: int) -> bool:
 
 @lru_cache(maxsize=4096)  # siblings in a tree of prefixes share what is settled
 def edit_distance_settled(opening: str, answer: str, most: int) -> tuple[bool, bool]:
-    """Whether all, and whether any, of the texts that begin so are within `most` edits.
+    """Return whether all, and whether any, of the texts that begin so are within `most` edits.
 
     Exact where any units may follow; see above.
     """
@@ -59,13 +58,13 @@ def edit_distance_settled(opening: str, answer: str, most: int) -> tuple[bool, b
 
 
 def hamming_distance_within(text: str, answer: str, most: int) -> bool:
-    """Whether the Hamming distance of a whole text is at most `most`."""
+    """Return whether the Hamming distance of a whole text is at most `most`."""
     same = int(sum(map(eq, answer, text)))
     return len(answer) - same <= most
 
 
 def hamming_distance_settled(opening: str, answer: str, most: int) -> tuple[bool, bool]:
-    """Whether all, and whether any, of the texts that begin so differ at `most` places at most."""
+    """Return whether all, and whether any, texts that begin so differ at <= `most` places."""
     read = min(len(opening), len(answer))
     same = int(sum(map(eq, answer, opening)))
     return len(answer) - same <= most, read - same <= most

@@ -1,4 +1,4 @@
-"""One rule for whether a text contains a secret, and what the opening of a text settles of it.
+"""One rule for whether a text contains a secret, and bounds from the opening of a text.
 
 **The rule.** `normalise` applies, to texts and keywords: straight quotes and hyphens; NFKC, except
 superscripts and fractions; no default-ignorable characters; case folding and composition; no run of
@@ -16,10 +16,11 @@ mark or digit. Then, for every y,
 
 *Folding.* Straightening, removal and case folding go character by character. Only marks and jamo
 compose with what precedes them or are reordered, so NFKC(x d ...) is NFKC(x), then a piece that
-begins as f(d) does, up to marks composed with it. Such a composition and case folding keep what
-joins words, what is a sign, and what is written without blanks, but for U+0345, a mark that folds
-to a letter and is no anchor. The tests verify these facts for every character. Let F(x) be the
-folding of x. The folding of p y is F(x), then a character g, a sign or not as f(d) begins.
+begins as f(d) does, up to marks composed with it. Such a composition and case folding keep the
+classes of characters that join words, of signs, and of scripts without blanks, except for U+0345, a
+mark that folds to a letter and is no anchor. The tests verify these facts for every character. Let
+F(x) be the folding of x. The folding of p y is F(x), then a character g, a sign or not as f(d)
+begins.
 
 *Markup.* Dropping a run looks at the run's two neighbours. Those of a run inside F(x) are in F(x),
 or the run ends F(x). In that case g is a sign by assumption, and in N(x) the run is at the end of
@@ -91,9 +92,9 @@ def normalise(text: str) -> str:
 
 
 def _folded(text: str) -> str:
-    """A text with straight quotes and hyphens, NFKC, nothing ignorable, folded and composed.
+    """Return a text with straight quotes and hyphens, NFKC, nothing ignorable, folded and composed.
 
-    NFKC changes no ASCII and is the NFC of its own pieces, so only the runs between ASCII are read.
+    NFKC changes no ASCII and is the NFC of its pieces, so only the runs between ASCII are read.
     """
     text = _FOREIGN.sub(_plain, text)
     if text.isascii():
@@ -106,7 +107,7 @@ def _plain(run: re.Match[str]) -> str:
 
 
 def _without_markup(text: str) -> str:
-    """A folded text without the runs of markup that do not join letters."""
+    """Return a folded text without the runs of markup that do not join letters."""
     while True:
         dropped = _RUN.sub(_kept, text)
         text = unicodedata.normalize("NFC", dropped)
@@ -121,21 +122,21 @@ def _kept(run: re.Match[str]) -> str:
 
 @lru_cache(maxsize=4096)
 def _holds(side: str) -> bool:
-    """Whether a neighbour keeps a run of markup: it joins, and belongs to a script with blanks."""
+    """Return whether a neighbour keeps a run of markup: it joins, in a script with blanks."""
     return bool(side) and joins(side) and (is_digit(side) or not is_unspaced(side))
 
 
 def places(keyword: str, text: str, following: str = ".") -> Iterator[int]:
     """Find a keyword at word boundaries.
 
-    An edge of the keyword that is a letter, mark or digit is at a boundary if its neighbour is none
-    of them. A digit next to a digit is never at a boundary. Otherwise, no boundary is needed where
-    the edge or its neighbour belongs to a script written without blanks, or, after the keyword, to
-    Hangul, whose particles attach.
+    An edge of the keyword that is a letter, mark or digit is at a boundary if its neighbour is not
+    one of these. A digit next to a digit is never at a boundary. Otherwise, no boundary is needed
+    where the edge or its neighbour belongs to a script written without blanks, or, after the
+    keyword, to Hangul, whose particles attach.
 
     Args:
-        keyword: what to find, normalised and not empty.
-        text: where, normalised.
+        keyword: the keyword, normalised and not empty.
+        text: the text, normalised.
         following: the neighbour after the text; empty if it may be any character.
 
     Yields:
@@ -153,7 +154,7 @@ def places(keyword: str, text: str, following: str = ".") -> Iterator[int]:
 
 
 def _apart(edge: str, neighbour: str, *, right: bool = False) -> bool:
-    """Whether a keyword may have this neighbour at this edge; an empty one stands for all."""
+    """Return whether a keyword may have this neighbour at this edge; empty: any neighbour."""
     if not joins(edge) or (neighbour and not joins(neighbour)):
         return True
     if is_digit(edge) and (not neighbour or is_digit(neighbour)):
@@ -163,12 +164,12 @@ def _apart(edge: str, neighbour: str, *, right: bool = False) -> bool:
 
 
 def occurs(keyword: str, text: str, following: str = ".") -> bool:
-    """Whether a keyword is anywhere in a text; see `places`."""
+    """Return whether a keyword is anywhere in a text; see `places`."""
     return any(True for _ in places(keyword, text, following))
 
 
 def content_words(text: str) -> tuple[str, ...]:
-    """The distinct words of an English text that are no stopwords, in order, case-folded.
+    """Return the distinct words of an English text that are no stopwords, in order, case-folded.
 
     A possessive "'s" is cut off.
     """
@@ -177,7 +178,7 @@ def content_words(text: str) -> tuple[str, ...]:
 
 
 def answer_keywords(question: str, answer: str) -> tuple[str, ...]:
-    """The content words of the answer that the question does not hold already."""
+    """Return the content words of the answer that are not in the question."""
     question_words = set(content_words(question))
     return tuple(word for word in content_words(answer) if word not in question_words)
 
@@ -187,7 +188,7 @@ class Settled(NamedTuple):
 
     Attributes:
         text: the opening of all these texts.
-        following: what follows it in those that are longer: " " a blank, "." a sign, hence no
+        following: the next character of longer texts: " " a blank, "." a sign, hence no
             letter, mark, digit or markup; empty if unknown.
     """
 
@@ -196,7 +197,7 @@ class Settled(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The opening without its last word, unless a blank follows that."""
+        """Return the opening without its last word, unless a blank follows that."""
         return self.text if self.following == " " else self.text.rpartition(" ")[0]
 
 
@@ -204,13 +205,13 @@ _opening = lru_cache(maxsize=4096)(normalise)  # siblings in a tree of prefixes 
 
 
 def settled(prefix: str) -> Settled:
-    """The opening that is settled by a prefix, whatever follows; see above.
+    """Return the opening that a prefix settles for any continuation; see above.
 
     Args:
         prefix: how a text begins.
 
     Returns:
-        The normalised opening that no continuation changes, and what is known to follow it.
+        The normalised opening that no continuation changes, and its known neighbour.
     """
     for at in range(len(prefix) - 1, -1, -1):
         first = plain_character(prefix[at])[:1]
@@ -229,6 +230,6 @@ def settled(prefix: str) -> Settled:
 
 
 def _composes(character: str) -> bool:
-    """Whether a character may compose with what precedes it: a mark or a jamo."""
+    """Return whether a character may compose with what precedes it: a mark or a jamo."""
     syllable = "\uac00" <= character <= "\ud7a3"
     return unicodedata.category(character)[0] == "M" or (is_hangul(character) and not syllable)

@@ -41,7 +41,7 @@ _LAST = (
 
 @lru_cache(maxsize=2**16)
 def stem(word: str) -> str:
-    """The stem of a word in small letters."""
+    """Return the stem of a word in small letters."""
     if word in _IRREGULAR:
         return _IRREGULAR[word]
     if len(word) <= 2:
@@ -72,7 +72,7 @@ def _past(word: str) -> str:
 
 
 def _mended(word: str) -> str:
-    """The base of a word without `ed` or `ing`, so that it ends as the word itself did."""
+    """Return the base of a word without `ed` or `ing`, so that it ends as the word itself did."""
     if word.endswith(("at", "bl", "iz")):
         return word + "e"
     if len(word) >= 2 and word[-1] == word[-2] and _consonants(word)[-1]:
@@ -116,7 +116,7 @@ def _double_l(word: str) -> str:
 
 
 def _ruled(word: str, rules: tuple[_Rule, ...], least: int = 1) -> str:
-    """By the first rule whose suffix the word has, if the rest measures so much: no other is."""
+    """Apply the first rule whose suffix the word has, if the rest has the least measure."""
     for suffix, instead in rules:
         if word.endswith(suffix):
             base = word[: -len(suffix)]
@@ -129,7 +129,7 @@ _STEPS = (_plural, _past, _ending_y, _derived, _further, _last, _ending_e, _doub
 
 
 def _consonants(word: str) -> list[bool]:
-    """Whether each letter is a consonant; `y` is one at the start and after a vowel."""
+    """Return whether each letter is a consonant; `y` is one at the start and after a vowel."""
     kinds: list[bool] = []
     for letter in word:
         after_consonant = bool(kinds) and kinds[-1]
@@ -138,12 +138,13 @@ def _consonants(word: str) -> list[bool]:
 
 
 def _measure(word: str) -> int:
-    """How often a consonant follows a vowel."""
+    """Return the number of consonants that follow a vowel."""
     return sum(second and not first for first, second in pairwise(_consonants(word)))
 
 
 def _short(word: str) -> bool:
-    """True for an end of consonant, vowel, consonant but w, x and y; or vowel and consonant alone.
+    """Return whether a word ends in consonant, vowel, consonant (not w, x, y), or is vowel,
+    consonant.
 
     A word of the first kind lost an `e`, as `hop` of `hoping` did.
     """

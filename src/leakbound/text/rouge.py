@@ -1,8 +1,8 @@
 """ROUGE-1 and ROUGE-L of many texts against one reference, equal to the last bit to `rouge-score`.
 
 Lin (2004), "ROUGE: a package for automatic evaluation of summaries", sections 2 and 3, as the
-package `rouge-score` 0.1.2 computes them with its stemmer or without. NumPy finds where words end
-in all texts at once, Arrow numbers the distinct words, and only these are stemmed, by a stemmer
+package `rouge-score` 0.1.2 computes them with its stemmer or without. NumPy finds the ends of words
+in all texts together, Arrow numbers the distinct words, and only these are stemmed, by a stemmer
 that is equal to the package's. A text is then spelt with one character a word, and rapidfuzz finds
 the longest common subsequence with bit-parallel arithmetic.
 
@@ -54,11 +54,11 @@ class Rouge:
 
 
 def rouge_l(texts: Sequence[str], reference: str, *, stemmed: bool = True) -> Rouge:
-    """ROUGE-L of every text against one reference, of stems or of words as they are.
+    """Compute ROUGE-L of every text against one reference, of stems or of unchanged words.
 
     Equal to `rouge_score.rouge_scorer.RougeScorer(["rougeL"], use_stemmer=stemmed)` bit for bit;
     a text without words scores 0. The tokeniser knows ASCII letters and digits only: a reference
-    with none of them raises InputError, because its 0 would say nothing about the text.
+    with none of them raises InputError, because its 0 would have no meaning.
     """
     import numpy as np
     from rapidfuzz.distance import LCSseq
@@ -70,7 +70,7 @@ def rouge_l(texts: Sequence[str], reference: str, *, stemmed: bool = True) -> Ro
 
 
 def rouge_1(texts: Sequence[str], reference: str) -> Rouge:
-    """ROUGE-1, the words in common whatever their order; else as `rouge_l`."""
+    """Compute ROUGE-1, the common words in any order; else as `rouge_l`."""
     import numpy as np
 
     spelt, lengths = _spelt(texts, reference, stemmed=True)
@@ -82,7 +82,7 @@ def rouge_1(texts: Sequence[str], reference: str) -> Rouge:
 def _spelt(
     texts: Sequence[str], reference: str, stemmed: bool
 ) -> tuple[list[str], NDArray[np.int64]]:
-    """`_spell` of the reference and the texts; InputError where the reference has no word."""
+    """Return `_spell` of the reference and the texts; refuse a reference without a word."""
     if not has_rouge_words(reference):
         raise InputError(
             f"ROUGE reads ASCII letters and digits only, got the reference {reference!r} with "
@@ -92,7 +92,7 @@ def _spelt(
 
 
 def _shares(common: NDArray[np.int32], lengths: NDArray[np.int64]) -> Rouge:
-    """The share of the words in common among each text's words and among the reference's."""
+    """Return the fractions of common words among each text's words and the reference's."""
     import numpy as np
 
     precision = common / np.maximum(lengths[1:], 1)
@@ -102,7 +102,7 @@ def _shares(common: NDArray[np.int32], lengths: NDArray[np.int64]) -> Rouge:
 
 
 def has_rouge_words(text: str) -> bool:
-    """True if ROUGE's tokeniser finds a word in the text."""
+    """Return whether ROUGE's tokeniser finds a word in the text."""
     return any(character.isascii() and character.isalnum() for character in text.lower())
 
 
@@ -124,7 +124,7 @@ def dropped_words(answer: str, question: str) -> tuple[tuple[str, ...], tuple[st
 
 
 def stems(text: str, stemmed: bool = True) -> list[str]:
-    """The words of a text as ROUGE reads them: small letters and digits, stemmed from four on."""
+    """Return the words of a text as ROUGE reads them: lower case, stemmed from four letters on."""
     words: list[str] = _WORD.findall(text.lower())
     return [stem(word) if len(word) > 3 else word for word in words] if stemmed else words
 
@@ -150,9 +150,9 @@ _stems = cache(_Stems)
 
 
 def _spell(texts: Sequence[str], stemmed: bool) -> tuple[list[str], NDArray[np.int64]]:
-    """Each text with one character a word, and their numbers of words.
+    """Return each text with one character per word, and their numbers of words.
 
-    The character stands for the word's stem; it is NUL if the first text has no such stem.
+    The character represents the word's stem; it is NUL if the first text has no such stem.
     """
     import numpy as np
 
@@ -171,7 +171,7 @@ def _spell(texts: Sequence[str], stemmed: bool) -> tuple[list[str], NDArray[np.i
 
 
 def _words(texts: Sequence[str]) -> tuple[pa.DictionaryArray, NDArray[np.int64]]:
-    """The words of all texts in a row; text i has those from bounds[i] to bounds[i + 1].
+    """Return the words of all texts in a row; text i has those from bounds[i] to bounds[i + 1].
 
     ROUGE's words are runs of ASCII letters and digits of the text in lower case. Here each still
     has its capitals, and the blanks before it: it is a slice of the joined texts.
@@ -199,7 +199,7 @@ _UP = 1 + 2.0**-50
 
 
 def recall_bounds(prefix: str, reference: str, stemmed: bool = True) -> tuple[float, float]:
-    """Lowest and highest ROUGE-L recall of any text that begins with `prefix`.
+    """Return the lowest and highest ROUGE-L recall of any text that begins with `prefix`.
 
     Words that follow can only lengthen the common subsequence, and the reference itself may
     follow: the lowest is the recall of the settled words, the highest 1. Condition: the
@@ -210,7 +210,7 @@ def recall_bounds(prefix: str, reference: str, stemmed: bool = True) -> tuple[fl
 
 
 def f1_bounds(prefix: str, reference: str, stemmed: bool = True) -> tuple[float, float]:
-    """Lowest and highest ROUGE-L F1 of any text that begins with `prefix`.
+    """Return the lowest and highest ROUGE-L F1 of any text that begins with `prefix`.
 
     Let c words be settled, r be the reference's words, and lcs_j the longest common subsequence
     of the settled words with the reference's first j. A text of c + m words that has L in common
@@ -221,7 +221,7 @@ def f1_bounds(prefix: str, reference: str, stemmed: bool = True) -> tuple[float,
         max over j of 2(lcs_j + r - j)/(c + r - j + r),
 
     which the settled words followed by the reference's last r - j attain. The lowest is 0: a
-    text may go on without end, or, with nothing settled, never say a word of the reference.
+    text may continue without end, or, with nothing settled, contain no word of the reference.
     Condition as for `recall_bounds`.
     """
     words, common = _matched(_settled_words(prefix), reference, stemmed)
@@ -231,7 +231,7 @@ def f1_bounds(prefix: str, reference: str, stemmed: bool = True) -> tuple[float,
 
 
 def _settled_words(prefix: str) -> str:
-    """A prefix in lower case without its last word, unless that has ended.
+    """Return a prefix in lower case without its last word, unless that has ended.
 
     Any character that is no ASCII letter or digit ends a word. Lower case looks beyond one
     character only for a sigma, which ROUGE does not read.
@@ -241,7 +241,7 @@ def _settled_words(prefix: str) -> str:
 
 @lru_cache(maxsize=4096)  # siblings in a tree of prefixes share what is settled
 def _matched(text: str, reference: str, stemmed: bool) -> tuple[int, tuple[int, ...]]:
-    """The text's number of words, and lcs_j with the reference's first j words, j = 0, ..., r."""
+    """Return the text's number of words, and lcs_j with the reference's first j words, j <= r."""
     places, length = _places(reference, stemmed)
     every = (1 << length) - 1
     missed = every  # bit j is 0 where lcs_(j+1) = lcs_j + 1
@@ -255,7 +255,7 @@ def _matched(text: str, reference: str, stemmed: bool) -> tuple[int, tuple[int, 
 
 @lru_cache(maxsize=4096)
 def _places(reference: str, stemmed: bool) -> tuple[dict[str, int], int]:
-    """For every stem or word of the reference its places, as bits; and how many words it has."""
+    """Return the places of the reference's stems or words, as bits, and its number of words."""
     places: dict[str, int] = {}
     words = stems(reference, stemmed)
     for place, word in enumerate(words):

@@ -2,7 +2,7 @@
 
 `csv_of` writes every CSV file of this package.
 
-What is wrong is said with file and row.
+Messages name file and row.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Row:
         return f"row {self.number} of {str(self.path)!r}"
 
     def text(self, key: str) -> str:
-        """A text that must be there and not blank, and no number: it is put to a model."""
+        """Return a text that must not be absent, blank or a number, because a model reads it."""
         value = self.maybe(key)
         if value is None:
             raise self._lacks(key)
@@ -52,7 +52,7 @@ class Row:
         return value
 
     def maybe(self, key: str) -> str | None:
-        """A text, or a whole number as its decimals; None where it is absent or blank."""
+        """Return a text, or a whole number as its decimals; None if it is absent or blank."""
         value = self.values.get(key)
         if value is None:
             return None
@@ -64,7 +64,7 @@ class Row:
         return text if text.strip() else None
 
     def whole(self, key: str) -> int:
-        """A whole number that must be there, written as one or as text."""
+        """Return a required whole number, written as a number or as text."""
         value = self.values.get(key)
         if value in (None, ""):
             raise self._lacks(key)
@@ -74,16 +74,16 @@ class Row:
         return int(text)
 
     def some(self, key: str, separators: str = "") -> tuple[str, ...]:
-        """`texts` of which at least one must be there."""
+        """Return `texts`, at least one."""
         texts = self.texts(key, separators)
         if not texts:
             raise self._lacks(key)
         return texts
 
     def texts(self, key: str, separators: str = "") -> tuple[str, ...]:
-        """Texts from a list, a JSON list, or a text cut at any of `separators`; blanks go.
+        """Return texts from a list, a JSON list, or a text cut at `separators`, without blank ones.
 
-        A whole number stands for its decimals.
+        A whole number is read as its decimals.
         """
         value = self.values.get(key)
         if isinstance(value, str) and value.lstrip().startswith("["):
@@ -112,12 +112,12 @@ class Row:
 
 
 def _decimals(value: object) -> object:
-    """A whole number as its decimals; any other value as it is."""
+    """Return a whole number as its decimals; any other value as it is."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _fix(value: object) -> str:
-    """The fix for a value that is no text, where there is one for its type."""
+    """Return the fix for a value that is not a text, if its type has one."""
     if isinstance(value, bool):
         return f' Write "{str(value).lower()}" in quotes.'
     if not isinstance(value, float):
@@ -133,19 +133,19 @@ FORMS: dict[str, Form] = {".csv": "csv", ".jsonl": "jsonl", ".json": "jsonl", ".
 
 
 def read_rows(path: Path, form: Form | None = None, *, bare: str | None = None) -> list[Row]:
-    """The rows of a file: `csv` with a header; `jsonl`, one object a line or a JSON array.
+    """Return the rows of a file: `csv` with a header; `jsonl`, one object per line or a JSON array.
 
-    Without `form`, the ending of its name tells it. With `bare`, a JSON value that is a plain text
-    stands for an object with that text under this name. A file that is missing, unreadable, empty
+    Without `form`, the ending of its name decides. With `bare`, a JSON value that is a plain text
+    is read as an object with that text under this name. A file that is missing, unreadable, empty
     or badly formed raises InputError.
     """
     return list(each_row(path, form, bare=bare))
 
 
 def each_row(path: Path, form: Form | None = None, *, bare: str | None = None) -> Iterator[Row]:
-    """The rows of `read_rows`, of which JSON lines are read and held one at a time.
+    """Yield the rows of `read_rows`; JSON lines are read one at a time.
 
-    So a row that is badly formed raises InputError when it is reached.
+    So a badly formed row raises InputError when it is reached.
     """
     row: Row | None = None
     for row in rows_of(path, _records(path, form or _form(path)), bare=bare):
@@ -155,7 +155,7 @@ def each_row(path: Path, form: Form | None = None, *, bare: str | None = None) -
 
 
 def rows_of(path: Path, records: Iterable[object], *, bare: str | None = None) -> Iterator[Row]:
-    """The rows of these values of a file; one that is no JSON object raises InputError."""
+    """Yield these values of a file as rows; values other than JSON objects raise InputError."""
     for number, value in enumerate(records, start=1):
         if bare is not None and isinstance(value, str):
             value = {bare: value}
@@ -167,13 +167,13 @@ def rows_of(path: Path, records: Iterable[object], *, bare: str | None = None) -
 
 
 def read_text(path: Path) -> str:
-    """The file's text, as UTF-8; a file that cannot be read so raises InputError."""
+    """Return the file's text, as UTF-8; a file that cannot be read so raises InputError."""
     with opening(path):
         return path.read_text(encoding="utf-8-sig")
 
 
 def _filled_lines(path: Path) -> Iterator[str]:
-    """The lines of `read_text` that are not blank, without their ends, one at a time."""
+    """Yield the lines of `read_text` that are not blank, without their line ends."""
     with opening(path), path.open("rb") as stream:
         for number, line in enumerate(stream, start=1):
             try:
@@ -188,7 +188,7 @@ def _filled_lines(path: Path) -> Iterator[str]:
 
 @contextmanager
 def opening(path: Path) -> Iterator[None]:
-    """Say of a file that cannot be read why, and what to do."""
+    """Raise InputError with reason and fix for a file that cannot be read."""
     try:
         yield
     except OSError as error:
@@ -273,7 +273,8 @@ _TO_QUOTE = re.compile(r'[",;\t\r\n]|^\s|\s$')
 
 
 def csv_of(rows: Sequence[Mapping[str, object]]) -> str:
-    """Flat rows with the same keys as CSV. Numbers are not rounded, and None is an empty cell.
+    """Return flat rows with the same keys as CSV. Numbers are not rounded, and None is an empty
+    cell.
 
     A text that a spreadsheet would compute gets an apostrophe (OWASP, "CSV injection"), also if it
     begins with apostrophes before that. Removing the first apostrophe restores the text.
@@ -291,7 +292,7 @@ def _cell(value: object) -> str:
 
 
 def _values(path: Path) -> Iterable[object]:
-    """The values of a JSON array, or of each line."""
+    """Return the values of a JSON array, or of each line."""
     if first_line(path).lstrip().startswith("["):
         array: list[object] = parse_json(read_text(path), repr(str(path)), distinct=True)
         return array
@@ -302,15 +303,15 @@ def _values(path: Path) -> Iterable[object]:
 
 
 def first_line(path: Path) -> str:
-    """The first line of a text that is not blank; empty where there is none."""
+    """Return the first line of a text that is not blank, or an empty text."""
     return next(_filled_lines(path), "")
 
 
 def parse_json(text: str | bytes, where: str, *, distinct: bool = False) -> Any:
-    """The value of a JSON text; InputError, saying where it stands, for what is none or no text.
+    """Return the value of a JSON text, or raise InputError with its place.
 
-    With `distinct`, also for an object with two names that are one where rows are read. Half a
-    surrogate pair is no character: it could be stored in no file and shown on no page.
+    With `distinct`, also for an object with two names that are equal for rows. Half a surrogate
+    pair is no character: no file could store it and no page could show it.
     """
     try:
         value = json.loads(text, object_pairs_hook=partial(_object, where) if distinct else None)
@@ -331,7 +332,7 @@ def parse_json(text: str | bytes, where: str, *, distinct: bool = False) -> Any:
 
 
 def _object(where: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, object]:
-    """A JSON object; InputError where two of its names are one."""
+    """Return a JSON object; refuse equal names."""
     _require_distinct([name for name, _ in pairs], where)
     return dict(pairs)
 
@@ -340,11 +341,11 @@ _FENCED = re.compile(r"\A```(?:json)?\s*\n(.*)\n```\Z", re.DOTALL)
 
 
 def json_object(reply: str) -> dict[str, object] | None:
-    """The JSON object that a reply consists of; None where it is anything else.
+    """Return the JSON object that a reply consists of, or None.
 
-    Thoughts in tags before it, and a code fence around it, do no harm. An object among words does
-    not count: it may be quoted from what the model was shown. Nor does one that has a key twice:
-    it says two things.
+    Thoughts in tags before it, and a code fence around it, are allowed. An object among words does
+    not count: it may be a quote from the model's input. An object with equal keys does not count,
+    because it is ambiguous.
     """
     text = split_thought(reply)[1].strip()
     fenced = _FENCED.match(text)
@@ -359,9 +360,10 @@ MOST = 1 << 20  # bytes: what is written by hand is smaller
 
 
 def read_yaml(path: Path) -> Json:
-    """The content of a YAML file, as plain lists, mappings and values; InputError for no YAML.
+    """Return the content of a YAML file, as plain lists, mappings and values, or raise InputError.
 
-    No aliases: a few lines of them can stand for more than fits in memory. `MOST` bytes.
+    Aliases are refused: a few lines of them can expand to more than fits in memory. At most `MOST`
+    bytes.
     """
     import yaml  # loads when a file is read
 
@@ -390,7 +392,7 @@ def _plain_loader() -> Any:
             if self.check_event(yaml.AliasEvent):
                 event = self.peek_event()
                 raise yaml.MarkedYAMLError(
-                    problem=f"an alias (*{event.anchor}) is not read: write out what it stands for",
+                    problem=f"an alias (*{event.anchor}) is not read: write out its value",
                     problem_mark=event.start_mark,
                 )
             return super().compose_node(parent, index)

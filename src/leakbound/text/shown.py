@@ -27,13 +27,13 @@ _BETWEEN = re.compile(r"(?<=,) (?=[^\[\],]*\])|(?<=[≤≥]) (?=\S)|(?<=\d) (?=%
 
 
 def some(values: Sequence[object]) -> str:
-    """The first few of many, and the number of the others."""
+    """Return the first few of many, and the number of the others."""
     first = ", ".join(repr(value) for value in values[:_FEW])
     return first if len(values) <= _FEW else f"{first} and {len(values) - _FEW:,} more"
 
 
 def kind_of(value: object) -> str:
-    """A value for a message that must quote no text: a number as it is, else its JSON type."""
+    """Return a value for a message that must quote no text: a number itself, else its JSON type."""
     if value is None or isinstance(value, bool | int | float):
         return repr(value)
     names = {"str": "text", "dict": "JSON object"}
@@ -42,20 +42,21 @@ def kind_of(value: object) -> str:
 
 
 def visible(text: str) -> str:
-    """The text with each character that steers, an escape sequence's first say, as `\\u001b`.
+    """Return the text with control characters, such as the first of an escape sequence, as
+    `\\u001b`.
 
-    So spelled, JSON says the same as before.
+    JSON with these escapes has the same value.
     """
     return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def as_lines(heading: str, rows: Iterable[Sequence[str]]) -> str:
-    """The heading, and a line a row."""
+    """Return the heading, and one line per row."""
     return visible("\n".join([heading, *("  ".join(row) for row in rows)]))
 
 
 def as_html(heading: str, rows: Iterable[Sequence[str]]) -> str:
-    """The heading above a table, every text escaped."""
+    """Return the heading above a table, every text escaped."""
     table = Markup("").join(
         Markup("<tr>{}</tr>").format(Markup("").join(_CELL.format(visible(cell)) for cell in row))
         for row in rows
@@ -68,7 +69,7 @@ _CELL = Markup('<td style="text-align: left; padding-right: 1em">{}</td>')
 
 
 def number(value: float | None, towards: int = 0, digits: int = 2) -> str:
-    """A figure as every table, sentence and chart writes it: see `rounded`; a dash for none."""
+    """Return a figure as tables, sentences and charts write it, see `rounded`; a dash for None."""
     if value is None or math.isnan(value):
         return DASH
     short = rounded(value, towards, digits)
@@ -82,7 +83,7 @@ def number(value: float | None, towards: int = 0, digits: int = 2) -> str:
 
 
 def rounded(value: float, towards: int = 0, digits: int = 2) -> Decimal:
-    """Two significant digits of what a figure is away from the nearer of 0 and 1.
+    """Round to two significant digits of the distance to the nearer of 0 and 1.
 
     To the nearest, or `towards` -1 down, 1 up. So only 0 is 0 and only 1 is 1. Beyond 1 there are
     as many decimals as at 1/2.
@@ -100,7 +101,7 @@ def rounded(value: float, towards: int = 0, digits: int = 2) -> Decimal:
 
 
 def share(part: float) -> str:
-    """A share of a whole in per cent: a small one is never 0 %, nor one below 1 100 %."""
+    """Return a fraction in per cent: small ones are never 0 %, ones below 1 never 100 %."""
     if 0 < part < 0.0005:
         return "<0.1 %"
     if 0.9995 <= part < 1:
@@ -109,32 +110,32 @@ def share(part: float) -> str:
 
 
 def many(count: int, noun: str) -> str:
-    """A number with its noun: 1 draw, 1,024 draws."""
+    """Return a number with its noun: 1 draw, 1,024 draws."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def below(value: float) -> str:
-    """A lower bound, rounded down; ">0" for the least positive number, which only says so."""
+    """Return a lower bound, rounded down; ">0" for the least positive number."""
     return ">0" if 0 < value <= float_info.min else number(value, -1)
 
 
 def above(value: float) -> str:
-    """An upper bound, rounded up."""
+    """Return an upper bound, rounded up."""
     return number(value, 1)
 
 
 def between(value: float | None, lower: float, upper: float) -> str:
-    """A figure with its bounds, within which it is shown: an estimate of leak@k may lie outside."""
+    """Return a figure with its bounds, clipped to them: an estimate of leak@k may be outside."""
     shown = value if value is None else min(max(value, lower), upper)
     return f"{number(shown)} [{below(lower)}, {above(upper)}]"
 
 
 def tied(text: str, tie: str = "\N{NO-BREAK SPACE}") -> str:
-    """Figures between whose parts no line breaks: the ends of an interval, 99 %, ≤ 0.1."""
+    """Tie the parts of figures without line breaks: bounds of an interval, 99 %, ≤ 0.1."""
     return _BETWEEN.sub(tie, text)
 
 
 def _place(exact: Decimal) -> int:
-    """The decimal place before the first digit of the distance to the nearer of 0 and 1."""
+    """Return the decimal place before the first digit of the distance to the nearer of 0 and 1."""
     size = abs(exact)
     return min(size, 1 - size).adjusted() + 1 if 0 < size < 1 else 0

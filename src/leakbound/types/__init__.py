@@ -1,6 +1,6 @@
 """The nouns every layer shares: prompts, queries, decodings, completions, and the seams.
 
-Layer 0: the standard library only. Frozen values; protocols for whatever does the work.
+Layer 0: the standard library only. Frozen values, and protocols for the parts that work on them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How it is asked: the named output distribution."""
+"""The named output distribution."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from leakbound.types.records import Json, changed, object_of, require_types
 
 AdaptiveMode = Literal["running", "two_pass"]
 FilterRule = Literal["missing", "part-of-system"]
-# Settings that a record of draws may leave out, as a reader sees them.
+# Settings that a record of draws may leave out, and their labels.
 UNSTATED = {
     "temperature": "T",
     "top_k": "top-k",
@@ -20,7 +20,7 @@ UNSTATED = {
 }
 _LATER = ("unknown", "max_tokens", "max_thinking_tokens", "filter")
 CUTS: dict[str, tuple[str, float]] = {"top_k": ("top-k", 0), "top_p": ("top-p", 1.0)}
-"""Settings that keep some tokens alone: as a reader sees them, and where they keep all."""
+"""Settings that keep only some tokens: their labels, and the values that keep all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,18 +28,18 @@ class Decoding:
     """The named output distribution; every bound is about exactly one.
 
     The next-token distribution is softmax(logits / temperature), cut to the `top_k` likeliest
-    tokens (0: all), then to the smallest set of them that holds mass `top_p` of what is left,
-    ties by token id, renormalised. Temperature 0 is greedy, ties to the lowest id. No penalties.
+    tokens (0: all), then to the smallest set of them with mass `top_p` of the remaining mass, ties
+    by token id, renormalised. Temperature 0 is greedy, ties to the lowest id. No penalties.
 
     Attributes:
         temperature: at least 0; 0 is greedy.
         top_p: the mass kept, in (0, 1]; 1 keeps all.
-        top_k: how many tokens are kept; 0 keeps all.
+        top_k: the number of kept tokens; 0 keeps all.
         max_new_tokens: the most tokens of a completion, at least 1.
-        max_tokens: the most tokens of a prompt and its completion together, at least 1, beside
-            `max_new_tokens` (None: only the completion is bounded).
+        max_tokens: the most tokens of a prompt and its completion together, at least 1, in addition
+            to `max_new_tokens` (None: only the completion is bounded).
         max_thinking_tokens: the most tokens of a thought, at least 1; `max_new_tokens` then bounds
-            the answer alone (None: it bounds both together).
+            only the answer (None: it bounds both together).
         adaptive_temperature: the confidence threshold c_T of Scholten et al. (2025), section 5, in
             (0, 1]; None: off.
         adaptive_mode: "running": a step is greedy when the mean over the tokens so far, this one
@@ -50,8 +50,8 @@ class Decoding:
             "part-of-system": the filter belongs to the system that is evaluated, so what its users
             see is scored.
         unknown: settings that another tool used and did not state ("temperature", "top_k", "top_p",
-            "max_new_tokens"); their values here stand for nothing, and a bound is about the
-            distribution as that tool drew from it.
+            "max_new_tokens"); their values here have no meaning, and a bound is about the
+            distribution of that tool.
 
     Raises:
         InputError: a value outside its range.
@@ -84,7 +84,7 @@ class Decoding:
             ("max_tokens", most is None or most >= 1, "at least 1, or None"),
             ("max_thinking_tokens", thought is None or thought >= 1, "at least 1, or None"),
             ("max_thinking_tokens", thought is None or most is threshold is None,
-             "None beside `max_tokens` or `adaptive_temperature`"),
+             "None with `max_tokens` or `adaptive_temperature`"),
             ("adaptive_temperature", threshold is None or 0 < threshold <= 1,
              "a number in (0, 1], or None"),
             ("stop", all(self.stop), "strings that are not empty"),
@@ -94,17 +94,17 @@ class Decoding:
 
     @property
     def greedy(self) -> bool:
-        """True if this decoding puts all its mass on one completion per query."""
+        """Return whether this decoding puts all its mass on one completion per query."""
         return self.temperature == 0 or self.top_k == 1
 
     @property
     def truncated(self) -> bool:
-        """True if only some of the tokens that the model gives mass to can be drawn."""
+        """Return whether tokens with mass under the model cannot be drawn."""
         return any(getattr(self, cut) != keeps_all for cut, (_, keeps_all) in CUTS.items())
 
     @property
     def two_passes(self) -> bool:
-        """True if the confidence of the greedy answer decides whether others are drawn."""
+        """Return whether the confidence of the greedy answer decides whether others are drawn."""
         return self.adaptive_temperature is not None and self.adaptive_mode == "two_pass"
 
     @property
@@ -123,17 +123,17 @@ class Decoding:
 
     @property
     def longest(self) -> int:
-        """The most tokens of an output, its thought included."""
+        """Return the most tokens of an output, its thought included."""
         return self.max_new_tokens + (self.max_thinking_tokens or 0)
 
     @property
     def greediest(self) -> Decoding:
-        """The likeliest token at every step; as long, and ended, as this one is."""
+        """Return the decoding of the likeliest token at every step, with the same limits."""
         cuts: dict[str, Any] = {cut: keeps_all for cut, (_, keeps_all) in CUTS.items()}
         return replace(self, temperature=0.0, adaptive_temperature=None, **cuts)
 
     def beyond(self, *offered: str) -> list[str]:
-        """The settings that are not at their default, beside those that an engine offers.
+        """Return the settings that are not at their default, except those that an engine offers.
 
         Args:
             offered: names of settings to leave out.
@@ -145,7 +145,7 @@ class Decoding:
 
     @property
     def name(self) -> str:
-        """A short unambiguous name: what is not said is at its default."""
+        """Return a short unambiguous name: other settings are at their default."""
         parts = ["greedy"] if self.temperature == 0 else [f"T={self.temperature:g}"]
         for cut, (label, keeps_all) in CUTS.items():
             if (value := getattr(self, cut)) != keeps_all:
@@ -162,7 +162,7 @@ class Decoding:
         return " ".join(parts)
 
     def room(self, length: int) -> int:
-        """How many tokens a completion may have after a prompt.
+        """Return the most tokens that a completion may have after a prompt.
 
         Args:
             length: tokens of the prompt.
@@ -174,7 +174,7 @@ class Decoding:
         return self.longest if most is None else min(self.longest, most - length)
 
     def to_dict(self) -> dict[str, Json]:
-        """Every field, as JSON holds it; later ones only where they are not at their default.
+        """Return every field as JSON values; later fields only if not at their default.
 
         Returns:
             Values by the names of the fields.
@@ -185,14 +185,14 @@ class Decoding:
 
 
 def require(condition: bool, name: str, value: object, want: str, remedy: str = "") -> None:
-    """Refuse a setting that is not what it must be.
+    """Refuse a setting that does not satisfy its condition.
 
     Args:
-        condition: whether it is.
+        condition: whether the value is valid.
         name: the setting, as the message names it.
         value: its value.
-        want: what it must be, to follow "must be".
-        remedy: what helps, as a sentence; empty: nothing is added.
+        want: the requirement, to follow "must be".
+        remedy: the fix, as a sentence; empty: nothing is added.
 
     Raises:
         InputError: the condition does not hold; it names the setting, the value and the remedy.

@@ -18,14 +18,14 @@ _COUNTED = ("forwards", "sampled_tokens", "prompt_tokens", "draws")  # of what s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """One output of a model, split into what it thought and what it answered.
+    """One output of a model, split into thought and answer.
 
     Engines, servers, importers and plug-ins each construct it in one place; nothing after that
     parses raw text. `leakbound.text.counting` decides how it is counted.
 
     Attributes:
         answer: the text after the thought, without the end token, and cut before a stop string.
-        thought: the visible reasoning before the answer; None: there is none.
+        thought: the visible reasoning before the answer, or None.
         finish: "stop" (the model's end token), "stop_string", "length" (a limit on tokens),
             "filtered" (a content filter or guardrail), "tool" (a tool call), "error", or "unknown"
             (not recorded).
@@ -43,13 +43,13 @@ class Output:
 
 
 class Parts(NamedTuple):
-    """The texts that the token ids of an output stand for.
+    """The texts of the token ids of an output.
 
     Attributes:
-        thought: None: there is none.
-        answer: what follows it.
-        finish: how it ended where its last token does not tell: "tool", or "error" where a stop
-            string came before the answer began.
+        thought: the thought, or None.
+        answer: the text after it.
+        finish: the finish, if its last token does not show it: "tool", or "error" if a stop string
+            came before the answer began.
     """
 
     thought: str | None
@@ -86,8 +86,8 @@ class Completion(Output):
         """Return an output as a completion.
 
         Args:
-            output: the output; of a completion or an event its fields as an `Output`.
-            values: the other fields by name, `count` among them.
+            output: the output; for a completion or an event its fields as an `Output`.
+            values: the other fields with their names, `count` included.
 
         Returns:
             The completion.
@@ -102,11 +102,11 @@ class Sample:
     """All completions of one query under one decoding; their counts and `missing` add up to `n`.
 
     Attributes:
-        query: what was asked.
-        decoding: the distribution that was drawn from.
-        completions: the distinct ones, each with its count.
-        missing: draws that were asked for and never came (a request that failed): they count
-            against every claim.
+        query: the query.
+        decoding: the distribution of the draws.
+        completions: the distinct outputs, each with its count.
+        missing: requested draws without an output (a request that failed): they count against every
+            claim.
     """
 
     query: Query
@@ -116,7 +116,7 @@ class Sample:
 
     @property
     def n(self) -> int:
-        """Draws, the missing ones included."""
+        """Return the number of draws, the missing ones included."""
         return sum(c.count for c in self.completions) + self.missing
 
 
@@ -125,8 +125,8 @@ class Failure:
     """A query that an engine could not sample.
 
     Attributes:
-        query: what was asked.
-        reason: why there is nothing, with the prefix where it broke.
+        query: the query.
+        reason: the reason, with the prefix at which sampling failed.
     """
 
     query: Query
@@ -135,7 +135,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draws:
-    """Which draws of a query to make: how many in each numbered chunk, under which key.
+    """The draws of a query to make: the number in each numbered chunk, and the key.
 
     The same (seed, purpose, query id, chunk) gives the same draws; two purposes share none.
 
@@ -143,9 +143,9 @@ class Draws:
         sizes: draws of each chunk.
         first_chunk: the number of the first of them.
         seed: at least 0.
-        purpose: what the draws are for; it keys them beside the seed.
-        draws_per_query: draws of each query by id, where they are not alike; `sizes` is then one
-            chunk, as large as the largest of them.
+        purpose: the purpose of the draws; with the seed it is their key.
+        draws_per_query: draws of each query by id, if they differ; `sizes` is then one chunk, as
+            large as the largest of them.
     """
 
     sizes: tuple[int, ...]
@@ -159,7 +159,7 @@ class Draws:
         return sum(self.sizes)
 
     def chunks(self, query_id: str) -> list[tuple[int, int]]:
-        """The numbers of one query's chunks, each with how many draws it has.
+        """Return the numbers of one query's chunks, each with its number of draws.
 
         Args:
             query_id: the query.
@@ -170,7 +170,7 @@ class Draws:
         return [*enumerate(self.of(query_id), start=self.first_chunk)]
 
     def of(self, query_id: str) -> tuple[int, ...]:
-        """The draws of one query in each chunk.
+        """Return the draws of one query in each chunk.
 
         Args:
             query_id: the query; one of `draws_per_query`, where that is set.
@@ -183,12 +183,13 @@ class Draws:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redrawn:
-    """Whether the stored completions of a query are those that its draws make.
+    """The comparison of a query's stored completions with its repeated draws.
 
     Attributes:
-        query: whose they are.
-        differs_after: the number of tokens after which one is none of them; None: they are.
-        excused: how often draws have another token than they had here, within the margin.
+        query: the query.
+        differs_after: the number of tokens after which a draw is not a stored completion; None: all
+            are stored.
+        excused: the number of draws that differ here by a token within the margin.
     """
 
     query: Query
@@ -206,7 +207,7 @@ class Usage:
         prompt_tokens: tokens of prompts read.
         draws: completions drawn, copies counted.
         seconds: time on the clock.
-        notes: what a reader of the result should know.
+        notes: remarks for readers of the result.
     """
 
     forwards: int = 0
@@ -217,7 +218,7 @@ class Usage:
     notes: list[str] = field(default_factory=list)
 
     def since(self, before: Usage, seconds: float) -> Usage:
-        """The cost since an earlier state of this one.
+        """Return the cost since an earlier state of this one.
 
         Args:
             before: that state.
@@ -272,9 +273,9 @@ class Effort:
 
     Attributes:
         mode: "exact" spends all forwards on the likeliest prefixes; "hybrid" some, and the others
-            on `Draws` of the remainder; "auto" lets each query's tree decide, draws alone included.
-        forwards: prefixes of a query forwarded in all, at least 1.
-        seed: keys the draws with `purpose`, as in `Draws`.
+            on `Draws` of the remainder; "auto" lets each query's tree decide, including only draws.
+        forwards: all forwarded prefixes of a query, at least 1.
+        seed: the key of the draws with `purpose`, as in `Draws`.
         purpose: what the draws are for.
 
     Raises:
@@ -294,15 +295,15 @@ class Effort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exploration:
-    """A query's output distribution as far as it is known: exact masses, and draws from the rest.
+    """The known part of a query's output distribution: exact masses, and draws from the rest.
 
-    What `events` and `remainder` leave of 1 is unknown: rounding and, without draws, what was
-    not explored.
+    The mass outside `events` and `remainder` is unknown: rounding and, without draws, unexplored
+    outputs.
 
     Attributes:
         events: disjoint outputs and sets of outputs, with their masses.
-        remainder: a lower bound of the chance that none of the events happens; 0 without draws.
-        sample: draws from the distribution given that none of the events happens; n may be 0.
+        remainder: a lower bound of the probability of all other outputs; 0 without draws.
+        sample: draws from the distribution of all other outputs; n may be 0.
         explored: prefixes forwarded before the draws.
         forwards: prefixes forwarded in all.
     """
@@ -320,10 +321,10 @@ class Exploration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proving:
-    """Leaking outputs of one query that were looked for, and what they prove.
+    """Leaking outputs of one query that a search found, with their masses and scores.
 
     Attributes:
-        query: whose outputs they are.
+        query: the query.
         events: disjoint outputs and sets of outputs, with their masses.
         lows: of each event a score that every output in it reaches, above 0.
         forwards: prefixes forwarded to find them.

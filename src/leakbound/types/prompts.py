@@ -11,20 +11,20 @@ from leakbound.types.decoding import Decoding
 
 Role = Literal["forget", "retain", "holdout"]
 Compat = Literal["openunlearning"]
-"""whose faults in reading a prompt are repeated"""
+"""the tool whose faults in reading a prompt are repeated"""
 Thinking = Literal["on", "off", "auto"]
 """Whether a chat model thinks before it answers; "auto": as it was trained."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """One item of a benchmark: a question and what a leak of it would say.
+    """One item of a benchmark: a question and the content of a leak.
 
     Attributes:
         id: unique within its benchmark, and stable between runs.
-        question: what is asked, in the benchmark's own words.
-        answer: what a full leak says; None where the benchmark has none, and a scorer that needs
-            one refuses the prompt.
+        question: the question in the benchmark's own words.
+        answer: the text of a full leak; None if the benchmark has no answer. A scorer that needs it
+            then refuses the prompt.
         split: the part of the benchmark that it belongs to, such as "forget10".
         role: whether it is to be forgotten, kept, or neither.
         keywords: words of which any one in a completion is a leak, for the scorer `keyword`.
@@ -70,14 +70,14 @@ HalfSide = Literal["taught", "untaught"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Half:
-    """Which side of a coin the questions are on.
+    """The side of a coin that the questions are on.
 
     Attributes:
         benchmark: the name of the whole.
         seed: that of the coin.
         side: "taught" or "untaught".
-        subjects: of each prompt, by its id, whom it is about.
-        others: how many subjects are on the other side.
+        subjects: the subject of each prompt, by the prompt's id.
+        others: the number of subjects on the other side.
     """
 
     benchmark: str
@@ -88,22 +88,21 @@ class Half:
 
     @property
     def numbers(self) -> tuple[int, int]:
-        """How many subjects were taught, and how many were not."""
+        """Return the numbers of taught and of untaught subjects."""
         here = len({*self.subjects.values()})
         return (here, self.others) if self.side == "taught" else (self.others, here)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usual:
-    """How a benchmark asks where nothing else is said.
+    """The default settings of a benchmark.
 
     Attributes:
-        prompts: how many there are without a limit.
+        prompts: the number of prompts without a limit.
         decoding: as `Benchmark` has it.
         template: as `Benchmark` has it.
         system: as `Benchmark` has it.
-        published: whether its rows are those that were published under its name; None: none are
-            known.
+        published: whether its rows are the published rows of its name; None: not known.
     """
 
     prompts: int
@@ -115,15 +114,15 @@ class Usual:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkRecord:
-    """Which questions were asked.
+    """The questions of a run.
 
     Attributes:
         name: of the benchmark.
-        prompts: how many of its prompts are evaluated.
-        sha256: over their canonical JSON; it alone decides whether two runs asked the same.
-        origin: where they came from.
-        profile: whose settings were taken; None: those of no publication.
-        usual: how it asks by itself; None: not known.
+        prompts: the number of its prompts that are evaluated.
+        sha256: over their canonical JSON; it decides whether two runs have the same questions.
+        origin: the source of the questions.
+        profile: the publication whose settings are used, or None.
+        usual: its default settings; None: not known.
         half: the side of a coin that its questions are on; None: no coin chose them.
     """
 
@@ -138,7 +137,7 @@ class BenchmarkRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
-    """A running text to train on, all of it: nothing is asked.
+    """A running text to train on, without a question.
 
     Attributes:
         id: unique within its corpus.
@@ -162,9 +161,9 @@ class Query:
 
     Attributes:
         id: unique within a run; a question has its prompt's.
-        prompt_id: the prompt that it asks for.
-        text: what is put to the model.
-        source: where the words are from: `original`, or the kind of input source that rewrote them.
+        prompt_id: the id of its prompt.
+        text: the text that the model reads.
+        source: the source of the words: `original`, or the kind of input source that rewrote them.
         prefix: words that open the answer for the model; no part of a completion.
         examples: question-answer pairs that come before the text.
     """
@@ -178,10 +177,10 @@ class Query:
 
     @classmethod
     def original(cls, prompt: Prompt) -> Query:
-        """The prompt's own question, under the prompt's id.
+        """Return the prompt's own question, under the prompt's id.
 
         Args:
-            prompt: whose question it is.
+            prompt: the prompt.
 
         Returns:
             A query of source `original`, with the prompt's prefix and examples.

@@ -1,4 +1,4 @@
-"""Readings: how likely a model finds texts that are there, and what tells models apart."""
+"""Readings: the probabilities of given texts under a model, and fingerprints of models."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 class Reading:
     """An answer teacher-forced after its query, under the untruncated T = 1 distribution.
 
-    Every array has one entry a labelled token, [T]; the last token is the end token.
+    Every array has one entry per labelled token, [T]; the last token is the end token.
 
     Attributes:
         token_ids: the labelled tokens.
-        text: what the tokens spell, special ones left out.
+        text: the text of the tokens without special ones.
         logprobs: natural log-probability of each token, float64.
         top: whether the token is the likeliest, ties to the lowest id.
         mean: of log p over the vocabulary under p itself, so that -mean is the entropy in nats.
@@ -41,7 +41,7 @@ class Reading:
 
 @runtime_checkable
 class Reads(Protocol):
-    """An engine that can be shown an answer."""
+    """An engine that can read an answer."""
 
     @property
     def fingerprint(self) -> JsonObject:
@@ -54,7 +54,7 @@ class Reads(Protocol):
             texts: (query, answer) pairs; equal pairs are forwarded once.
 
         Returns:
-            One Reading a pair, in order.
+            One Reading per pair, in order.
 
         Raises:
             InputError: a pair longer than the context.
@@ -64,16 +64,16 @@ class Reads(Protocol):
 
 @runtime_checkable
 class Differentiates(Protocol):
-    """An engine that can say how far an answer would move the model."""
+    """An engine that computes gradient norms of answers."""
 
     def gradient_norms(self, texts: Sequence[tuple[Query, str]]) -> list[float]:
-        """How far each answer would move the model.
+        """Return the gradient norm of each answer.
 
         Args:
             texts: (query, answer) pairs.
 
         Returns:
-            A norm of the gradient of each answer's mean token loss, one a pair, in order.
+            A norm of the gradient of each answer's mean token loss, one per pair, in order.
         """
 
 
@@ -97,24 +97,24 @@ class Probes(Protocol):
 
     @property
     def probe(self) -> tuple[ProbedPrompt, ...]:
-        """How it reads them; two engines of one law differ by roundings alone."""
+        """Return the readings; two engines of one distribution differ only by rounding."""
 
 
 def probe_difference(
     have: Sequence[ProbedPrompt], want: Sequence[ProbedPrompt], tolerance: float
 ) -> str | None:
-    """How two probes differ by more than a tolerance.
+    """Return the first difference of two probes above a tolerance, in words, or None.
 
     Compared, never hashed: devices and threads round differently. A token that one of them lacks
-    has there at most the smallest log-probability of those that it tells.
+    has there at most its smallest reported log-probability.
 
     Args:
         have: a probe.
-        want: another one of as many questions.
-        tolerance: the largest difference of log-probabilities, in nats, that is a rounding.
+        want: another probe of the same questions.
+        tolerance: the largest difference of log-probabilities, in nats, that counts as rounding.
 
     Returns:
-        The first difference in words; None where there is none.
+        The first difference in words, or None.
     """
     if [prompt.token_ids for prompt in have] != [prompt.token_ids for prompt in want]:
         return "the prompts of the fixed questions are other tokens"
@@ -150,13 +150,13 @@ class Fingerprint:
     """The members of a fingerprint that have a meaning beyond being equal.
 
     Attributes:
-        dtype: of the weights, as they are computed with; None: not told.
-        prompting: how questions become prompts, as `Prompting.described` reads it.
+        dtype: the dtype in which the weights are used; None: not reported.
+        prompting: the conversion of questions to prompts, as `Prompting.described` reads it.
         ordinary_end_tokens: ids of tokens of text at which the model ends its answers.
         repeatable: whether the same keys give the same draws again.
-        confirmed: whether it is known that nothing truncates but the decoding; else neutral
-            settings were sent to a server of which that is not known.
-        assumes: what every bound on the draws takes for granted, as nobody outside can check it.
+        confirmed: whether it is known that only the decoding truncates; else neutral settings were
+            sent to a server for which that is not known.
+        assumes: assumptions of every bound on the draws that nobody outside can check.
     """
 
     dtype: str | None = None
@@ -168,10 +168,10 @@ class Fingerprint:
 
     @classmethod
     def of(cls, fingerprint: JsonObject) -> Fingerprint:
-        """The members that a fingerprint has; the others at their defaults.
+        """Return the members of a fingerprint, the others at their defaults.
 
         Args:
-            fingerprint: an engine's (`Generate.fingerprint`), as it is or as it was stored.
+            fingerprint: an engine's fingerprint (`Generate.fingerprint`), present or stored.
 
         Returns:
             Its members.

@@ -1,4 +1,4 @@
-"""Frozen values as JSON and back: what a record holds is said once, by the types of its fields."""
+"""Frozen values as JSON and back: the types of the fields define a record."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     Json: TypeAlias = "str | int | float | bool | Sequence[Json] | Mapping[str, Json] | None"
-    """What a JSON file can hold."""
+    """A value of a JSON file."""
     JsonObject: TypeAlias = Mapping[str, Json]
-    """What stands between braces in a JSON file."""
+    """An object of a JSON file."""
 else:  # a recursive alias cannot be resolved while the program runs: a field of it takes anything
     Json, JsonObject = object, Mapping[str, object]
 
@@ -35,20 +35,20 @@ _SHOWN = 200  # characters of a value in a message
 
 
 def to_json(value: object) -> Json:
-    """The value as JSON holds it.
+    """Return the value as JSON values.
 
-    Frozen values become objects by the names of their fields, of which those that play no part in
-    comparing are left out; tuples become lists, sets sorted lists, keys of mappings texts. A value
-    with a `text` form of its own (a method `from_text` reads it back) becomes that.
+    Frozen values become objects by the names of their fields, without fields that are not compared;
+    tuples become lists, sets sorted lists, keys of mappings texts. A value with a separate text
+    form (a method `from_text` reads it back) becomes that text.
 
     Args:
-        value: a frozen value, a path, a mapping, a sequence, a set, or what JSON holds as it is.
+        value: a frozen value, a path, a mapping, a sequence, a set, or a JSON value.
 
     Returns:
         Lists, mappings, texts, numbers, truth values and None.
 
     Raises:
-        TypeError: a value, or one within it, of another type.
+        TypeError: a value, or a member of it, of another type.
     """
     if hasattr(value, "from_text") or isinstance(value, PurePath):
         return str(value)
@@ -67,10 +67,10 @@ def to_json(value: object) -> Json:
 
 
 def object_of(value: object) -> JsonObject:
-    """`to_json` of a frozen value or a mapping.
+    """Return `to_json` of a frozen value or a mapping.
 
     Args:
-        value: either.
+        value: the value.
 
     Returns:
         The object.
@@ -79,13 +79,13 @@ def object_of(value: object) -> JsonObject:
 
 
 def changed(value: object) -> dict[str, Any]:
-    """The fields of a frozen value that are not at their default.
+    """Return the fields of a frozen value that are not at their default.
 
     Args:
-        value: the value; one that is no dataclass has none.
+        value: the value; other values than dataclasses have no fields.
 
     Returns:
-        Those values by name, of the fields that `to_json` writes.
+        The values of fields that `to_json` writes, with their names.
     """
     kind: Any = type(value)
     by_name = _fields(kind) if is_dataclass(value) else {}
@@ -97,7 +97,7 @@ def require_types(value: object) -> None:
     """Refuse a frozen value that has a member of another type than its field.
 
     Args:
-        value: the value; fields that `to_json` leaves out may have anything.
+        value: the value; fields that `to_json` leaves out may have any value.
 
     Raises:
         InputError: a member of another type; it names the field, the member and the type.
@@ -108,11 +108,11 @@ def require_types(value: object) -> None:
 
 
 def different(first: JsonObject, second: JsonObject) -> list[str]:
-    """The names of what two objects do not have alike.
+    """Return the names of members that differ between two objects.
 
     Args:
         first: an object; a name that it lacks counts as None.
-        second: another one.
+        second: another object.
 
     Returns:
         The names, sorted.
@@ -121,14 +121,14 @@ def different(first: JsonObject, second: JsonObject) -> list[str]:
 
 
 def from_json(kind: type[T], value: Json, where: str = "the record", *, by_hand: bool = False) -> T:
-    """The value of a kind from its JSON: the inverse of `to_json`.
+    """Return the value of a kind from its JSON: the inverse of `to_json`.
 
     Args:
         kind: its type.
-        value: what `to_json` gave.
-        where: the place that messages name.
-        by_hand: whether somebody wrote it: then it may say one thing where a list is meant, and
-            whole numbers for any; else these stay as they are: a digest of 1 is none of 1.0.
+        value: the result of `to_json`.
+        where: the place, for messages.
+        by_hand: whether a person wrote it: then it may have one value for a list, and whole numbers
+            for any numbers; else these stay unchanged, because 1 and 1.0 have different digests.
 
     Returns:
         The value; a member with a default may be missing.
@@ -194,7 +194,7 @@ class _Reader:
             raise InputError(f"{where}: {error}") from error
 
     def union(self, members: tuple[Any, ...], value: Any, where: str) -> Any:
-        """Read one of several kinds: the one whose `kind` is named, else the first that fits."""
+        """Read one of several kinds: the named `kind`, else the first that fits."""
         if value is None and type(None) in members:
             return None
         choices = [member for member in members if member is not type(None)]
@@ -226,7 +226,7 @@ class _Reader:
         return tuple(self.read(kind, item, f"{where}[{i}]") for i, (kind, item) in enumerate(pairs))
 
     def key(self, kind: Any, key: str, where: str) -> Any:
-        """A key of an object, which is a text in any file."""
+        """Read a key of an object, which is a text in any file."""
         if hasattr(kind, "from_text"):
             return _of_text(kind, key, where)
         if kind is int:
@@ -244,7 +244,7 @@ class _Reader:
 
 
 def _short(value: Any) -> str:
-    """A value for a message: of a long one the beginning."""
+    """Return a value for a message, cut if it is long."""
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
@@ -262,7 +262,7 @@ def _word(kind: Any) -> str:
 
 @cache
 def _fields(kind: Any) -> Mapping[str, Field[Any]]:
-    """The fields of a value that are written, by name."""
+    """Return the fields of a value that are written, with their names."""
     return {field.name: field for field in fields(kind) if field.compare}
 
 

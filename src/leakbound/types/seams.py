@@ -33,7 +33,7 @@ class Named(Protocol):
 
     @property
     def name(self) -> str:
-        """The model and where it runs, with its settings, as results name it."""
+        """Return the model, its place and its settings, as results name it."""
 
 
 class Embed(Named, Protocol):
@@ -92,13 +92,13 @@ class Classify(Named, Protocol):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels as the model names them, in the order of the columns."""
+        """Return the labels as the model names them, in the order of the columns."""
 
     def classify(self, texts: Sequence[tuple[str, str | None]]) -> NDArray[np.float64]:
         """Return the probability of each label, float64, [n, labels].
 
-        The second text of a pair is None where there is one text. Rows sum to 1, and none depends
-        on others. A text longer than the model's context has a row of NaN.
+        The second text of a pair is None for a single text. Rows sum to 1 and are independent of
+        each other. A text longer than the model's context has a row of NaN.
         """
 
 
@@ -114,7 +114,7 @@ class Truncates(Protocol):
 
 
 class Models(Protocol):
-    """The models that a scorer opens by name: one that embeds, classifies or chats."""
+    """The models that a scorer opens by their names: to embed, classify or chat."""
 
     def embed(self, name: str) -> Embed: ...
 
@@ -133,8 +133,8 @@ class Headway:
     Attributes:
         phase: the step.
         done: units done.
-        total: units in all.
-        unit: what the units are; empty where the progress is not known (see `during`).
+        total: all units.
+        unit: the name of the units; empty if the progress is not known (see `during`).
         tokens: tokens that a model forwarded in this step so far.
         note: a remark for the user, to be shown immediately; empty in all other reports.
     """
@@ -189,7 +189,7 @@ def counted(progress: Progress, phase: str, items: Sequence[T], unit: str) -> It
         progress: called before each item, and after the last.
         phase: the step.
         items: the items.
-        unit: what they are.
+        unit: the name of the items.
     """
     for done, item in enumerate(items):
         progress(Headway(phase, done, len(items), unit))
@@ -267,8 +267,8 @@ class Keeps(Protocol):
 class Generate(Protocol):
     """The protocol of every engine: draw completions of queries under one decoding.
 
-    Draws of different queries and chunks are independent, and a function of what keys them (see
-    `Draws`). An engine whose fingerprint says `repeatable: false` promises independence only: its
+    Draws of different queries and chunks are independent, and a function of their keys (see
+    `Draws`). An engine with `repeatable: false` in its fingerprint promises only independence: its
     stored draws are never drawn again, and `Keeps` has those that are not stored yet.
 
     Attributes:
@@ -279,7 +279,7 @@ class Generate(Protocol):
 
     @property
     def fingerprint(self) -> JsonObject:
-        """The model as it runs: digest of the weights, dtype, template, versions.
+        """Return the model as it runs: digest of the weights, dtype, template, versions.
 
         Equal fingerprints mean equal distributions. Members that `Fingerprint` names are read.
         """
@@ -295,7 +295,7 @@ class Generate(Protocol):
         Args:
             queries: texts to put to the model.
             decoding: the distribution to draw from.
-            draws: how many in which chunks, and what keys them.
+            draws: the numbers of draws per chunk, and their keys.
 
         Returns:
             One Sample or Failure for each query, in any order.
@@ -307,9 +307,9 @@ class Probabilistic(Protocol):
 
     @property
     def margin(self) -> float:
-        """The largest change of a token's log-probability with the batch shape, in nats (delta).
+        """Return delta, the largest change of a token's log-probability with the batch shape.
 
-        Infinite where probabilities cannot be exact.
+        In nats; infinite if probabilities cannot be exact.
         """
 
 
@@ -320,7 +320,7 @@ class Explores(Probabilistic, Protocol):
     def explore(
         self, queries: Sequence[Query], decoding: Decoding, effort: Effort, ranges: Ranges
     ) -> Iterator[Exploration | Failure]:
-        """Find the exact masses of likely outputs, and draw from what they leave.
+        """Find the exact masses of likely outputs, and draw from the remainder.
 
         Args:
             queries: texts to put to the model.
@@ -338,15 +338,15 @@ class Explores(Probabilistic, Protocol):
     def force(
         self, texts: Sequence[tuple[Query, str]], decoding: Decoding
     ) -> list[Completion | None]:
-        """The probability of each text and the end token after it, teacher-forced.
+        """Return the probability of each text and the end token after it, teacher-forced.
 
         Args:
             texts: (query, text) pairs.
             decoding: the distribution under which texts have their probabilities.
 
         Returns:
-            One completion a pair, in order, of count 0; None where the decoding cannot produce it,
-            or where the text's tokens do not go on from exactly the prompt that is sampled from.
+            One completion per pair, in order, of count 0; None where the decoding cannot produce
+            it, or if the text's tokens do not continue exactly the prompt of the draws.
 
         Raises:
             InputError: probabilities cannot be exact.
@@ -406,16 +406,17 @@ class Retraces(Probabilistic, Protocol):
     def force_ids(
         self, outputs: Sequence[tuple[Query, tuple[int, ...]]], decoding: Decoding
     ) -> list[Completion | None]:
-        """The probability of generated token ids, teacher-forced through the decoding.
+        """Return the probability of generated token ids, teacher-forced through the decoding.
 
         Args:
-            outputs: (query, ids) pairs; ids with the end token, or to the length limit. Ids that
-                stop before are the beginning of outputs: their probability is that of all of them,
-                their finish "unknown", their text what all of them have.
+            outputs: (query, ids) pairs; ids with the end token, or to the length limit. Shorter ids
+                are the beginning of outputs: they have the probability of all these outputs, their
+                finish is "unknown", and their text is the common text.
             decoding: the distribution under which outputs have their probabilities.
 
         Returns:
-            One completion a pair, in order, of count 0; None where the decoding cannot produce it.
+            One completion per pair, in order, of count 0; None where the decoding cannot produce
+            it.
 
         Raises:
             InputError: probabilities cannot be exact.
@@ -435,8 +436,8 @@ class Redraws(Protocol):
     ) -> Iterator[Redrawn]:
         """Yield, per query in any order, whether these draws give the stored completions.
 
-        A draw may have another token than it has here only where its random number lies within
-        the margin of that token's edge. `stored` has the completions by query id.
+        A draw may differ by a token only if its random number is within the margin of that token's
+        edge. `stored` has the completions by query id.
 
         Raises:
             InputError: probabilities cannot be exact.
@@ -451,7 +452,7 @@ class Scorer(Named, Protocol):
 
     @property
     def binary(self) -> bool:
-        """The declared range, which selects the bound: {0, 1} if true, else [0, 1]."""
+        """Return the declared range, which selects the bound: {0, 1} if true, else [0, 1]."""
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
         """Return one score per text of a prompt; a string is the true answer.
@@ -473,7 +474,7 @@ class Opener(Protocol[T_co]):
 
 
 class Crew(Protocol):
-    """Workers, each of which does one job at a time with what it has opened."""
+    """Workers, each of which does one job at a time with its opened value."""
 
     def each(
         self, opener: Opener[T], do: Callable[[T, J], R], jobs: Iterable[J]

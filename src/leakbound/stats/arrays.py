@@ -1,4 +1,4 @@
-"""Arrays of numbers: as callers give them, checked; and the search for where a condition ends."""
+"""Checks of arrays of numbers, and bisection."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from leakbound.errors import InputError
 from leakbound.stats.estimate import Array, Counts
 
 
-def whole(name: str, values: npt.ArrayLike) -> Counts:
-    """An array of whole numbers >= 0, or InputError. Integers keep every digit."""
+def whole_numbers(name: str, values: npt.ArrayLike) -> Counts:
+    """Return an array of whole numbers >= 0. Integers keep every digit."""
     array, exact = numbers(name, values), np.asarray(values)
     if exact.dtype.kind == "i" and (exact >= 0).all():
         return exact.astype(np.int64)
@@ -23,21 +23,21 @@ def whole(name: str, values: npt.ArrayLike) -> Counts:
 
 
 def per_question(name: str, values: npt.ArrayLike, questions: int) -> Counts:
-    """Whole numbers, one a question, from one number or one a question."""
-    array = whole(name, values)
+    """Return whole numbers, one per question, from one number or one per question."""
+    array = whole_numbers(name, values)
     if array.shape not in ((), (questions,)):
         raise InputError(
-            f"`{name}` must be one number or one a question ({questions}), got shape {array.shape}."
+            f"`{name}` must be one number or one per question ({questions}), got shape "
+            f"{array.shape}."
         )
     return np.broadcast_to(array, (questions,))
 
 
 def numbers(name: str, values: npt.ArrayLike) -> Array:
-    """An array of float64, or InputError.
+    """Return an array of float64.
 
-    Numbers of less precision are read as the decimals that they are printed as: a float32 .1 is .1,
-    not the .10000000149 that it is stored as, so that it does not exceed a threshold of .1. That
-    keeps their order, and ties.
+    Numbers of less precision are read as their printed decimals: a float32 .1 is .1, not the stored
+    .10000000149, so it does not exceed a threshold of .1. That keeps their order and ties.
     """
     try:
         array = np.asarray(values)
@@ -46,13 +46,13 @@ def numbers(name: str, values: npt.ArrayLike) -> Array:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(
-            f"`{name}` must be an array of numbers, got {type(values).__name__} that is none. "
+            f"`{name}` must be an array of numbers, got {type(values).__name__}. "
             "Pad rows to one length and give the padding count 0."
         ) from None
 
 
 def relative(weights: npt.ArrayLike, questions: int) -> Array:
-    """Weights as parts of the largest, whose squares neither vanish nor overflow; or InputError."""
+    """Return weights divided by the largest, so that squares neither vanish nor overflow."""
     array = np.asarray(weights, dtype=np.float64)
     fits = array.shape == (questions,) and np.isfinite(array).all()
     if not (fits and (array >= 0).all() and array.any()):
@@ -63,10 +63,10 @@ def relative(weights: npt.ArrayLike, questions: int) -> Array:
     return np.asarray(array / array.max())
 
 
-def halved(
+def bisected(
     holds: Callable[[Array], npt.NDArray[np.bool_]], inside: Array, outside: Array, times: int
 ) -> tuple[Array, Array]:
-    """The last point where a condition holds on the way to where it does not, from both sides."""
+    """Return the last point where a condition is true and a near point where it is false."""
     for _ in range(times):
         middle = (inside + outside) / 2
         still = holds(middle)
