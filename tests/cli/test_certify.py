@@ -35,7 +35,7 @@ def test_a_verdict_is_an_exit_status_and_each_condition_says_whether_it_holds(
     digest = f"SHA-256 of the certificate: {sha256(file)}"
     for text in (*named.split("|"), digest, "Publish it apart"):
         assert text in result.out
-    assert re.search(r"^condition +it is +holds +decides +alpha$", result.out, re.M)
+    assert re.search(r"^condition +value +met +decides +alpha$", result.out, re.M)
     rows = re.findall(r"^the .* end .* +(yes|no) +(pass|refuted) +(\S.*)$", result.out, re.M)
     quarter = "0.0025"  # of alpha
     wanted = zip(holds.split(), ("pass", "refuted"), (quarter, quarter), strict=True)

@@ -69,7 +69,7 @@ def test_a_fault_of_the_machine_is_a_message(name: str, capsys: pytest.CaptureFi
         assert cli.run(raises(met)) == 3
         said = capsys.readouterr().err
         assert says in said
-        assert "run the same command again: what was finished is kept" in said
+        assert "run the same command again: finished parts are kept" in said
 
 
 ALONE = chained(FAULTS["full"][0])

@@ -82,7 +82,7 @@ def test_what_cannot_be_is_refused_before_anything_is_drawn(others: str, tmp_pat
         evaluate(asked, TASK, out=out, control_questions=str(file), scorers=("keyword",))
     with pytest.raises(InputError, match="workers open their own"):
         evaluate("m", TASK, out=out, control_questions=others, workers=RayWorkers("local"))
-    with pytest.raises(InputError, match="`leakbound sample` bounds nothing"):
+    with pytest.raises(InputError, match="`--only sample` bounds nothing"):
         sample(asked, TASK, out=out, control_questions=others)
     assert not asked.asked
     assert not out.exists()

@@ -265,10 +265,10 @@ def test_a_profile_gives_the_same_run_from_python_and_from_the_shell(
     said = ("-n", 16, "--top-p", 0.7) if departing else ()
     named = ("--profile", profile) if profile else ()
     asked = ("--benchmark", "tofu:forget10", "--data", data, *named, *said)
-    done("sample", "m", *asked, "--out", tmp_path / "shell")
+    done("evaluate", "m", "--only", "sample", *asked, "--out", tmp_path / "shell")
     assert stored(tmp_path / "python") == stored(tmp_path / "shell")
     assert opened[0] == opened[1]
-    done("sample", "m", "--like", tmp_path / "python", "--out", tmp_path / "again")
+    done("evaluate", "m", "--only", "sample", "--like", tmp_path / "python", "--out", tmp_path / "again")
     assert stored(tmp_path / "again") == stored(tmp_path / "python")
     arm = python.arms["target"]
     assert (arm.plan.n, arm.decoding) == ((16, how["decodings"]) if departing else (n, decoding))
@@ -373,11 +373,11 @@ def test_what_a_record_cannot_name_is_asked_for(
 ) -> None:
     task = load_benchmark("tofu:forget10", data=data)
     sample(engine(), task, out=tmp_path / "r", n=4, control=engine("c"))
-    like = ("sample", "m", "--like", tmp_path / "r", "--out", tmp_path / "s")
+    like = ("evaluate", "m", "--only", "sample", "--like", tmp_path / "r", "--out", tmp_path / "s")
     refused(command(*like), "is a AskedEngine")
     done(*like, "--control", "c")
     sample(engine(), replace(task, loaded=None), out=tmp_path / "t", n=4)
-    like = ("sample", "m", "--like", tmp_path / "t", "--out", tmp_path / "u")
+    like = ("evaluate", "m", "--only", "sample", "--like", tmp_path / "t", "--out", tmp_path / "u")
     refused(command(*like), "`--benchmark` is missing")
 
 

@@ -1,6 +1,6 @@
-"""Commands of what stands beside the core: other tools' formats, figures, demo.
+"""Commands outside the core: demo, figures, and other tools' formats.
 
-Nothing of the core imports these packages; the table `COMMANDS` and this module lead to them.
+The core does not import their packages; only this module does.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ from typing import Any, Literal
 
 from leakbound.cli import options as opt
 from leakbound.cli.console import print_json, print_table, progress_bar, prose, say_notes
-from leakbound.cli.saying import say
+from leakbound.cli.output import say
 from leakbound.errors import InputError, needing
 
 
 @opt.command
 def demo(out: Path, n: int, as_json: bool) -> None:
-    """Train a small model, unlearn, and show what the greedy answer hides.
+    """Train a small model, make it forget, and show the leak that the greedy answer hides.
 
-    Built-in data, a one-million-parameter Llama, four models, all forget questions: a few minutes
-    on two cores, nothing downloaded. Stopped, the same command goes on.
+    The data is built in. Four Llama models of a million parameters are trained and evaluated on all
+    forget questions, in a few minutes on two cores, without downloads. If it is stopped, the same
+    command resumes.
 
     Examples:
         leakbound demo --out demo-run
@@ -51,13 +52,13 @@ def figures(
     as_json: bool,
     scorer: str | None,
     question: str | None,
-    **how: Any,
+    **settings: Any,
 ) -> None:
     """Draw the papers' figures of RUNS into --out, as PDF, SVG and PNG.
 
-    RUNS are run directories with the same questions, and folders of trained models for the logs of
-    their training. Each figure has its data as CSV beside it; what RUNS cannot give is left out,
-    with the reason.
+    RUNS are run directories with the same questions, and folders of trained models, for figures of
+    their training. The data of each figure is written as CSV, next to it. Figures that RUNS have no
+    data for are left out, with the reason.
 
     Examples:
         leakbound figures runs/mine --out figures
@@ -74,11 +75,11 @@ def figures(
             print_table(table)
         return
     if out is None:
-        raise InputError("`--out` is needed: the folder to write figures into.")
-    made = verb(runs, out, scorer=scorer, question=question, **how)
+        raise InputError("`--out` is missing. Name the folder to write figures into.")
+    made = verb(runs, out, scorer=scorer, question=question, **settings)
     if not as_json:
         for name, why in made.left_out.items():
-            say(f"left out: {name}, since {why}", err=True)
+            say(f"left out: {name}: {why}", err=True)
     _print_written(runs, made.files, as_json, left_out=made.left_out)
 
 
@@ -88,13 +89,13 @@ def export(
     out: Path,
     form: Literal["openunlearning", "jsonl"] | None,
     as_json: bool,
-    **how: Any,
+    **settings: Any,
 ) -> None:
     """Write the metrics or the completions of a run to OUT.
 
     With --openunlearning, OUT must end in _EVAL.json; a _SUMMARY.json is written to the same
-    folder. The log holds no text of the run. Runs of one model on the parts of MUSE
-    (muse:news-knowmem, -verbmem, -privleak) make one log together.
+    folder. The log has no text of the run. Runs of one model on the parts of MUSE
+    (muse:news-knowmem, -verbmem, -privleak) are joined into one log.
 
     With --jsonl, OUT has the columns id, question, answer, completion and count, and the settings
     of the decoding. `leakbound import` reads this file. With --redact, or if the run's report is
@@ -109,8 +110,8 @@ def export(
     from leakbound.store import Run
 
     if form is None:
-        raise InputError("say what to write: --openunlearning or --jsonl.")
-    made = verb([Run.open(run) for run in runs], out, form=form, **how)
+        raise InputError("the format is missing. Add --openunlearning or --jsonl.")
+    made = verb([Run.open(run) for run in runs], out, form=form, **settings)
     say_notes(made.notes)
     _print_written(runs, made.files, as_json)
 
@@ -118,7 +119,7 @@ def export(
 def _print_written(
     runs: Sequence[Path], files: Sequence[Path], as_json: bool, **more: object
 ) -> None:
-    """Say which files were made of these runs."""
+    """Print the files that were written for these runs."""
     if as_json:
         print_json({"runs": [*map(str, runs)], "written": [*map(str, files)], **more})
         return
@@ -127,8 +128,8 @@ def _print_written(
 
 
 @opt.command
-def import_(files: tuple[Path, ...], out: Path, as_json: bool, **how: Any) -> None:
-    """Make a run of samples that another tool drew; then score, bound and report it.
+def import_(files: tuple[Path, ...], out: Path, as_json: bool, **settings: Any) -> None:
+    """Make a run from samples that another tool drew, to be scored, bounded and reported.
 
     FILES are logs of inspect_ai with epochs (.eval, .json), samples_*.jsonl of
     lm-evaluation-harness with repeats, *_EVAL.json of OpenUnlearning (greedy answers), reports of
@@ -143,10 +144,10 @@ def import_(files: tuple[Path, ...], out: Path, as_json: bool, **how: Any) -> No
     with them.
 
     Scores in the files become scores of the run, so no judge has to run again. Scores of inspect_ai
-    and lm-evaluation-harness, and of garak's detectors, are named logged:by=NAME, those of
-    promptfoo logged:by=failed. --scores NAME,... takes some of them, --scores none takes none.
-    Lines of scores without texts, as `export --jsonl --redact` writes them, give the bounds of the
-    run that they came from.
+    and lm-evaluation-harness, and of garak's detectors, are named logged:by=NAME; scores of
+    promptfoo are named logged:by=failed. --scores NAME,... selects some of them, --scores none
+    selects none. Redacted lines (`export --jsonl --redact`) have scores without texts, and give the
+    bounds of the original run.
 
     Examples:
         leakbound import logs/mine.eval --out runs/theirs
@@ -155,7 +156,7 @@ def import_(files: tuple[Path, ...], out: Path, as_json: bool, **how: Any) -> No
     from leakbound.scoring.score import scored_by
     from leakbound.store import ImportedDraws
 
-    run = import_run(files, out=out, **how)
+    run = import_run(files, out=out, **settings)
     scorers = scored_by(run)
     arms = {
         name: {

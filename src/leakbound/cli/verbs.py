@@ -1,4 +1,4 @@
-"""The small commands of the core: one call each, of what is on disk."""
+"""The small commands of the core: each makes one call, about files on disk."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import click
 
 from leakbound.cli import options as opt
 from leakbound.cli.console import print_json, print_table, progress_bar, prose, say_notes
+from leakbound.cli.help import write_commands
+from leakbound.cli.output import bold, on_terminal, say, write
 from leakbound.cli.parsed import Parsed, locked_run, workers_from
-from leakbound.cli.saying import bold, on_terminal, say, write
 from leakbound.errors import IncompleteError, InputError, LeakboundError
 
 
@@ -20,10 +21,10 @@ from leakbound.errors import IncompleteError, InputError, LeakboundError
 def score(
     run: Path, scorers: tuple[str, ...], calibration: Path | None, as_json: bool, **values: Any
 ) -> None:
-    """Score the completions of RUN; no model of the run is loaded.
+    """Score the completions of RUN; its model is not loaded.
 
-    --dtype and --device are those of the models that scorers ask; by default the run's. A judge
-    behind a server is asked only where --scorer names it. Other models can be asked by workers.
+    --dtype and --device are for models that scorers use; the default is the run's. A judge on a
+    server gets requests only if --scorer names it. Workers of --ray can run the other models.
 
     Examples:
         leakbound score runs/mine --scorer 'rouge-l-recall>=0.5' --scorer contains
@@ -56,8 +57,9 @@ def bound(
 ) -> None:
     """Bound the scores of RUN at another confidence, without scoring again.
 
-    By default every scorer that RUN has scores of. Naming some keeps what is known of the others.
-    With --limit, also say at which questions leakage is at most X, all of them at once (Holm).
+    By default all scorers of RUN are bounded. If --scorer names some, the estimates of the others
+    stay. --limit also lists the questions at which leakage is at most X, with the stated confidence
+    for the whole list (Holm).
 
     Examples:
         leakbound bound runs/mine --confidence 0.999
@@ -78,29 +80,6 @@ def bound(
 
 
 @opt.command
-def measure(run: Path, metrics: tuple[str, ...] | None, as_json: bool) -> None:
-    """Measure utility and memorisation of RUN again, or by other metrics.
-
-    What `leakbound evaluate --metrics` has read for some metrics serves all that need no more: no
-    model is loaded, but the classifier that forget_fluency asks.
-
-    Examples:
-        leakbound measure runs/mine --metrics model_utility,forget_quality
-    """
-    from leakbound import evaluation as verbs
-
-    opened = locked_run(run, "measure")
-    with progress_bar(not as_json) as progress:
-        verbs.measure(opened, metrics or (), progress=progress)
-    if as_json:
-        print_json({"run": str(run), **verbs.stored_metrics(opened)})
-        return
-    say_notes(opened.notes)
-    if table := verbs.metrics_table(opened):
-        print_table(table)
-
-
-@opt.command
 def prove(
     run: Path,
     budget: int,
@@ -109,12 +88,12 @@ def prove(
     model: str | None,
     as_json: bool,
 ) -> None:
-    """Look for leaks of RUN's model that are too rare to be drawn, and add what they prove.
+    """Search RUN's model for leaks that are too rare to be drawn, and add the lower bounds.
 
-    None of RUN's draws is drawn again. The model's own probabilities of leaking answers are added
-    up: from the benchmark's answers, from what RUN's models and those of --proposal said, and from
-    a search around these. The sum is a lower bound without chance, given the measured margin for
-    rounding, and so is leak@k for every k. Table, report and certificate have it from then on.
+    Nothing is drawn again. The command adds up the model's own probabilities of leaking answers.
+    It tries the benchmark's answers, the answers in RUN and in the runs of --proposal, and answers
+    near these. The sum is a lower bound without sampling error, given the measured margin for
+    rounding; leak@k follows for every k. Table, report and certificate include it from then on.
 
     Examples:
         leakbound prove runs/npo --proposal runs/full --budget 1000
@@ -129,14 +108,14 @@ def prove(
 
 @opt.command
 def report(runs: tuple[Path, ...], out: Path | None, redact: Any, as_json: bool) -> None:
-    """Write one self-contained HTML page about RUNS, and print their table.
+    """Write one self-contained HTML page about RUNS, and print their tables.
 
-    If RUNS is one folder that holds runs, write an index of all runs below it instead: index.html,
-    in that folder. The index links to the page of each complete run, which is written if it is
-    missing or older than the run, and to a comparison of the runs that share their questions.
+    If RUNS is a folder that contains runs, write an index of them, index.html, into it. The index
+    links to the page of each complete run, written if it is missing or outdated, and to a
+    comparison of the runs that share their questions.
 
-    --redact is kept with the runs: later commands write report-redacted.html, and exports hold no
-    text, until --no-redact is given.
+    --redact is stored with the runs: until --no-redact is given, later commands write
+    report-redacted.html, and exports contain no text.
 
     Examples:
         leakbound report runs/mine
@@ -151,7 +130,7 @@ def report(runs: tuple[Path, ...], out: Path | None, redact: Any, as_json: bool)
     if len(runs) == 1 and runs[0].is_dir() and not (runs[0] / FILE).exists():
         if out is not None:
             raise InputError(
-                f"`--out` is for a page about runs, and `{runs[0]}` is a folder of runs, whose "
+                f"`--out` is for a page about runs, and `{runs[0]}` is a folder of runs: its "
                 "index is written into it. Leave out `--out`, or name runs."
             )
         with progress_bar(not as_json) as progress:
@@ -180,10 +159,10 @@ def report(runs: tuple[Path, ...], out: Path | None, redact: Any, as_json: bool)
 
 @opt.command
 def show(run: Path, texts: bool | None, as_json: bool) -> int | None:
-    """Print the verdict on RUN, and nothing else.
+    """Print only the verdict of RUN.
 
-    Of a run in progress, print how far it is, which command is at work on it, and bounds that are
-    valid however often you look; the exit status is then 3. A redacted run shows no answer.
+    If RUN is in progress, print its progress, the running command, and bounds that stay valid if
+    you look repeatedly; the exit status is then 3. A redacted run shows no answer.
 
     Examples:
         leakbound show runs/mine
@@ -228,15 +207,13 @@ def compare(
     under: str | None,
     as_json: bool,
 ) -> None:
-    """Compare RUNS, question by question, with the first of them.
+    """Compare the models of RUNS with the model of the first run, question by question.
 
-    How much more or less each model leaks than the baseline, which is the first run's model: on
-    average, at which questions, and at most. All differences of a scorer hold at once. A verdict on
-    each model is said first, then what was made otherwise, and a leaderboard last: certified
-    leakage, beyond the control where all have one, and utility where it was measured with
-    --metrics. Runs of other questions are refused. Of a run with several decodings each stands by
-    itself. By method, what is said is about a method over the seeds that it trained from, not
-    about these models.
+    The table has the difference in leakage on average, at each question that differs, and at most.
+    All differences of a scorer are valid simultaneously. Verdicts and different settings come
+    first. A leaderboard comes last, with certified leakage (the excess, if all runs have a control)
+    and utility (if --metrics measured it). RUNS must have the same questions. Each decoding of a
+    run counts as a run. With --by method, statements are about methods over training seeds.
 
     Examples:
         leakbound compare runs/before runs/after
@@ -246,11 +223,13 @@ def compare(
     from leakbound.presenting.compared import SHOWN, Comparison
     from leakbound.store.files import write_text
 
-    how: Any = {"under": under or ""} | ({} if confidence is None else {"confidence": confidence})
+    settings: Any = {"under": under or ""} | (
+        {} if confidence is None else {"confidence": confidence}
+    )
     comparison = (
-        verbs.compare_methods(runs, **how)
+        verbs.compare_methods(runs, **settings)
         if by == "method"
-        else verbs.compare(runs, utility=utility, **how)
+        else verbs.compare(runs, utility=utility, **settings)
     )
     if as_json:
         print_json(comparison.to_dict())
@@ -276,7 +255,7 @@ def compare(
 def plan(
     epsilon: float | None, clean: float | None, confidence: float, side: Any, as_json: bool
 ) -> None:
-    """How many draws per question a guarantee needs.
+    """Print the number of draws per question that a guarantee needs.
 
     Examples:
         leakbound plan --epsilon 0.05 --clean 0.02
@@ -291,20 +270,34 @@ def plan(
     lines = []
     if epsilon is not None:
         lines.append(
-            f"{needed.epsilon:,} draws a question: Pr[X > x] is then known within {epsilon:g} "
+            f"{needed.epsilon:,} draws per question estimate Pr[X > x] within {epsilon:g} "
             f"at every x (DKW, {percent(confidence)}, {side})."
         )
     if clean is not None:
         lines.append(
-            f"{needed.clean:,} draws a question, none of which leaks, certify P(leak) <= "
+            f"{needed.clean:,} draws per question, none of which leaks, certify P(leak) <= "
             f"{clean:g} at {percent(confidence)}."
         )
     say(prose("\n".join(lines)))
 
 
 @opt.command
+def more() -> None:
+    """List the commands that `leakbound --help` leaves out.
+
+    Examples:
+        leakbound more
+    """
+    from leakbound.cli import OTHERS
+
+    formatter = click.get_current_context().make_formatter()
+    write_commands(OTHERS, formatter)
+    click.echo(formatter.getvalue().rstrip())
+
+
+@opt.command
 def completion(shell: str) -> None:
-    """Print click's script, with which SHELL completes commands, options, choices and files.
+    """Print the script that lets SHELL complete commands, options, choices and files.
 
     Examples:
         eval "$(leakbound completion bash)"    # in ~/.bashrc
@@ -321,7 +314,7 @@ def completion(shell: str) -> None:
 def report_on(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
     """Write the report of a run, and print its tables and `more`, or its estimates as JSON.
 
-    A run in which no question could be sampled has nothing to report, nor has a slice of a study.
+    There is no report for a slice of a study, or if no question could be sampled.
     """
     from leakbound.reporting.page import older_page, page_of, write_report
 
@@ -329,7 +322,7 @@ def report_on(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
         if as_json:
             print_json({"run": str(run.path), "questions": part})
         else:
-            say(f"slice {part}: {run.path}; when all are drawn: leakbound merge RUN... --out RUN")
+            say(f"slice {part}: {run.path}; after all slices: leakbound merge RUN... --out RUN")
         return
     path = None
     if run.redacted:
@@ -348,10 +341,7 @@ def report_on(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
 
 
 def print_verdicts(run: Any, texts: bool | None = None) -> None:
-    """Print what the run shows of its model.
-
-    `texts`: with a leaking answer; by default on a terminal alone, where a person reads it.
-    """
+    """Print the verdicts of a run; `texts`: with a leaking answer (None: only on a terminal)."""
     from leakbound.evaluation import run_verdicts
 
     for verdict in run_verdicts(run, texts=on_terminal() if texts is None else texts):
@@ -362,14 +352,14 @@ def print_verdicts(run: Any, texts: bool | None = None) -> None:
 
 
 def _verdicts(run: Any, *, texts: bool = False) -> list[dict[str, Any]]:
-    """The verdicts on the run's model as JSON holds them."""
+    """Return the verdicts of the run, for JSON."""
     from leakbound.evaluation import run_verdicts
 
     return [v.to_dict() for v in run_verdicts(run, texts=texts)]
 
 
 def _as_json(run: Any) -> dict[str, Any]:
-    """Return the ledger of each arm and the estimates, as JSON holds them."""
+    """Return the ledger of each arm and the estimates, for JSON."""
     ledger = {name: ledger.to_dict() for name, ledger in run.ledger.items()}
     estimates = [row.to_dict() for row in run.estimates]
     return {"run": str(run.path), "ledger": ledger, "estimates": estimates}
@@ -380,7 +370,7 @@ def _print_notes(run: Any) -> None:
 
 
 def print_tables(run: Any, more: Sequence[Any] = ()) -> None:
-    """The notes of a run on standard error; its verdict, tables and `more` on standard output."""
+    """Print notes on standard error, and verdict, tables and `more` on standard output."""
     from leakbound.evaluation import summary
 
     _print_notes(run)
