@@ -80,7 +80,7 @@ evaluate m --benchmark {questions} --out out --explore exact,forwards=0 =>
 evaluate m --benchmark {questions} --out out --attack 99 --explore exact => Leave one of them out
 {E} --attack 99 --control {finished} => Name the control model itself
 {E} --claim all:0.1 => '0.01' or 'every:0.01', got 'all:0.1'
-{E} --claim every:1 => `claim` reads '0.01' or 'every:0.01', got 'every:1' | between 0 and 1
+{E} --claim every:1 => `claim` must be like '0.01' or 'every:0.01', got 'every:1' | between 0 and 1
 {E} --claim 0.1 --temperature 0 => a temperature above 0
 {E} --claim 0.1 --scorer rouge-l-recall => such as 'rouge-l-recall>=0.5'
 {E} --prove 60 --temperature 0 => `prove` | greedy

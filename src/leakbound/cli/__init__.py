@@ -1,4 +1,4 @@
-"""The command line. `--help` imports nothing heavy: each command imports what it needs."""
+"""The command line. `--help` imports nothing heavy; each command does its own imports."""
 
 from __future__ import annotations
 

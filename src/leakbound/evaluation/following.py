@@ -85,8 +85,8 @@ class ArmSoFar:
         scorer: the scorer.
         questions: the number of questions of the arm.
         query_ids: the questions that have draws so far.
-        bounds: an interval for each of them, valid simultaneously; None if there is none yet.
-        why_not: the reason if there is none.
+        bounds: an interval for each of them, valid simultaneously; None without any yet.
+        why_not: the reason for no bounds.
         ledger: the number of stored draws in each class.
     """
 

@@ -39,7 +39,7 @@ def measure_run(
     is the retrained model of metrics that need one. If a question has no completions, nothing is
     measured, with a note.
 
-    Raises InputError, with a list of what is missing, if the run lacks readings or draws.
+    Raises InputError with the missing readings or draws.
     """
     if not names:
         return {}

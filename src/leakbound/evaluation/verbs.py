@@ -92,10 +92,10 @@ def evaluate(
         questions: "i/N": only draw the i-th of N slices of the study; `merge` joins them, scores
             and bounds (None: all questions).
         progress: called with the progress of each step, a `leakbound.types.Headway`.
-        fields: fields of `Study` in place of its own, such as confidence=0.9: data, limit,
-            profile, sampling, decodings, rewritings, attack, prove, stress, control_questions,
-            scorers, claims, allow_unmatched, check_scorers, calibration, metrics, confidence, rho,
-            seed, settings, servers, workers; n=256 is short for sampling=FixedN(256).
+        fields: fields of `Study` that replace those of `study`, such as confidence=0.9: data,
+            limit, profile, sampling, decodings, rewritings, attack, prove, stress, scorers, claims,
+            control_questions, allow_unmatched, check_scorers, calibration, metrics, confidence,
+            rho, seed, settings, servers, workers; n=256 is short for sampling=FixedN(256).
 
     Returns:
         The run at `out`, sampled, scored and bounded; a slice is only sampled.
@@ -213,7 +213,7 @@ def sample(
             way (None: no control).
         questions: "i/N": only draw the i-th of N slices of the study (None: all questions).
         progress: called with the progress of each step, a `leakbound.types.Headway`.
-        fields: fields of `Study` in place of its own, as for `evaluate`.
+        fields: fields of `Study` that replace those of `study`, as for `evaluate`.
 
     Returns:
         The run at `out` with its completions. It records the questions that could not be sampled,
@@ -338,7 +338,7 @@ def prove(
     Args:
         run: an open run, see `leakbound.load`.
         forwards: the largest number of forward passes per question; at least 1.
-        scorer: by name (default: the first binary scorer of the run, else its first).
+        scorer: a name (default: the first binary scorer of the run, else its first).
         model: the current location of the run's model, or its engine (None: as recorded).
         proposals: finished runs of the same questions, such as of the model before unlearning. The
             search begins with their leaking answers, the true answer and the run's own answers.
@@ -386,7 +386,7 @@ def measure(
 
     Args:
         run: an open run, see `leakbound.load`.
-        metrics: by name, or "all" (default: the metrics of the run's last command).
+        metrics: names, or "all" (default: the metrics of the run's last command).
         progress: called with the progress of each step, a `leakbound.types.Headway`.
 
     Returns:
