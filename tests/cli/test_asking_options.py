@@ -37,7 +37,10 @@ def test_of_a_file_of_ones_own_what_is_odd_is_said_first(
     assert "note: ignored columns: source" in shown.err
     assert "2 questions" in shown.out
     monkeypatch.chdir("/")
-    assert "forget_probability" in done("evaluate", tmp_path / "run", "--only", "metrics", "--json").out
+    assert (
+        "forget_probability"
+        in done("evaluate", tmp_path / "run", "--only", "metrics", "--json").out
+    )
 
 
 def test_jailbreakbench_asks_chat_models_only(model: Path, tmp_path: Path) -> None:

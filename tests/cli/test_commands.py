@@ -36,7 +36,17 @@ def test_evaluate_prints_a_table_and_writes_the_report(model: Path, tmp_path: Pa
 def test_the_three_steps_are_evaluate(finished: Path, model: Path, tmp_path: Path) -> None:
     questions = Run.open(finished).study.benchmark
     out = tmp_path / "run"
-    drawing = ("evaluate", model, "--benchmark", questions, "--out", out, *SMALL, "--only", "sample")
+    drawing = (
+        "evaluate",
+        model,
+        "--benchmark",
+        questions,
+        "--out",
+        out,
+        *SMALL,
+        "--only",
+        "sample",
+    )
     drawn = done(*drawing)
     assert "target: 32 draws" in drawn.out
     refused(leakbound("bound", out), "`leakbound score` first")
@@ -55,7 +65,15 @@ def test_drawn_slices_are_merged_and_a_drawn_run_is_finished_by_evaluate(
     finished: Path, model: Path, tmp_path: Path
 ) -> None:
     questions = Run.open(finished).study.benchmark
-    asked = ("evaluate", model, "--benchmark", questions, *SMALL, "--metrics", "extraction_strength")
+    asked = (
+        "evaluate",
+        model,
+        "--benchmark",
+        questions,
+        *SMALL,
+        "--metrics",
+        "extraction_strength",
+    )
     done(*asked, "--only", "sample", "--out", tmp_path / "run")
     drawn = tree(tmp_path / "run" / "arms")
     done(*asked, "--out", tmp_path / "run")

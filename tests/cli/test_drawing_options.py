@@ -93,7 +93,7 @@ def test_a_dry_run_counts_all_of_it_and_stores_nothing(
         assert done(*asked, "--json").json.items() >= cost.items()  # and needs no --out
     shown = done(*command(model, questions, tmp_path / "run", *UNTIL, "--dry-run")).out
     assert "2 questions, 1 decoding, 130 draws in 2 parts" in shown
-    assert "this is the most: --until" in shown
+    assert "this is the maximum: --until" in shown
     asked = ("evaluate", model, "--benchmark", questions, *SMALL, "--dry-run", "--questions", "1/2")
     assert "this slice takes about one of 2 parts of it" in done(*asked).out
     assert list(tmp_path.iterdir()) == []
@@ -122,7 +122,18 @@ def test_rewritings_are_asked_and_a_file_of_them_is_found_from_anywhere(
     assert 2 == len(run.questions) < len(run.queries) < 2 + 2 * 3
     assert run.record.inputs.ids_draws == 8
     assert {row.arm for row in run.estimates} == set(run.arms)
-    done("evaluate", untied, "--only", "sample", "--like", "rules", "--out", "plain", "--inputs", "none")
+    done(
+        "evaluate",
+        untied,
+        "--only",
+        "sample",
+        "--like",
+        "rules",
+        "--out",
+        "plain",
+        "--inputs",
+        "none",
+    )
     assert set(Run.open(Path("plain")).arms) == {"greedy", "target"}
 
     texts, file = ("red by who", "tell me who wrote red"), tmp_path / "mine.csv"

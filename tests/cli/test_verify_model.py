@@ -69,7 +69,7 @@ def test_every_output_is_compared_and_drawn_again(
     assert f"({sum(row['count'] for row in rows):,} draws looked at)" in check["says"]
     other = verified(certified, control)
     assert other.status == 6
-    assert "model: weights: the certificate says" in other.out
+    assert "model: weights: the certificate has" in other.out
     refused(verified(certified, certified / "none"), "none")
 
 

@@ -27,8 +27,8 @@ MAIN = {
     "certify": ("certify", "Decide a claim about a run, and write a certificate."),
     "verify": ("certify", "Check a certificate against its run."),
     "report": ("verbs", "Write the report of a run, or the index of a folder of runs."),
-    "import": ("outbuildings", "Make a run from samples that another tool drew."),
-    "demo": ("outbuildings", "Run all steps on a built-in model and data set, in minutes."),
+    "import": ("extras", "Make a run from samples that another tool drew."),
+    "demo": ("extras", "Run all steps on a built-in model and data set, in minutes."),
     "show": ("verbs", "Print the verdict of a run, or its progress."),
     "score": ("verbs", "Score the completions of a run with other scorers."),
     "bound": ("verbs", "Bound the scores of a run at another confidence."),
@@ -41,8 +41,8 @@ OTHERS = {
     "prove": ("verbs", "Search a run's model for leaks that are too rare to be drawn."),
     "merge": ("evaluate", "Merge the slices of a study, drawn on several machines."),
     "plan": ("verbs", "Print the number of draws that a guarantee needs."),
-    "figures": ("outbuildings", "Draw the figures of the papers for runs, with their data."),
-    "export": ("outbuildings", "Write metrics or completions of a run for other tools."),
+    "figures": ("extras", "Draw the figures of the papers for runs, with their data."),
+    "export": ("extras", "Write metrics or completions of a run for other tools."),
     "completion": ("verbs", "Print the script that lets a shell complete commands."),
 }
 """Commands that `leakbound more` lists."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from leakbound.cli import options as opt
 from leakbound.cli.console import print_json, print_table, progress_bar, prose
 from leakbound.cli.output import VERIFICATION_FAILED, bold, say, write
+from leakbound.cli.parsed import Parsed
 from leakbound.text.shown import number, visible
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _LONGEST = 200  # characters of a value that differs
 
 
 @opt.command
-def certify(run: Path, out: Path | None, under: str | None, as_json: bool, **claim: Any) -> int:
+def certify(options: Parsed) -> int:
     """Decide whether RUN leaks with probability at most X, and write a certificate.
 
     A claim that `evaluate --claim` recorded is decided at its own error rate; all others share one,
@@ -46,15 +46,16 @@ def certify(run: Path, out: Path | None, under: str | None, as_json: bool, **cla
     from leakbound import certificate as verbs
     from leakbound.store import CERTIFICATE, ArmKey
 
-    claim = {name: value for name, value in claim.items() if value is not None}
-    if under:
+    run, arm = options.run, options.arm
+    if options.under:
         from leakbound.stress import named_stress
 
-        claim["arm"] = str(ArmKey.from_text(claim["arm"]).stressed(named_stress(under)))
-    certificate = verbs.certify(run, out=out, **claim)
-    file = out or run / CERTIFICATE
+        arm = str(ArmKey.from_text(arm).stressed(named_stress(options.under)))
+    claim = options.stated("max_leak", "every_question", "scorer", "confidence", "of", "accept_cut")
+    certificate = verbs.certify(run, out=options.out, arm=arm, **claim)
+    file = options.out or run / CERTIFICATE
     digest = verbs.sha256(file)
-    if as_json:
+    if options.as_json:
         print_json({"file": str(file), "sha256": digest, **certificate.to_dict()})
     else:
         _print_certificate(certificate)
@@ -67,16 +68,7 @@ def certify(run: Path, out: Path | None, under: str | None, as_json: bool, **cla
 
 
 @opt.command
-def verify(
-    certificate: Path,
-    run: Path,
-    with_model: str | None,
-    redraw: float | None,
-    imported: Path | None,
-    scorer: str | None,
-    as_json: bool,
-    **loading: Any,
-) -> int:
+def verify(options: Parsed) -> int:
     """Compute the values of CERTIFICATE again from RUN, and list all differences.
 
     The table lists what was checked, assumed and not checked. If the model is under a stress, name
@@ -94,18 +86,18 @@ def verify(
     from leakbound import certificate as verbs
     from leakbound.store import load
 
-    with progress_bar(not as_json) as progress:
+    with progress_bar(not options.as_json) as progress:
         verification = verbs.verify(
-            certificate,
-            run,
-            model=with_model,
-            redraw=redraw,
-            imported=None if imported is None else load(imported),
-            loading=loading,
+            options.certificate,
+            options.run,
+            model=options.with_model,
+            redraw=options.redraw,
+            imported=options.imported and load(options.imported),
+            loading=options.stated("device", "trust_remote_code"),
             progress=progress,
-            scorer=scorer,
+            scorer=options.scorer,
         )
-    if as_json:
+    if options.as_json:
         print_json(verification.to_dict())
     else:
         _print_verification(verification)

@@ -85,10 +85,10 @@ class _Lines:
     def __call__(self, now: Headway) -> None:
         at, due = time.monotonic(), self._last + _QUIET_SECONDS
         phase = self._phases.setdefault(now.phase, _Phase(now.done, due))
-        ends = now.done == now.total and (phase.shown is None or phase.shown[0] != now.total)
+        is_last = now.done == now.total and (phase.shown is None or phase.shown[0] != now.total)
         if not now.unit:  # its first report is shown, and its end if it took long
-            ends = phase.shown is None or (ends and phase.seconds >= _QUIET_SECONDS)
-        if (now.done, now.tokens) == phase.shown or (at < phase.due and not ends):
+            is_last = phase.shown is None or (is_last and phase.seconds >= _QUIET_SECONDS)
+        if (now.done, now.tokens) == phase.shown or (at < phase.due and not is_last):
             return
         phase.due, phase.pause = at + phase.pause, min(2 * phase.pause, _LONGEST_SECONDS)
         self._last, phase.shown = at, (now.done, now.tokens)
@@ -170,8 +170,8 @@ def print_table(table: Table, echo: Callable[[str], None] = write) -> None:
     words = {0, *(i for row in table.rows for i, cell in enumerate(row) if cell.prose)}
     shown = [_side_by_side(columns, rows, block, words) for block in blocks]
     title = bold("\n".join(lines_of(visible(table.title), room)))
-    whole = f"{title}\n" + ("\n\n".join(shown) or _stacked(columns, rows, room))
-    parts = (prose(table.lead), whole, prose(table.note))
+    body = f"{title}\n" + ("\n\n".join(shown) or _stacked(columns, rows, room))
+    parts = (prose(table.lead), body, prose(table.note))
     echo("\n\n".join(filter(None, parts)) + "\n")
 
 
@@ -246,22 +246,22 @@ def _blocks(columns: Sequence[str], rows: Sequence[Sequence[str]], room: int) ->
     from rich.cells import cell_len
 
     cells = [(column, *(row[i] for row in rows)) for i, column in enumerate(columns)]
-    whole = [max(map(cell_len, column)) for column in cells]
+    full = [max(map(cell_len, column)) for column in cells]
     least = [
         max(cell_len(word) for cell in own for word in _tied(cell).split(" ")) for own in cells
     ]
-    least[0] = whole[0]
-    blocks: list[dict[int, int]] = [{0: whole[0]}]
+    least[0] = full[0]
+    blocks: list[dict[int, int]] = [{0: full[0]}]
     for i in range(1, len(columns)):
         if _wide([*blocks[-1].values(), least[i]]) > room:
-            blocks.append({0: whole[0]})
+            blocks.append({0: full[0]})
         blocks[-1][i] = least[i]
-    if any(_wide(block.values()) > room for block in blocks) or len(blocks[0]) < min(2, len(whole)):
+    if any(_wide(block.values()) > room for block in blocks) or len(blocks[0]) < min(2, len(full)):
         return []
     for block in blocks:
         left = room - _wide(block.values())
         for i in block:
-            more = min(whole[i] - block[i], left)
+            more = min(full[i] - block[i], left)
             block[i] += more
             left -= more
     return [*blocks]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from leakbound.cli import options as opt
 from leakbound.cli.console import duration, print_json, print_table, progress_bar, prose, say_notes
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @opt.command
-def evaluate(**values: Any) -> None:
+def evaluate(options: Parsed) -> None:
     """Sample, score and bound MODEL on a benchmark; write a run and its report.
 
     MODEL is a folder or hub name of a causal language model. Its whole output distribution is
@@ -32,12 +32,11 @@ def evaluate(**values: Any) -> None:
         leakbound evaluate my-model --benchmark mine.csv --out runs/own
         leakbound evaluate runs/mine --only metrics --metrics model_utility
     """
-    options = Parsed(values)
     (_measure if options.only == "metrics" else _evaluate)(options)
 
 
 @opt.command
-def stress(**values: Any) -> None:
+def stress(options: Parsed) -> None:
     """Evaluate MODEL, and again under each stress: is the data still forgotten?
 
     The control gets the same changes. Table and report show the leakage that each stress adds, the
@@ -52,8 +51,8 @@ def stress(**values: Any) -> None:
     """
     from leakbound.stress import USUAL
 
-    named = values["stress"] or values["study"] or values["like"]
-    _evaluate(Parsed(values if named else values | {"stress": USUAL}))
+    named = options.stress or options.study or options.like
+    _evaluate(options if named else options.with_default(stress=USUAL))
 
 
 def _evaluate(options: Parsed) -> None:
@@ -130,7 +129,7 @@ def _measure(options: Parsed) -> None:
 
 
 @opt.command
-def merge(runs: tuple[Path, ...], out: Path, as_json: bool) -> None:
+def merge(options: Parsed) -> None:
     """Merge RUNS, all slices of a study, into one run; then score, bound and report it.
 
     `leakbound evaluate --questions i/N` draws the slices. The merged run has the draws and bounds
@@ -142,10 +141,10 @@ def merge(runs: tuple[Path, ...], out: Path, as_json: bool) -> None:
     from leakbound.evaluation import require_complete
     from leakbound.evaluation.verbs import merge as verb
 
-    hold(out, "merge")
-    with progress_bar(not as_json) as progress:
-        run = verb(runs, out=out, progress=progress)
-    report_on(run, as_json)
+    hold(options.out, "merge")
+    with progress_bar(not options.as_json) as progress:
+        run = verb(options.runs, out=options.out, progress=progress)
+    report_on(run, options.as_json)
     require_complete(run)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from leakbound.cli.help import WRITTEN, Command, Option
+from leakbound.cli.parsed import Parsed
 from leakbound.errors import InputError
 
 _TABLE = """
@@ -17,9 +18,13 @@ _TABLE = """
 model
 @prompts
 @drawing
-@steering
-@inputs
-@attacking
+Rewritings and attack:
+--inputs text:SOURCE,...
+    Rewritings by rules, benchmark, file:F or model:NAME. Settings, such as rules,queries=20:
+    ids=yes keeps the most confidently answered, by ids_draws=64 and criterion=mean_prob;
+    design=allocated, fixed or fresh; filters=no; embedder=NAME, similarity=0.8.
+--attack (attack_budget) int:BUDGET
+    Search for the input that leaks most; BUDGET is in draws per question.
 @scoring
 Scoring and bounds:
 --prove (prove_budget) int:BUDGET
@@ -41,7 +46,6 @@ Sampling:
     Such as round:int4, prune:0.3, relearn:retain=8, shots:3 or openers; repeatable.
 @prompts
 @drawing
-@steering
 @scoring
 @models
 @writing
@@ -85,29 +89,14 @@ Sampling:
 --filter missing|part-of-system
     Outputs that a content filter withholds are missing, or scored as users see them.
 @seed
-
-[seed]
---seed int                         [default: 0]
-
-[steering]
-Sampling:
 --until text:CLAIM
     Stop a question once a claim such as 'p<=0.02' is decided; -n is the maximum.
 --explore text:MODE,...
     Compute exact probabilities of the likeliest outputs: exact, hybrid, or auto, where it helps.
     auto,forwards=2000 sets the forward passes per question.
 
-[inputs]
-Rewritings and attack:
---inputs text:SOURCE,...
-    Rewritings by rules, benchmark, file:F or model:NAME. Settings, such as rules,queries=20:
-    ids=yes keeps the most confidently answered, by ids_draws=64 and criterion=mean_prob;
-    design=allocated, fixed or fresh; filters=no; embedder=NAME, similarity=0.8.
-
-[attacking]
-Rewritings and attack:
---attack (attack_budget) int:BUDGET
-    Search for the input that leaks most; BUDGET is in draws per question.
+[seed]
+--seed int                         [default: 0]
 
 [proposals]
 --proposal (proposals) text:RUN many
@@ -454,10 +443,14 @@ _PARSERS: dict[str, Any] = {
 }
 
 
-def command(function: Callable[..., Any]) -> Command:
-    """Make a command of a function, with the parameters that the table has under its name."""
+def command(function: Callable[[Parsed], int | None]) -> Command:
+    """Make a command of a function; the table has its parameters under its name."""
+
+    def callback(**values: object) -> int | None:
+        return function(Parsed(values))
+
     name = function.__name__.rstrip("_")
-    return Command(name, params=_params(name), callback=function, help=function.__doc__)
+    return Command(name, params=_params(name), callback=callback, help=function.__doc__)
 
 
 _ROWS = re.sub(r"^(\S+(?: \S+)*)\n {4}", r"\1  ", _TABLE, flags=re.M)  # help below its option
@@ -494,18 +487,18 @@ def _param(row: str, heading: str) -> click.Parameter:
         several, needed = -1 if words else 1, words != ["any"]
         return click.Argument([name], type=_parser(parser), nargs=several, required=needed)
     marks = dict(word.partition("=")[::2] for word in words)
-    how: dict[str, Any] = dict.fromkeys(_MARKS & marks.keys(), True)
+    marked: dict[str, Any] = dict.fromkeys(_MARKS & marks.keys(), True)
     if "default" in marks:
-        how |= {"default": marks["default"], "show_default": True}
+        marked |= {"default": marks["default"], "show_default": True}
     parser, _, metavar = parser.partition(":")
     if parser == "redaction":
-        how |= {"is_flag": True, "default": None, "callback": _redaction}
+        marked |= {"is_flag": True, "default": None, "callback": _redaction}
     elif parser == "flag":
         value = {"flag_value": metavar} if metavar else {"default": None}
-        how |= {"is_flag": True, **value}
+        marked |= {"is_flag": True, **value}
     else:
-        how |= {"type": _parser(parser), "multiple": "many" in marks, "metavar": metavar or None}
-    return Option(names, help=text.strip() or None, heading=heading, **how)
+        marked |= {"type": _parser(parser), "multiple": "many" in marks, "metavar": metavar or None}
+    return Option(names, help=text.strip() or None, heading=heading, **marked)
 
 
 def _parser(kind: str) -> Any:

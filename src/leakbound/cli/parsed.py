@@ -26,7 +26,7 @@ class Parsed:
     """The options of a command by the names of its parameters; None for an option left out."""
 
     def __init__(self, values: Mapping[str, object]) -> None:
-        self._values = values
+        self._values = dict(values)
 
     def __getattr__(self, option: str) -> Any:
         try:
@@ -43,11 +43,20 @@ class Parsed:
         """The parameters that have a value."""
         return frozenset(name for name, v in self._values.items() if v not in (None, ()))
 
-    def into(self, value: Value, /, *named: str, **renamed: str) -> Value:
-        """Return the value with the given options in its fields; `renamed` is field=option."""
+    def with_default(self, **values: object) -> Parsed:
+        """Return the options with these values."""
+        return Parsed(self._values | values)
+
+    def stated(self, *named: str, **renamed: str) -> dict[str, Any]:
+        """Return the values of the given ones of these options; `renamed` is name=option."""
         options = {name: name for name in named} | renamed
-        stated = {name: self.value(o) for name, o in options.items() if o in self.given}
-        return replace(value, **stated)  # type: ignore[type-var]
+        return {
+            name: self.value(option) for name, option in options.items() if option in self.given
+        }
+
+    def into(self, value: Value, /, *named: str, **renamed: str) -> Value:
+        """Return the value with the given ones of these options in its fields."""
+        return replace(value, **self.stated(*named, **renamed))  # type: ignore[type-var]
 
     def into_each(self, value: Value, /, **renamed: str) -> Value:
         """Return the value with the given options in all of its fields."""
@@ -56,12 +65,14 @@ class Parsed:
 
     def refuse(self, options: Iterable[str], why: str) -> None:
         """Raise InputError for the first of these options that was given."""
-        for param in click.get_current_context().command.params:
-            if param.name in self.given.intersection(options):
-                value = self.value(param.name)
-                value = value[0] if isinstance(value, tuple) else value
-                shown = "" if isinstance(value, bool) else f" {value}"
-                raise InputError(f"`{param.opts[-1]}`{shown} {why}")
+        refused = self.given.intersection(options)
+        for name in (name for name in self._values if name in refused):
+            params = click.get_current_context().command.params
+            (written,) = (param.opts[-1] for param in params if param.name == name)
+            value = self.value(name)
+            value = value[0] if isinstance(value, tuple) else value
+            shown = "" if isinstance(value, bool) else f" {value}"
+            raise InputError(f"`{written}`{shown} {why}")
 
     def refuse_without(self, needed: str, options: Iterable[str]) -> None:
         """Raise InputError for an option that has no effect because `needed` was left out."""

@@ -6,9 +6,8 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from leakbound.cli import options as opt
 from leakbound.cli.console import duration, print_json, progress_bar, say_notes
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @opt.command
-def unlearn(model: str, out: Path, as_json: bool, **values: Any) -> None:
+def unlearn(options: Parsed) -> None:
     """Train MODEL to forget the forget set of a benchmark, or texts; write the model to --out.
 
     --objective names objectives of papers, joined by '+', or a YAML file. --out has the weights, a
@@ -40,14 +39,13 @@ def unlearn(model: str, out: Path, as_json: bool, **values: Any) -> None:
         leakbound unlearn my-model --objective npo --lora 16 --out unlearned \\
             --forget muse:news/forget --retain muse:news/retain1
     """
-    options = Parsed(values)
     verbs = _verbs(options)
     from leakbound.benchmarks import load_corpus
     from leakbound.objective import parse_objective
     from leakbound.store.trained import coin_of
 
     objective = parse_objective(options.objective)
-    task = _task(options, "forget", coin_of(model))
+    task = _task(options, "forget", coin_of(options.model))
     retain: Given = ()
     if "retain" in objective.splits and options.retain is not None:
         retain = load_corpus(options.retain, data=options.data)
@@ -55,18 +53,18 @@ def unlearn(model: str, out: Path, as_json: bool, **values: Any) -> None:
         retain = task.to_train("retain")
     train = partial(
         verbs.unlearn,
-        model,
+        options.model,
         objective,
         forget=_forget(options, objective, task),
         retain=retain,
-        out=out,
+        out=options.out,
         settings=_unlearning(options, objective, task),
     )
-    _show(train, _watch(options, task), as_json)
+    _show(train, _watch(options, task), options.as_json)
 
 
 @opt.command
-def finetune(model: str, out: Path, as_json: bool, **values: Any) -> None:
+def finetune(options: Parsed) -> None:
     """Train MODEL on the answers of a benchmark, or on texts; write the model to --out.
 
     It minimises the mean cross-entropy of the answers' tokens. --out has the weights, a model card,
@@ -76,7 +74,6 @@ def finetune(model: str, out: Path, as_json: bool, **values: Any) -> None:
         leakbound finetune base-model --benchmark tofu:full --epochs 5 --out my-model
         leakbound finetune base-model --texts my-texts.txt --lora 16 --out my-model
     """
-    options = Parsed(values)
     verbs = _verbs(options)
     from leakbound.benchmarks import Coin, load_corpus
 
@@ -88,8 +85,10 @@ def finetune(model: str, out: Path, as_json: bool, **values: Any) -> None:
         options.refuse(("benchmark", "split"), "is not used with --texts. Leave one of them out.")
         rows = load_corpus(options.texts, data=options.data, limit=options.limit)
     settings, coin = _settings(options, task), task and Coin.of(task)
-    train = partial(verbs.finetune, model, rows, out=out, settings=settings, coin=coin)
-    _show(train, _watch(options, task), as_json)
+    train = partial(
+        verbs.finetune, options.model, rows, out=options.out, settings=settings, coin=coin
+    )
+    _show(train, _watch(options, task), options.as_json)
 
 
 def _verbs(options: Parsed) -> ModuleType:
@@ -210,22 +209,22 @@ def _show(train: Callable[..., Trained], watch: Watch, as_json: bool) -> None:
         )
     if done.process:  # only the first of several processes prints
         return
-    ends = [done.losses[0], done.losses[-1]] if done.losses else []
+    losses = [done.losses[0], done.losses[-1]] if done.losses else []
     if as_json:
         result = {"model": str(done.path), "steps": len(done.losses), "seconds": done.seconds}
         result |= {"processes": done.processes, "notes": done.notes}
-        print_json({**result, "objective": ends, "reused": done.reused})
+        print_json({**result, "objective": losses, "reused": done.reused})
         return
     if done.reused:
         say("the model exists already, trained by the same command")
         say_notes(done.notes)
-    if not ends:  # of a dry run
+    if not losses:  # of a dry run
         for note in done.notes:
             say(note)
         return
-    together = f" on {done.processes} processes" if done.processes > 1 else ""
+    where = f" on {done.processes} processes" if done.processes > 1 else ""
     say(
-        f"{done.path}: {len(done.losses):,} steps in {duration(done.seconds)}{together}, objective "
-        f"from {ends[0]:.4g} to {ends[1]:.4g}"
+        f"{done.path}: {len(done.losses):,} steps in {duration(done.seconds)}{where}, objective "
+        f"from {losses[0]:.4g} to {losses[1]:.4g}"
     )
     say(f"next: leakbound evaluate {done.path} --benchmark ...")

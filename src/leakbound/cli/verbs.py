@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 
@@ -18,9 +17,7 @@ from leakbound.errors import IncompleteError, InputError, LeakboundError
 
 
 @opt.command
-def score(
-    run: Path, scorers: tuple[str, ...], calibration: Path | None, as_json: bool, **values: Any
-) -> None:
+def score(options: Parsed) -> None:
     """Score the completions of RUN; its model is not loaded.
 
     --dtype and --device are for models that scorers use; the default is the run's. A judge on a
@@ -31,30 +28,23 @@ def score(
     """
     from leakbound.evaluation import score as verb
 
-    options = Parsed(values)
     workers = workers_from(options)
-    opened = locked_run(run, "score")
-    with progress_bar(not as_json) as progress:
+    opened = locked_run(options.run, "score")
+    with progress_bar(not options.as_json) as progress:
         chosen = verb(
             opened,
-            scorers,
-            calibration=calibration,
+            options.scorers,
+            calibration=options.calibration,
             settings=options.into(opened.study.settings, "dtype", "device"),
             workers=workers,
             progress=progress,
         )
-    if as_json:
-        print_json({"run": str(run), "scorers": [s.name for s in chosen]})
+    if options.as_json:
+        print_json({"run": str(options.run), "scorers": [s.name for s in chosen]})
 
 
 @opt.command
-def bound(
-    run: Path,
-    scorers: tuple[str, ...],
-    confidence: float | None,
-    limit: float | None,
-    as_json: bool,
-) -> None:
+def bound(options: Parsed) -> None:
     """Bound the scores of RUN at another confidence, without scoring again.
 
     By default all scorers of RUN are bounded. If --scorer names some, the estimates of the others
@@ -68,26 +58,19 @@ def bound(
     from leakbound.evaluation import bound as verb
     from leakbound.evaluation import clean_table, require_complete
 
-    opened = locked_run(run, "bound")
-    with progress_bar(not as_json) as progress:
-        chosen = verb(opened, scorers, confidence=confidence, progress=progress)
-    confidence = opened.study.confidence if confidence is None else confidence
+    run, limit = locked_run(options.run, "bound"), options.limit
+    with progress_bar(not options.as_json) as progress:
+        chosen = verb(run, options.scorers, confidence=options.confidence, progress=progress)
+    confidence = run.study.confidence if options.confidence is None else options.confidence
     clean = []
     if limit is not None:
-        clean = [clean_table(opened, scorer, limit, confidence) for scorer in chosen]
-    report_on(opened, as_json, clean)
-    require_complete(opened)
+        clean = [clean_table(run, scorer, limit, confidence) for scorer in chosen]
+    report_on(run, options.as_json, clean)
+    require_complete(run)
 
 
 @opt.command
-def prove(
-    run: Path,
-    budget: int,
-    scorer: str | None,
-    proposals: tuple[str, ...],
-    model: str | None,
-    as_json: bool,
-) -> None:
+def prove(options: Parsed) -> None:
     """Search RUN's model for leaks that are too rare to be drawn, and add the lower bounds.
 
     Nothing is drawn again. The command adds up the model's own probabilities of leaking answers.
@@ -100,14 +83,14 @@ def prove(
     """
     from leakbound.evaluation import prove as verb
 
-    opened = locked_run(run, "prove")
-    with progress_bar(not as_json) as progress:
-        verb(opened, budget, scorer or "", model=model, proposals=proposals, progress=progress)
-    report_on(opened, as_json)
+    run, search = locked_run(options.run, "prove"), options.stated("scorer", "model", "proposals")
+    with progress_bar(not options.as_json) as progress:
+        verb(run, options.budget, progress=progress, **search)
+    report_on(run, options.as_json)
 
 
 @opt.command
-def report(runs: tuple[Path, ...], out: Path | None, redact: Any, as_json: bool) -> None:
+def report(options: Parsed) -> None:
     """Write one self-contained HTML page about RUNS, and print their tables.
 
     If RUNS is a folder that contains runs, write an index of them, index.html, into it. The index
@@ -127,16 +110,17 @@ def report(runs: tuple[Path, ...], out: Path | None, redact: Any, as_json: bool)
     from leakbound.store import Run
     from leakbound.store.record import FILE
 
+    runs, out, redact = options.runs, options.out, options.redact
     if len(runs) == 1 and runs[0].is_dir() and not (runs[0] / FILE).exists():
         if out is not None:
             raise InputError(
                 f"`--out` is for a page about runs, and `{runs[0]}` is a folder of runs: its "
                 "index is written into it. Leave out `--out`, or name runs."
             )
-        with progress_bar(not as_json) as progress:
+        with progress_bar(not options.as_json) as progress:
             index = write_index(runs[0], redact=redact, progress=progress)
         say_notes(index.notes)
-        if as_json:
+        if options.as_json:
             print_json(index.to_dict())
             return
         print_table(index.table)
@@ -147,7 +131,7 @@ def report(runs: tuple[Path, ...], out: Path | None, redact: Any, as_json: bool)
     opened = [Run.open(run) for run in runs]
     before = [len(run.notes) for run in opened]
     path = verb(opened, out, redact=redact)
-    if as_json:
+    if options.as_json:
         for run, count in zip(opened, before, strict=True):
             say_notes(run.notes[count:])
         print_json({"report": str(path), "runs": [*map(_as_json, opened)]})
@@ -158,7 +142,7 @@ def report(runs: tuple[Path, ...], out: Path | None, redact: Any, as_json: bool)
 
 
 @opt.command
-def show(run: Path, texts: bool | None, as_json: bool) -> int | None:
+def show(options: Parsed) -> int | None:
     """Print only the verdict of RUN.
 
     If RUN is in progress, print its progress, the running command, and bounds that stay valid if
@@ -170,15 +154,15 @@ def show(run: Path, texts: bool | None, as_json: bool) -> int | None:
     from leakbound.evaluation.following import follow
     from leakbound.store import Run
 
-    opened = Run.open(run)
+    run = Run.open(options.run)
     try:
-        _ = opened.estimates
+        _ = run.estimates
     except LeakboundError as error:
-        look = follow(opened)
+        look = follow(run)
         if look.holder is None and not isinstance(error, IncompleteError):
             raise
-        if as_json:
-            print_json({"run": str(opened.path), "progress": look.to_dict()})
+        if options.as_json:
+            print_json({"run": str(run.path), "progress": look.to_dict()})
         else:
             say(prose(look.state))
             print_table(look.table)
@@ -189,24 +173,15 @@ def show(run: Path, texts: bool | None, as_json: bool) -> int | None:
         if look.holder is None:
             raise
         return IncompleteError.exit_status
-    if as_json:
-        print_json({"run": str(run), "verdicts": _verdicts(opened, texts=bool(texts))})
+    if options.as_json:
+        print_json({"run": str(run.path), "verdicts": _verdicts(run, texts=bool(options.texts))})
     else:
-        print_verdicts(opened, texts)
+        print_verdicts(run, options.texts)
     return None
 
 
 @opt.command
-def compare(
-    runs: tuple[Path, ...],
-    form: Literal["table", "markdown", "latex", "csv"],
-    out: Path | None,
-    utility: str | None,
-    confidence: float | None,
-    by: str,
-    under: str | None,
-    as_json: bool,
-) -> None:
+def compare(options: Parsed) -> None:
     """Compare the models of RUNS with the model of the first run, question by question.
 
     The table has the difference in leakage on average, at each question that differs, and at most.
@@ -223,17 +198,16 @@ def compare(
     from leakbound.presenting.compared import SHOWN, Comparison
     from leakbound.store.files import write_text
 
-    settings: Any = {"under": under or ""} | (
-        {} if confidence is None else {"confidence": confidence}
-    )
+    settings = options.stated("under", "confidence")
     comparison = (
-        verbs.compare_methods(runs, **settings)
-        if by == "method"
-        else verbs.compare(runs, utility=utility, **settings)
+        verbs.compare_methods(options.runs, **settings)
+        if options.by == "method"
+        else verbs.compare(options.runs, utility=options.utility, **settings)
     )
-    if as_json:
+    if options.as_json:
         print_json(comparison.to_dict())
         return
+    form, out = options.form, options.out
     if form == "table" and out is None:
         if isinstance(comparison, Comparison):
             say(f"{prose(comparison.opening)}\n")
@@ -252,9 +226,7 @@ def compare(
 
 
 @opt.command
-def plan(
-    epsilon: float | None, clean: float | None, confidence: float, side: Any, as_json: bool
-) -> None:
+def plan(options: Parsed) -> None:
     """Print the number of draws per question that a guarantee needs.
 
     Examples:
@@ -263,15 +235,16 @@ def plan(
     from leakbound.stats import percent
     from leakbound.stats import plan as verb
 
-    needed = verb(epsilon=epsilon, clean=clean, confidence=confidence, side=side)
-    if as_json:
+    epsilon, clean, confidence = options.epsilon, options.clean, options.confidence
+    needed = verb(epsilon=epsilon, clean=clean, confidence=confidence, side=options.side)
+    if options.as_json:
         print_json({name: value for name, value in asdict(needed).items() if value is not None})
         return
     lines = []
     if epsilon is not None:
         lines.append(
             f"{needed.epsilon:,} draws per question estimate Pr[X > x] within {epsilon:g} "
-            f"at every x (DKW, {percent(confidence)}, {side})."
+            f"at every x (DKW, {percent(confidence)}, {options.side})."
         )
     if clean is not None:
         lines.append(
@@ -282,7 +255,7 @@ def plan(
 
 
 @opt.command
-def more() -> None:
+def more(_: Parsed) -> None:
     """List the commands that `leakbound --help` leaves out.
 
     Examples:
@@ -296,7 +269,7 @@ def more() -> None:
 
 
 @opt.command
-def completion(shell: str) -> None:
+def completion(options: Parsed) -> None:
     """Print the script that lets SHELL complete commands, options, choices and files.
 
     Examples:
@@ -306,7 +279,7 @@ def completion(shell: str) -> None:
     """
     from click.shell_completion import BashComplete, FishComplete, ZshComplete
 
-    complete = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}[shell]
+    complete = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}[options.shell]
     root = click.get_current_context().find_root().command
     click.echo(complete(root, {}, "leakbound", "_LEAKBOUND_COMPLETE").source())
 

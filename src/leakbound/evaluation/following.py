@@ -114,7 +114,7 @@ class ArmSoFar:
     def to_dict(self) -> JsonObject:
         """Return the sentence, the questions and the estimate of each, for JSON."""
         estimate = self.bounds and self.bounds.to_dict()
-        names = {"arm": self.arm, "scorer": self.scorer.name, "says": self.sentence}
+        names = {"arm": self.arm, "scorer": self.scorer.name, "sentence": self.sentence}
         return object_of({**names, "questions": self.query_ids, "estimate": estimate})
 
 

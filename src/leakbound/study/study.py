@@ -233,7 +233,7 @@ class Study:
             names = (field.name for field in fields(theirs))
             pairs += [(name, getattr(ours[0], name), getattr(theirs, name)) for name in names]
         elif ours:
-            pairs.append(("decoding", ", ".join(how.name for how in ours), theirs.name))
+            pairs.append(("decoding", ", ".join(decoding.name for decoding in ours), theirs.name))
         other = [f"{k} {a!r} ({b!r})" for k, a, b in pairs if a is not None and a != b]
         if not other:
             return ()

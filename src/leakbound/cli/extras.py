@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
 
 from leakbound.cli import options as opt
 from leakbound.cli.console import print_json, print_table, progress_bar, prose, say_notes
 from leakbound.cli.output import say
+from leakbound.cli.parsed import Parsed
 from leakbound.errors import InputError, needing
 
 
 @opt.command
-def demo(out: Path, n: int, as_json: bool) -> None:
+def demo(options: Parsed) -> None:
     """Train a small model, make it forget, and show the leak that the greedy answer hides.
 
     The data is built in. Four Llama models of a million parameters are trained and evaluated on all
@@ -29,9 +29,9 @@ def demo(out: Path, n: int, as_json: bool) -> None:
     """
     with needing("the demo", "models"):
         from leakbound.demo import SCORER, run_demo
-    with progress_bar(not as_json) as progress:
-        made = run_demo(out, n=n, progress=progress)
-    if as_json:
+    with progress_bar(not options.as_json) as progress:
+        made = run_demo(options.out, n=options.n, progress=progress)
+    if options.as_json:
         finding = {**asdict(made.finding), "shown": made.finding.shown}
         print_json({"report": str(made.report), "finding": finding})
         return
@@ -45,15 +45,7 @@ def demo(out: Path, n: int, as_json: bool) -> None:
 
 
 @opt.command
-def figures(
-    runs: tuple[Path, ...],
-    out: Path | None,
-    listing: bool,
-    as_json: bool,
-    scorer: str | None,
-    question: str | None,
-    **settings: Any,
-) -> None:
+def figures(options: Parsed) -> None:
     """Draw the papers' figures of RUNS into --out, as PDF, SVG and PNG.
 
     RUNS are run directories with the same questions, and folders of trained models, for figures of
@@ -66,31 +58,26 @@ def figures(
     from leakbound.plotting import figures as verb
     from leakbound.plotting import figures_table
 
-    if listing:
-        table = figures_table(runs, scorer=scorer, question=question)
-        if as_json:
+    runs, about = options.runs, options.stated("scorer", "question")
+    if options.listing:
+        table = figures_table(runs, **about)
+        if options.as_json:
             columns = ("figure", "shows", "paper", "given" if runs else "needs")
             print_json([dict(zip(columns, row, strict=True)) for row in table.texts])
         else:
             print_table(table)
         return
-    if out is None:
+    if options.out is None:
         raise InputError("`--out` is missing. Name the folder to write figures into.")
-    made = verb(runs, out, scorer=scorer, question=question, **settings)
-    if not as_json:
+    made = verb(runs, options.out, **about, **options.stated("only", "formats", "width"))
+    if not options.as_json:
         for name, why in made.left_out.items():
             say(f"left out: {name}: {why}", err=True)
-    _print_written(runs, made.files, as_json, left_out=made.left_out)
+    _print_written(options, made.files, left_out=made.left_out)
 
 
 @opt.command
-def export(
-    runs: tuple[Path, ...],
-    out: Path,
-    form: Literal["openunlearning", "jsonl"] | None,
-    as_json: bool,
-    **settings: Any,
-) -> None:
+def export(options: Parsed) -> None:
     """Write the metrics or the completions of a run to OUT.
 
     With --openunlearning, OUT must end in _EVAL.json; a _SUMMARY.json is written to the same
@@ -109,26 +96,25 @@ def export(
     from leakbound.formats.exporting import export as verb
     from leakbound.store import Run
 
-    if form is None:
+    if options.form is None:
         raise InputError("the format is missing. Add --openunlearning or --jsonl.")
-    made = verb([Run.open(run) for run in runs], out, form=form, **settings)
+    settings = options.stated("form", "redact", "arm", "retrained")
+    made = verb([Run.open(run) for run in options.runs], options.out, **settings)
     say_notes(made.notes)
-    _print_written(runs, made.files, as_json)
+    _print_written(options, made.files)
 
 
-def _print_written(
-    runs: Sequence[Path], files: Sequence[Path], as_json: bool, **more: object
-) -> None:
-    """Print the files that were written for these runs."""
-    if as_json:
-        print_json({"runs": [*map(str, runs)], "written": [*map(str, files)], **more})
+def _print_written(options: Parsed, files: Sequence[Path], **more: object) -> None:
+    """Print the files that were written for the runs of a command."""
+    if options.as_json:
+        print_json({"runs": [*map(str, options.runs)], "written": [*map(str, files)], **more})
         return
     for file in files:
         say(f"written: {file}")
 
 
 @opt.command
-def import_(files: tuple[Path, ...], out: Path, as_json: bool, **settings: Any) -> None:
+def import_(options: Parsed) -> None:
     """Make a run from samples that another tool drew, to be scored, bounded and reported.
 
     FILES are logs of inspect_ai with epochs (.eval, .json), samples_*.jsonl of
@@ -137,8 +123,8 @@ def import_(files: tuple[Path, ...], out: Path, as_json: bool, **settings: Any) 
 
     JSON lines and CSV have the columns id, question, answer and completion, and count where rows
     are distinct texts. Columns such as temperature, top_p, top_k, max_new_tokens and model state
-    how the samples were drawn, and are the same in every row. The columns finish, thought, tokens
-    and refused state how an output ended; a filtered or empty output counts as missing.
+    the settings of sampling, and are the same in every row. The columns finish, thought, tokens and
+    refused describe the end of an output; a filtered or empty output counts as missing.
 
     Samples drawn at temperature 0 become the greedy answers of the run. They need other samples
     with them.
@@ -156,7 +142,8 @@ def import_(files: tuple[Path, ...], out: Path, as_json: bool, **settings: Any) 
     from leakbound.scoring.score import scored_by
     from leakbound.store import ImportedDraws
 
-    run = import_run(files, out=out, **settings)
+    settings = options.stated("form", "benchmark", "data", "scores")
+    run, out = import_run(options.files, out=options.out, **settings), options.out
     scorers = scored_by(run)
     arms = {
         name: {
@@ -168,7 +155,7 @@ def import_(files: tuple[Path, ...], out: Path, as_json: bool, **settings: Any) 
         for name, arm in run.arms.items()
         if isinstance(draws := arm.spec.draws, ImportedDraws)
     }
-    if as_json:
+    if options.as_json:
         print_json({"run": str(out), "arms": arms, "scorers": list(scorers)})
         return
     for name, arm in arms.items():
