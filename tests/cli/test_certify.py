@@ -36,7 +36,7 @@ def test_a_verdict_is_an_exit_status_and_each_condition_says_whether_it_holds(
     for text in (*named.split("|"), digest, "Publish it separately"):
         assert text in result.out
     assert re.search(r"^condition +value +met +decides +alpha$", result.out, re.M)
-    rows = re.findall(r"^the .* end .* +(yes|no) +(pass|refuted) +(\S.*)$", result.out, re.M)
+    rows = re.findall(r"^the .* bound .* +(yes|no) +(pass|refuted) +(\S.*)$", result.out, re.M)
     quarter = "0.0025"  # of alpha
     wanted = zip(holds.split(), ("pass", "refuted"), (quarter, quarter), strict=True)
     assert rows == [*wanted]

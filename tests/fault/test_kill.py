@@ -311,5 +311,5 @@ def test_a_signal_ends_a_process_with_a_message(
         told = workshop.run("score", server, Fault(action, middle))
         assert (told.status, told.err.splitlines()[-1]) == (
             3,
-            "leakbound: stopped. Run the same command again to go on from here.",
+            "leakbound: stopped. Run the same command again to resume.",
         )

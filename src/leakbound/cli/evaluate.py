@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -155,8 +154,6 @@ def _study(options: Parsed, *, scores: bool) -> Study:
     if not scores:
         own = ("scorers", "calibration", "allow_unmatched", "check_scorers")
         options.refuse(own, "is for scores, and `--only sample` makes none. Leave it out.")
-    if options.offline:
-        os.environ["HF_HUB_OFFLINE"] = "1"
     study = by_coin(study_from(options), options.model, controlled=scores)
     task = study.load()
     if not (options.out or options.dry_run):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -447,6 +448,8 @@ def command(function: Callable[[Parsed], int | None]) -> Command:
     """Make a command of a function; the table has its parameters under its name."""
 
     def callback(**values: object) -> int | None:
+        if values.get("offline"):
+            os.environ["HF_HUB_OFFLINE"] = "1"  # the hub's package reads it once, at its import
         return function(Parsed(values))
 
     name = function.__name__.rstrip("_")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -39,7 +38,7 @@ def unlearn(options: Parsed) -> None:
         leakbound unlearn my-model --objective npo --lora 16 --out unlearned \\
             --forget muse:news/forget --retain muse:news/retain1
     """
-    verbs = _verbs(options)
+    verbs = _verbs()
     from leakbound.benchmarks import load_corpus
     from leakbound.objective import parse_objective
     from leakbound.store.trained import coin_of
@@ -74,7 +73,7 @@ def finetune(options: Parsed) -> None:
         leakbound finetune base-model --benchmark tofu:full --epochs 5 --out my-model
         leakbound finetune base-model --texts my-texts.txt --lora 16 --out my-model
     """
-    verbs = _verbs(options)
+    verbs = _verbs()
     from leakbound.benchmarks import Coin, load_corpus
 
     task = _task(options, "texts")
@@ -91,9 +90,7 @@ def finetune(options: Parsed) -> None:
     _show(train, _watch(options, task), options.as_json)
 
 
-def _verbs(options: Parsed) -> ModuleType:
-    if options.offline:
-        os.environ["HF_HUB_OFFLINE"] = "1"
+def _verbs() -> ModuleType:
     with needing("training", "models"):
         from leakbound import unlearning
     return unlearning
