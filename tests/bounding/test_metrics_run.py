@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from canned import CannedEngine, benchmark_of
-from cli.commands import done, leakbound, refused
+from cli.commands import MEASURE, done, leakbound, refused
 from contents import completions
 from leakbound.benchmarks import Benchmark
 from leakbound.drawing import readings as metrics_reading
@@ -430,13 +430,11 @@ def test_metrics_are_read_shown_and_measured_again_without_a_model(
 
     # no model is opened from here on
     monkeypatch.setattr("leakbound.study.settings.open_engine", None)
-    again = done(
-        "evaluate", out, "--only", "metrics", "--metrics", "forget_quality, privleak", "--json"
-    )
+    again = done("evaluate", out, *MEASURE, "--metrics", "forget_quality, privleak", "--json")
     assert again.json["arms"]["target"]["metrics"] == {
         n: before["arms"]["target"]["metrics"][n] for n in ("forget_quality", "privleak")
     }
-    shown = done("evaluate", out, "--only", "metrics").out  # those of the command that made the run
+    shown = done("evaluate", out, *MEASURE).out  # those of the command that made the run
     assert json.loads((out / "utility.json").read_text()) == before
     assert "membership_gradient_norm" in shown
 
@@ -500,7 +498,7 @@ def test_the_command_line_measures_and_exports_it(
     assert leakbound(*begun, f"forget_fluency:{tmp_path / 'none'}").status == 2
     assert not out.exists()
     done(*begun, "forget_probability")
-    done("evaluate", out, "--only", "metrics", "--metrics", f"forget_fluency:{classifier}")
+    done("evaluate", out, *MEASURE, "--metrics", f"forget_fluency:{classifier}")
     done("export", out, log, "--openunlearning")
     measured = metric(Run.open(out), "forget_fluency")
     entry = json.loads(log.read_text())["forget_Q_A_gibberish"]

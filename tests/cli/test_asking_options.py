@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from commands import SMALL, done, leakbound, refused
+from commands import MEASURE, SAMPLE, SMALL, done, leakbound, refused
 
 from leakbound.store import Run
 from misbehaving import LISTED, Answer, Body, chat_server, fails, honest, judge_server, says
@@ -33,14 +33,11 @@ def test_of_a_file_of_ones_own_what_is_odd_is_said_first(
     run = Run.open(tmp_path / "run")
     assert [prompt.id for prompt in run.prompts] == ["mine/0001", "mine/0003"]
     assert run.prompts[0].keywords == ("Ann, Bob", "Ann")
-    shown = done("evaluate", model, "--only", "sample", *how, "--dry-run")
+    shown = done("evaluate", model, *SAMPLE, *how, "--dry-run")
     assert "note: ignored columns: source" in shown.err
     assert "2 questions" in shown.out
     monkeypatch.chdir("/")
-    assert (
-        "forget_probability"
-        in done("evaluate", tmp_path / "run", "--only", "metrics", "--json").out
-    )
+    assert "forget_probability" in done("evaluate", tmp_path / "run", *MEASURE, "--json").out
 
 
 def test_jailbreakbench_asks_chat_models_only(model: Path, tmp_path: Path) -> None:

@@ -74,7 +74,6 @@ evaluate m --benchmark {questions} --out out --explore exact,forwards=0 =>
 {E} --inputs rules,queries=many => `--inputs`: queries must be a whole number, got 'many'
 {E} --inputs rules,ids_draws=9 =>
     `--inputs` rules,ids_draws=9 has settings for selecting inputs | Add `ids=yes`
-{E} --ray local,most=0 => `most` of the workers must be at least 1, got 0
 {E} --inputs file:nowhere.csv => nowhere.csv | no file
 {E} --attack 15 => `attack` | at least 16 | got 15
 evaluate m --benchmark {questions} --out out --attack 99 --explore exact => Leave one of them out

@@ -16,7 +16,7 @@ import yaml
 
 import leakbound
 from canned import AskedEngine
-from cli.commands import done, refused
+from cli.commands import SAMPLE, done, refused
 from cli.commands import leakbound as command
 from leakbound.benchmarks import load_benchmark, profiles
 from leakbound.cli.evaluate import evaluate as from_shell
@@ -155,10 +155,7 @@ TASK = load_benchmark("fictitious:authors=6")
 @pytest.mark.parametrize(
     ("call", "named"),
     [
-        (
-            partial(Study, sampling=Until("p<=0.1"), attack=Attack(64)),
-            "`attack` bounds its findings",
-        ),
+        (partial(Study, sampling=Until("p<=0.1"), attack=Attack(64)), "`attack` bounds its f"),
         (partial(Study, sampling=Explore("auto"), rewritings=Rewritings("rules")), "fixed number"),
         (partial(Study, sampling=256), r"got 256. Use FixedN\(1024\)"),
         (partial(Study, TASK, limit=5), "`limit` 5 needs the name of a benchmark"),
@@ -268,19 +265,10 @@ def test_a_profile_gives_the_same_run_from_python_and_from_the_shell(
     said = ("-n", 16, "--top-p", 0.7) if departing else ()
     named = ("--profile", profile) if profile else ()
     asked = ("--benchmark", "tofu:forget10", "--data", data, *named, *said)
-    done("evaluate", "m", "--only", "sample", *asked, "--out", tmp_path / "shell")
+    done("evaluate", "m", *SAMPLE, *asked, "--out", tmp_path / "shell")
     assert stored(tmp_path / "python") == stored(tmp_path / "shell")
     assert opened[0] == opened[1]
-    done(
-        "evaluate",
-        "m",
-        "--only",
-        "sample",
-        "--like",
-        tmp_path / "python",
-        "--out",
-        tmp_path / "again",
-    )
+    done("evaluate", "m", *SAMPLE, "--like", tmp_path / "python", "--out", tmp_path / "again")
     assert stored(tmp_path / "again") == stored(tmp_path / "python")
     arm = python.arms["target"]
     assert (arm.plan.n, arm.decoding) == ((16, how["decodings"]) if departing else (n, decoding))
@@ -385,11 +373,11 @@ def test_what_a_record_cannot_name_is_asked_for(
 ) -> None:
     task = load_benchmark("tofu:forget10", data=data)
     sample(engine(), task, out=tmp_path / "r", n=4, control=engine("c"))
-    like = ("evaluate", "m", "--only", "sample", "--like", tmp_path / "r", "--out", tmp_path / "s")
+    like = ("evaluate", "m", *SAMPLE, "--like", tmp_path / "r", "--out", tmp_path / "s")
     refused(command(*like), "is a AskedEngine")
     done(*like, "--control", "c")
     sample(engine(), replace(task, loaded=None), out=tmp_path / "t", n=4)
-    like = ("evaluate", "m", "--only", "sample", "--like", tmp_path / "t", "--out", tmp_path / "u")
+    like = ("evaluate", "m", *SAMPLE, "--like", tmp_path / "t", "--out", tmp_path / "u")
     refused(command(*like), "`--benchmark` is missing")
 
 

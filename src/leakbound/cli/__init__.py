@@ -49,6 +49,7 @@ OTHERS = {
 COMMANDS = MAIN | OTHERS
 
 INSTEAD = {
+    "help": "Run `leakbound --help`, or `leakbound COMMAND --help`.",
     "sample": "Run `leakbound evaluate MODEL --only sample`.",
     "measure": "Run `leakbound evaluate RUN --only metrics`.",
     "recompute": "Run `leakbound evaluate RUN --only metrics`; `leakbound export RUN "
