@@ -153,7 +153,8 @@ def _study(options: Parsed, *, scores: bool) -> Study:
 
     if not scores:
         own = ("scorers", "calibration", "allow_unmatched", "check_scorers")
-        options.refuse(own, "is for scores, and `--only sample` makes none. Leave it out; see `leakbound score`.")
+        why = "is for scores, and `--only sample` makes none. Leave it out; see `leakbound score`."
+        options.refuse(own, why)
     study = by_coin(study_from(options), options.model, controlled=scores)
     task = study.load()
     if not (options.out or options.dry_run):

@@ -11,22 +11,18 @@ import click
 
 WRITTEN = "Output"  # the last heading
 MOST = 10  # options that are all shown at once
-COMMON = frozenset((
-    "benchmark", "limit", "n", "temperatures", "scorers", "confidence", "metrics",
-    "stress", "control", "objective", "forget", "retain", "texts",
-    "epochs", "learning_rate", "batch_size", "lora", "only", "out", "dry_run", "help_all",
-))  # fmt: skip
-"""The options that --help shows if a command has more options than that."""
 _ALL = "leakbound.help_all"  # in a context: --help-all was given
 _WIDEST = 30  # columns of an option; help of a wider one is below it
 
 
 class Option(click.Option):
-    """An option, and the heading that --help-all lists it under."""
+    """An option with its heading in --help-all; `common`: the short help shows it."""
 
-    def __init__(self, *args: Any, heading: str = WRITTEN, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, heading: str = WRITTEN, common: bool = False, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
-        self.heading = heading
+        self.heading, self.common = heading, common
 
 
 class Command(click.Command):
@@ -65,7 +61,7 @@ class Command(click.Command):
         headed = ctx.meta.get(_ALL, False) and self.long
         options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
         if self.long and not headed:
-            options = [option for option in options if option.name in COMMON]
+            options = [one for one in options if getattr(one, "common", one in self._help_all)]
         pairs = [(option, option.get_help_record(ctx)) for option in options]
         rows = [(option, record) for option, record in pairs if record is not None]
         wide = min(_WIDEST, max(len(record[0]) for _, record in rows))

@@ -37,13 +37,13 @@ Several machines:
 @ray
 @writing
 Output:
---only sample|metrics
+--only sample|metrics common
     Do one step: draw completions, or compute metrics of a finished run, given as MODEL.
 
 [stress]
 model
-Sampling:
---under (stress) text:STRESS many
+Stress:
+--under (stress) text:STRESS many common
     Such as round:int4, prune:0.3, relearn:retain=8, shots:3 or openers; repeatable.
 @prompts
 @drawing
@@ -52,16 +52,16 @@ Sampling:
 @writing
 
 [prompts]
-Questions:
+Questions and prompts:
 @benchmark
---limit int                        Use only the first questions.
+--limit int common                 Use only the first questions.
 --profile text:NAME                Settings of a paper or tool: openunlearning, scholten, ...
 --study file                       YAML file with defaults for all other options.
 --like folder:RUN                  Use the settings of this run as defaults.
 @prompting
 
 [benchmark]
---benchmark text:SPEC              Such as tofu:forget10 or my.csv.
+--benchmark text:SPEC common       Such as tofu:forget10 or my.csv.
 @data
 
 [data]
@@ -75,8 +75,8 @@ Questions:
 
 [drawing]
 Sampling:
--n --samples (n) int               Draws per question.  [default: 1024]
---temperature (temperatures) numbers  One or a list; 0 is greedy.  [default: 1]
+-n --samples (n) int common        Draws per question.  [default: 1024]
+--temperature (temperatures) numbers common  One or a list; 0 is greedy.  [default: 1]
 --top-p (top_ps) numbers           One or a list.  [default: 1, no truncation]
 --top-k int                        0 is no truncation.  [default: 0]
 --max-new-tokens int               [default: the benchmark's]
@@ -93,8 +93,8 @@ Sampling:
 --until text:CLAIM
     Stop a question once a claim such as 'p<=0.02' is decided; -n is the maximum.
 --explore text:MODE,...
-    Compute exact probabilities of the likeliest outputs: exact, hybrid, or auto, where it helps.
-    auto,forwards=2000 sets the forward passes per question.
+    Compute exact probabilities of the likeliest outputs: exact, hybrid, or auto (only where it
+    helps). auto,forwards=2000 sets the forward passes per question.
 
 [seed]
 --seed int                         [default: 0]
@@ -113,24 +113,24 @@ Scoring and bounds:
 --check-scorers flag
     Test the scorers that need a model on the reference answers, before drawing.
 @calibration
---confidence number                Of each estimate.  [default: 0.99]
+--confidence number common         Of each estimate.  [default: 0.99]
 --rho number                       ED is mean + rho standard deviations.  [default: 2]
 @metrics
 --control-questions text:SPEC      Similar questions that MODEL was never taught.
 
 [scorers]
---scorer (scorers) text:NAME many
+--scorer (scorers) text:NAME many common
     Repeatable. 'NAME>=t' is binary; 'NAME:of=answer' reads only the answer.
 
 [calibration]
 --calibration file                 Labelled items, to correct for errors of the scorer.
 
 [metrics]
---metrics names                    Utility and memorisation: all, or a list of names.
+--metrics names common             Utility and memorisation: all, or a list of names.
 
 [models]
 Models:
---control text:MODEL|RUN
+--control text:MODEL|RUN common
     Model that never saw the data, or its run; the excess over it is bounded.
 --engine text:NAME                 [default: transformers]
 @loading
@@ -158,8 +158,8 @@ Several machines:
 
 [writing]
 Output:
---out folder                       The run directory.
---dry-run flag                     Draw one part, print the cost of all parts, and stop.
+--out folder common                The run directory.
+--dry-run flag common              Draw one part, print the cost of all parts, and stop.
 @json
 
 [json]
@@ -197,7 +197,7 @@ run folder
 --max-leak number:X required       Claim that Pr[leak] <= X.
 --every-question flag              Claim it for every question, not for their mean.
 --scorer text:NAME                 Scorer that decides what leaks.  [default: the run's only one]
---arm text default=target          Model and decoding.
+--arm text default=target          Arm of the run: a model under one decoding.
 --under text:STRESS                That model under a stress; see `stress`.
 @confidence
 --of answer|thought|either
@@ -220,7 +220,7 @@ run folder
 
 [prove]
 run folder
---budget positive default=1000     Forward passes per question, at most.
+--budget positive:INTEGER default=1000     Forward passes per question, at most.
 --scorer text:NAME                 [default: the first binary one]
 @proposals
 --model text:MODEL                 Where the run's model is now.  [default: as recorded]
@@ -307,10 +307,10 @@ files path many
 [unlearn]
 model
 Training data:
---objective text:NAME|FILE required  Such as npo+entropy, or a .yaml file.
+--objective text:NAME|FILE required common  Such as npo+entropy, or a .yaml file.
 @questions
---forget text:TEXTS                Texts to forget: muse:news/forget, or a file.
---retain text:TEXTS                Texts to retain: muse:news/retain1, or a file.
+--forget text:TEXTS common         Texts to forget: muse:news/forget, or a file.
+--retain text:TEXTS common         Texts to retain: muse:news/retain1, or a file.
 --alternates path:FILE
     Answers that idk and dpo teach instead, one per line.  [default: the rows', or built-in ones]
 @prompting
@@ -330,7 +330,7 @@ Rewritings for contrast centres:
 model
 Training data:
 @questions
---texts text:TEXTS                 Texts to train on, in place of --benchmark.
+--texts text:TEXTS common          Texts to train on, in place of --benchmark.
 --split names         Such as forget,retain.  [default: the split that is evaluated]
 --coin int:SEED
     Teach a random half of the subjects; the other half are control questions.
@@ -340,13 +340,13 @@ Training data:
 
 [questions]
 @benchmark
---limit int                        Only the first rows to forget or to teach.
+--limit int common                 Only the first rows to forget or to teach.
 
 [training]
 Training:
---epochs int                       Passes over the rows to forget or to teach.  [default: 10]
---learning-rate float              [default: 1e-5]
---batch-size int                   Rows per forward pass.  [default: 32]
+--epochs int common                Passes over the rows to forget or to teach.  [default: 10]
+--learning-rate float common       [default: 1e-5]
+--batch-size int common            Rows per forward pass.  [default: 32]
 --accumulation int                 Forward passes per step.  [default: 1]
 --schedule cosine|linear|constant  [default: cosine]
 --warmup-ratio float               Fraction of the steps.  [default: 0.1]
@@ -359,7 +359,7 @@ Training:
 Trained weights:
 --modules names                    Train only these, such as down_proj.
 --layers layers                    Train only these, such as 5-7.
---lora int:RANK                    Train adapters, and merge them.
+--lora int:RANK common             Train adapters, and merge them.
 --lora-alpha float                 [default: 16]
 --lora-dropout number              [default: 0]
 
@@ -371,8 +371,8 @@ Monitoring:
 Models:
 @loading
 Output:
---out folder required              The new model's folder.
---dry-run flag                     Check all, print steps and memory, and stop.
+--out folder required common       The new model's folder.
+--dry-run flag common              Check all, print steps and memory, and stop.
 @json
 """
 """The options of each command, in the order of its help.
@@ -380,7 +380,8 @@ Output:
 `[name]` begins the options of a command, or a part of the table that `@name` includes. A line that
 ends in a colon is a heading. A row of an argument or option has its names, the parameter's name in
 brackets if it differs, its parser (see `_PARSERS`; `a|b` is a choice) with `:METAVAR`, and its
-help, after two blanks or on the next line. `many` makes it repeatable; a flag may have a value.
+help, after two blanks or on the next line. `many` makes it repeatable, `common` shows it in the
+short help; a flag may have a value.
 """
 
 
@@ -501,7 +502,9 @@ def _param(row: str, heading: str) -> click.Parameter:
         marked |= {"is_flag": True, **value}
     else:
         marked |= {"type": _parser(parser), "multiple": "many" in marks, "metavar": metavar or None}
-    return Option(names, help=text.strip() or None, heading=heading, **marked)
+    return Option(
+        names, help=text.strip() or None, heading=heading, common="common" in marks, **marked
+    )
 
 
 def _parser(kind: str) -> Any:
