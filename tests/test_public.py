@@ -17,7 +17,7 @@ import leakbound
 from leakbound import stats
 from leakbound.cli import COMMANDS
 
-# `leakbound.demo` and `leakbound.stress` are packages, `stress` is `evaluate`; a shell uses the others.
+# `leakbound.demo` and `leakbound.stress` are packages; the others are for the command line only.
 NONE = {"demo", "stress", "completion", "more"}
 VERBS = {f"{name}_run" if iskeyword(name) else name for name in COMMANDS.keys() - NONE}
 
