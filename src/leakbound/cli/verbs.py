@@ -265,7 +265,7 @@ def more(_: Parsed) -> None:
 
     formatter = click.get_current_context().make_formatter()
     write_commands(OTHERS, formatter)
-    click.echo(formatter.getvalue().rstrip())
+    click.echo(f"{formatter.getvalue()}\nRun `leakbound COMMAND --help` for examples and options.")
 
 
 @opt.command
