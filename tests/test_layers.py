@@ -49,7 +49,7 @@ OUTBUILDINGS = (
     "formats",
     "demo",
     "testing",
-    "cli.outbuildings",
+    "cli.extras",
     "cli.unlearn",
     "engines.replies",
     "engines.endpoint",

@@ -17,8 +17,8 @@ import leakbound
 from leakbound import stats
 from leakbound.cli import COMMANDS
 
-# `leakbound.demo` and `leakbound.stress` are packages, `stress` is `evaluate`; a shell completes.
-NONE = {"demo", "stress", "completion"}
+# `leakbound.demo` and `leakbound.stress` are packages; the others are for the command line only.
+NONE = {"demo", "stress", "completion", "more"}
 VERBS = {f"{name}_run" if iskeyword(name) else name for name in COMMANDS.keys() - NONE}
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from canned import CannedEngine, benchmark_of
-from cli.commands import done, leakbound, refused
+from cli.commands import MEASURE, done, leakbound, refused
 from contents import completions
 from leakbound.benchmarks import Benchmark
 from leakbound.drawing import readings as metrics_reading
@@ -220,7 +220,7 @@ def test_another_metric_is_measured_from_what_was_read_without_a_model(tmp_path:
             measure_run(again, benchmark(), [name])
     run = run_of(run.path, metrics=["exact_memorisation", "membership_gradient_norm"])
     assert set(measure_run(run, benchmark(), ["forget_entropy"])["target"]) == {"forget_entropy"}
-    with pytest.raises(MixError, match="asked other questions than 'mine' has now"):
+    with pytest.raises(MixError, match="has other questions than 'mine' has now"):
         measure_run(run, benchmark(prompts=prompts("forget", 2)), ["forget_entropy"])
 
 
@@ -420,7 +420,7 @@ def test_metrics_are_read_shown_and_measured_again_without_a_model(
     model, control = (tiny_model_folder(tmp_path / f"{seed}", seed=seed) for seed in (0, 1))
     asked = ("evaluate", model, "--benchmark", task, "--control", control, "--out", out, "-n", 4)
     asked = (*asked, "--max-new-tokens", 4, "--device", "cpu", "--metrics", "all")
-    assert "not counted: what --metrics reads" in done(*asked, "--dry-run").out
+    assert "not counted: the probabilities and answers" in done(*asked, "--dry-run").out
     shown = done(*asked).out
     assert f"of {task}, prompts: forget 2, retain 4, holdout 2" in shown
     assert "forget_truth_ratio" in shown
@@ -430,11 +430,11 @@ def test_metrics_are_read_shown_and_measured_again_without_a_model(
 
     # no model is opened from here on
     monkeypatch.setattr("leakbound.study.settings.open_engine", None)
-    again = done("measure", out, "--metrics", "forget_quality, privleak", "--json")
+    again = done("evaluate", out, *MEASURE, "--metrics", "forget_quality, privleak", "--json")
     assert again.json["arms"]["target"]["metrics"] == {
         n: before["arms"]["target"]["metrics"][n] for n in ("forget_quality", "privleak")
     }
-    shown = done("measure", out).out  # those of the command that made the run
+    shown = done("evaluate", out, *MEASURE).out  # those of the command that made the run
     assert json.loads((out / "utility.json").read_text()) == before
     assert "membership_gradient_norm" in shown
 
@@ -498,7 +498,7 @@ def test_the_command_line_measures_and_exports_it(
     assert leakbound(*begun, f"forget_fluency:{tmp_path / 'none'}").status == 2
     assert not out.exists()
     done(*begun, "forget_probability")
-    done("measure", out, "--metrics", f"forget_fluency:{classifier}")
+    done("evaluate", out, *MEASURE, "--metrics", f"forget_fluency:{classifier}")
     done("export", out, log, "--openunlearning")
     measured = metric(Run.open(out), "forget_fluency")
     entry = json.loads(log.read_text())["forget_Q_A_gibberish"]

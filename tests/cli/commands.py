@@ -20,6 +20,7 @@ from leakbound.store import LOCK
 
 StandardError = io.StringIO  # a test may put a terminal here
 SMALL = ("-n", 16, "--max-new-tokens", 4)
+SAMPLE, MEASURE = ("--only", "sample"), ("--only", "metrics")
 
 
 @dataclass(frozen=True)

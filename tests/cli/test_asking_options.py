@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from commands import SMALL, done, leakbound, refused
+from commands import MEASURE, SAMPLE, SMALL, done, leakbound, refused
 
 from leakbound.store import Run
 from misbehaving import LISTED, Answer, Body, chat_server, fails, honest, judge_server, says
@@ -33,16 +33,16 @@ def test_of_a_file_of_ones_own_what_is_odd_is_said_first(
     run = Run.open(tmp_path / "run")
     assert [prompt.id for prompt in run.prompts] == ["mine/0001", "mine/0003"]
     assert run.prompts[0].keywords == ("Ann, Bob", "Ann")
-    shown = done("sample", model, *how, "--dry-run")
+    shown = done("evaluate", model, *SAMPLE, *how, "--dry-run")
     assert "note: ignored columns: source" in shown.err
     assert "2 questions" in shown.out
     monkeypatch.chdir("/")
-    assert "forget_probability" in done("measure", tmp_path / "run", "--json").out
+    assert "forget_probability" in done("evaluate", tmp_path / "run", *MEASURE, "--json").out
 
 
 def test_jailbreakbench_asks_chat_models_only(model: Path, tmp_path: Path) -> None:
     (tmp_path / "jbb_goals_official.csv").write_text("goal\nwho wrote red\n")
-    asked = ("sample", model, "--benchmark", "jbb", "--data", tmp_path, "--out", tmp_path / "r")
+    asked = ("evaluate", model, "--benchmark", "jbb", "--data", tmp_path, "--out", tmp_path / "r")
     refused(leakbound(*asked, *SMALL), "no chat template", "instruct", "--prompt-template")
     assert not (tmp_path / "r" / "run.json").exists()
     done(*asked, *SMALL, "--prompt-template", "{question}")

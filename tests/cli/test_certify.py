@@ -33,12 +33,12 @@ def test_a_verdict_is_an_exit_status_and_each_condition_says_whether_it_holds(
     assert result.status == status, result.err
     file = leaky / CERTIFICATE
     digest = f"SHA-256 of the certificate: {sha256(file)}"
-    for text in (*named.split("|"), digest, "Publish it apart"):
+    for text in (*named.split("|"), digest, "Publish it separately"):
         assert text in result.out
-    assert re.search(r"^condition +it is +holds +decides +alpha$", result.out, re.M)
     for row in ("Wording +each in its own words", "Scores +keyword .*", "Assumption +leaky is .*"):
         assert re.search(f"^{row}$", result.out, re.M)
-    rows = re.findall(r"^the .* end .* +(yes|no) +(pass|refuted) +(\S.*)$", result.out, re.M)
+    assert re.search(r"^condition +value +met +decides +alpha$", result.out, re.M)
+    rows = re.findall(r"^the .* bound .* +(yes|no) +(pass|refuted) +(\S.*)$", result.out, re.M)
     quarter = "0.0025"  # of alpha
     wanted = zip(holds.split(), ("pass", "refuted"), (quarter, quarter), strict=True)
     assert rows == [*wanted]
@@ -62,8 +62,8 @@ def test_verify_names_what_differs(leaky: Path) -> None:
     file.write_text(json.dumps(values | {"extra": {"n": None, "of": ["x" * 300]}}))
     result = leakbound("verify", file, leaky)
     assert result.status == 6
-    assert "verification failed: digest: the certificate says" in result.out
-    assert "estimates: estimate.upper: the certificate says 0.001, found 0." in result.out
+    assert "verification failed: digest: the certificate has" in result.out
+    assert "estimates: estimate.upper: the certificate has 0.001, the run gives 0." in result.out
     assert "estimates: 2 more differences" in result.out
     assert "Publish it" not in result.out
     assert "x" * 250 not in "".join(result.out.split())

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import SMALL, done, leakbound, refused
+from commands import MEASURE, SAMPLE, SMALL, done, leakbound, refused, tree
 
 from contents import PROBABILITY
 from leakbound.evaluation import bound, score
@@ -36,7 +36,8 @@ def test_evaluate_prints_a_table_and_writes_the_report(model: Path, tmp_path: Pa
 def test_the_three_steps_are_evaluate(finished: Path, model: Path, tmp_path: Path) -> None:
     questions = Run.open(finished).study.benchmark
     out = tmp_path / "run"
-    drawn = done("sample", model, "--benchmark", questions, "--out", out, *SMALL)
+    drawing = ("evaluate", model, "--benchmark", questions, "--out", out, *SMALL, *SAMPLE)
+    drawn = done(*drawing)
     assert "target: 32 draws" in drawn.out
     refused(leakbound("bound", out), "`leakbound score` first")
     refused(leakbound("report", out), str(out), "`leakbound bound` first")
@@ -44,10 +45,31 @@ def test_the_three_steps_are_evaluate(finished: Path, model: Path, tmp_path: Pat
     assert done("score", out, "--json").json["scorers"] == ["keyword", "rouge-l-recall"]
     result = done("bound", out, "--json")
     assert result.json["estimates"] == [row.to_dict() for row in Run.open(finished).estimates]
-    assert done("sample", model, "--benchmark", questions, "--out", out, *SMALL, "--json").json == {
+    assert done(*drawing, "--json").json == {
         name: {"draws": arm.usage.draws, "forwards": arm.usage.forwards}
         for name, arm in Run.open(out).arms.items()
     }
+
+
+def test_drawn_slices_are_merged_and_a_drawn_run_is_finished_by_evaluate(
+    finished: Path, model: Path, tmp_path: Path
+) -> None:
+    questions = Run.open(finished).study.benchmark
+    asked, metric = ("evaluate", model, "--benchmark", questions, *SMALL), "extraction_strength"
+    done(*asked, *SAMPLE, "--metrics", metric, "--out", tmp_path / "run")
+    drawn = tree(tmp_path / "run" / "arms")
+    done(*asked, "--metrics", metric, "--out", tmp_path / "run")
+    assert drawn.items() <= tree(tmp_path / "run" / "arms").items()
+    run = Run.open(tmp_path / "run")
+    assert run.estimates == Run.open(finished).estimates
+    told = done("evaluate", run.path, *MEASURE, "--json").json
+    assert told["arms"]["target"]["metrics"].keys() == {metric}
+    slices = [tmp_path / f"slice-{number}" for number in (1, 2)]
+    for number, out in enumerate(slices, 1):
+        own = done(*asked, *SAMPLE, "--questions", f"{number}/2", "--out", out)
+        assert "leakbound merge" in own.out
+    done("merge", *slices, "--out", tmp_path / "merged")
+    assert Run.open(tmp_path / "merged").estimates == run.estimates
 
 
 def test_a_stopped_command_goes_on_where_it_was(

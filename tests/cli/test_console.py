@@ -39,7 +39,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
     monkeypatch.setattr(console.time, "monotonic", lambda: made.now)
-    monkeypatch.setattr("leakbound.cli.saying.click.echo", made.say)
+    monkeypatch.setattr("leakbound.cli.output.click.echo", made.say)
     return made
 
 
@@ -84,7 +84,7 @@ def test_a_terminal_gets_a_live_bar(
 ) -> None:
     monkeypatch.setattr("commands.StandardError", Terminal)
     out = tmp_path / "run"
-    err = done("sample", model, "--benchmark", questions, "--out", out, *SMALL).err
+    err = done("evaluate", model, "--benchmark", questions, "--out", out, *SMALL).err
     assert "sampling target" in err
     assert "32/32 draws" in err
 

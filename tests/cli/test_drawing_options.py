@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from commands import SMALL, done, leakbound, refused
+from commands import SAMPLE, SMALL, done, leakbound, refused
 
 from contents import PROBABILITY, rows
 from leakbound.store import Run
@@ -93,7 +93,7 @@ def test_a_dry_run_counts_all_of_it_and_stores_nothing(
         assert done(*asked, "--json").json.items() >= cost.items()  # and needs no --out
     shown = done(*command(model, questions, tmp_path / "run", *UNTIL, "--dry-run")).out
     assert "2 questions, 1 decoding, 130 draws in 2 parts" in shown
-    assert "this is the most: --until" in shown
+    assert "this is the maximum: --until" in shown
     asked = ("evaluate", model, "--benchmark", questions, *SMALL, "--dry-run", "--questions", "1/2")
     assert "this slice takes about one of 2 parts of it" in done(*asked).out
     assert list(tmp_path.iterdir()) == []
@@ -103,11 +103,9 @@ def test_sample_refuses_a_study_that_needs_scores(model: Path, run: Path, tmp_pa
     study = replace(Run.open(run).study, attack=Attack(32))
     Run.open(run).remember_study(study.to_dict())
     for more in ((), ("--dry-run",)):
-        asked = leakbound("sample", model, "--out", tmp_path / "r", "--like", run, *more)
-        refused(asked, "`leakbound sample`", "`leakbound evaluate`")
+        asked = leakbound("evaluate", model, *SAMPLE, "--out", tmp_path / "r", "--like", run, *more)
+        refused(asked, "`--only sample`", "`leakbound evaluate`")
     assert not (tmp_path / "r").exists()
-    assert "--attack" not in leakbound("sample", "--help").out
-    assert "--attack BUDGET" in leakbound("evaluate", "--help").out
 
 
 def test_rewritings_are_asked_and_a_file_of_them_is_found_from_anywhere(
@@ -124,13 +122,13 @@ def test_rewritings_are_asked_and_a_file_of_them_is_found_from_anywhere(
     assert 2 == len(run.questions) < len(run.queries) < 2 + 2 * 3
     assert run.record.inputs.ids_draws == 8
     assert {row.arm for row in run.estimates} == set(run.arms)
-    done("sample", untied, "--like", "rules", "--out", "plain", "--inputs", "none")
+    done("evaluate", untied, *SAMPLE, "--like", "rules", "--out", "plain", "--inputs", "none")
     assert set(Run.open(Path("plain")).arms) == {"greedy", "target"}
 
     texts, file = ("red by who", "tell me who wrote red"), tmp_path / "mine.csv"
     file.write_text("\n".join(["question,rewriting", *(f"who wrote red?,{t}" for t in texts)]))
     own = ("--inputs", "file:mine.csv,design=fixed", "--limit", 1)
-    done("sample", *command(untied, Path("asked.csv"), Path("file"), *own, *SMALL)[1:])
+    done(*command(untied, Path("asked.csv"), Path("file"), *own, *SMALL, *SAMPLE))
     run = Run.open(tmp_path / "file")
     assert [q.text for q in run.queries][1:] == [*texts]
     assert run.record.study["rewritings"]["source"] == f"file:{file}"

@@ -67,7 +67,7 @@ def test_what_cannot_be_exported_writes_nothing(measured: Path, tmp_path: Path) 
     for text, wrong in (("{", "is not JSON"), ('{"arms": {}}', "was changed")):
         (measured / "utility.json").write_text(text)
         asked = leakbound("export", measured, out, "--openunlearning")
-        refused(asked, f"utility.json` {wrong}", "measure again")
+        refused(asked, f"utility.json` {wrong}", "--only metrics")
     assert not out.exists()
 
 

@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from leakbound import cli
 from leakbound.engines.loading import load_model
 
-WHOLE = "a file was not written whole, as where a disk is full or fails ("
+WHOLE = "a file was written only in part: a disk may be full or fail ("
 FAULTS: dict[str, tuple[BaseException, str]] = {
     "full": (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "m"), "no space is left"),
     "quota": (OSError(errno.EDQUOT, os.strerror(errno.EDQUOT)), "quota"),
@@ -69,7 +69,7 @@ def test_a_fault_of_the_machine_is_a_message(name: str, capsys: pytest.CaptureFi
         assert cli.run(raises(met)) == 3
         said = capsys.readouterr().err
         assert says in said
-        assert "run the same command again: what was finished is kept" in said
+        assert "run the same command again: finished parts are kept" in said
 
 
 ALONE = chained(FAULTS["full"][0])

@@ -63,7 +63,7 @@ def test_verify_asks_a_judge_that_the_user_names_without_the_key(
     (check,) = (check for check in found.json["checks"] if check["status"] == "unchecked")
     assert (found.status, check["name"]) == (6, "scores")
     assert served.url in check["says"]
-    assert "nothing could be compared of scores" in leakbound("verify", file, theirs).out
+    assert "could not be compared: scores" in leakbound("verify", file, theirs).out
     assert served.asked == []
     done("verify", file, theirs, "--scorer", judge(served))
     assert served.asked

@@ -14,20 +14,20 @@ from leakbound.store import LOCK, locked
 
 WRITES = {
     "evaluate": "evaluate {model} --like {run} --out {run}",
-    "sample": "sample {model} --like {run} --out {run}",
+    "evaluate --only sample": "evaluate {model} --like {run} --out {run} --only sample",
     "merge": "merge {run} --out {run}",
     "stress": "stress {model} --like {run} --out {run}",
     "score": "score {run}",
     "bound": "bound {run}",
     "prove": "prove {run} --budget 20",
-    "measure": "measure {run} --metrics all",
+    "evaluate --only metrics": "evaluate {run} --only metrics --metrics all",
     "import": "import {samples} --out {run}",
     "certify": "certify {run} --max-leak 0.1 --scorer keyword",
 }
 # What they write is their own: a page, files elsewhere, a model's folder, runs by `evaluate`.
 OTHERS = {
     "verify", "report", "export", "plan", "unlearn", "demo", "finetune", "compare",
-    "figures", "completion", "show",
+    "figures", "completion", "show", "more",
 }  # fmt: skip
 
 

@@ -223,7 +223,7 @@ def test_a_proof_refutes_without_chance(mine: Path, scorer: str, every: bool) ->
     assert below["proved"] == {"lower": pytest.approx(lower, rel=1e-12), "questions": 2}
     assert [row["proved"] for row in below["questions"]] == pytest.approx([*bounds.values()])
     assert below["verdict"] == "refuted"
-    assert re.search(r"what is proved is > \S+ \S+ yes refuted none", shown)
+    assert re.search(r"the proved lower bound is > \S+ \S+ yes refuted none", shown)
     assert below["sentence"].startswith(PROVED)
     assert "confidence" not in below["sentence"]
     assert ("for the worst of" if every else "on average over") in below["sentence"]

@@ -21,7 +21,7 @@ READERS = {
     "report": "report {run} --out {out}/page.html",
     "report --json": "report {run} --out {out}/page.html --json",
     "certify": "certify {run} --max-leak 0.5 --scorer keyword",
-    "measure": "measure {run} --metrics extraction_strength",
+    "metrics": "evaluate {run} --only metrics --metrics extraction_strength",
     "export": "export {run} {out}/x.jsonl --jsonl",
     "export --redact": "export {run} {out}/x.jsonl --jsonl --redact",
 }
@@ -127,7 +127,7 @@ def test_show_reports_on_a_run_in_progress(leaky: Path) -> None:
     assert result.status == 3
     assert result.out.startswith("in progress: 1 of 2 parts, 0.4 %; no command is known to be at ")
     assert re.search(r"^target +0 of 1 +0 of 768$", result.out, re.M)
-    assert "These bounds are valid however often you look" in result.out
+    assert "These bounds stay valid if you look repeatedly" in result.out
     assert "target, keyword: nothing is drawn yet." in result.out
     assert "lacks 1 of 1 parts. Run the command that sampled it again" in result.err
     with locked(leaky, "evaluate"):

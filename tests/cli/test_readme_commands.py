@@ -32,7 +32,6 @@ EXCEPTIONS = {
     "cd leakbound": "belongs to the clone",
     "make demo": "trains for minutes; tests/demo runs it",
     "pip install -c constraints.txt '.[models]'": "installs from an index",
-    "--scorer 'rouge-l-recall>=0.5' --scorer entailment": "asks a classifier of the hub",
     "--profile leak-k": "asks a classifier of the hub",
     "--control-questions others.csv": "no others here: tests/evaluation/test_control_questions.py",
     "leakbound evaluate M --profile leak-k --benchmark tofu:forget10 --out R": "as above",

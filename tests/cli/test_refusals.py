@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from commands import leakbound, refused, tree
 
-from leakbound.cli import REMOVED
+from leakbound.cli import INSTEAD
 from leakbound.engines import loading
 
 FILES = {
@@ -33,7 +33,7 @@ UNBEGUN = {"out/prompts.parquet", "out/queries.parquet"}  # without run.json no 
 
 SHORT = {
     "{E}": "evaluate m --benchmark {questions} -n 16 --max-new-tokens 4 --out out",
-    "{S}": "sample m --benchmark {questions} --out out",
+    "{S}": "evaluate m --benchmark {questions} --out out --only sample",
     "{U}": "unlearn {model} --out out --benchmark facts.csv --objective",
 }
 
@@ -63,8 +63,8 @@ evaluate m --study scholten.yaml --profile tofu-legacy --out out =>
 evaluate vllm:m --engine transformers --benchmark {questions} --out out =>
     `vllm:m` names its engine | `--engine transformers`
 {E} --until 'leak<=0.02' => 'leak<=0.02' | mean<=0.1
-{E} --until 'p<=0.02' --explore exact => two ways of drawing | 'exact'
-{E} --explore all => `n` 16 has no meaning with exploring
+{E} --until 'p<=0.02' --explore exact => two sampling plans | 'exact'
+{E} --explore all => `n` 16 has no effect with exploring
 evaluate m --benchmark {questions} --out out --explore all =>
     --explore | 'all' | 'exact' | 'hybrid' | 'auto'
 evaluate m --benchmark {questions} --out out --explore exact,forwards=0 =>
@@ -73,14 +73,13 @@ evaluate m --benchmark {questions} --out out --explore exact,forwards=0 =>
 {E} --inputs rules,querys=3 => `--inputs` has no field 'querys', got 3. Did you mean 'queries'?
 {E} --inputs rules,queries=many => `--inputs`: queries must be a whole number, got 'many'
 {E} --inputs rules,ids_draws=9 =>
-    `--inputs` rules,ids_draws=9 says how inputs are selected | Add `ids=yes`
-{E} --ray local,most=0 => `most` of the workers must be at least 1, got 0
+    `--inputs` rules,ids_draws=9 has settings for selecting inputs | Add `ids=yes`
 {E} --inputs file:nowhere.csv => nowhere.csv | no file
 {E} --attack 15 => `attack` | at least 16 | got 15
 evaluate m --benchmark {questions} --out out --attack 99 --explore exact => Leave one of them out
 {E} --attack 99 --control {finished} => Name the control model itself
 {E} --claim all:0.1 => '0.01' or 'every:0.01', got 'all:0.1'
-{E} --claim every:1 => `claim` reads '0.01' or 'every:0.01', got 'every:1' | between 0 and 1
+{E} --claim every:1 => `claim` must be like '0.01' or 'every:0.01', got 'every:1' | between 0 and 1
 {E} --claim 0.1 --temperature 0 => a temperature above 0
 {E} --claim 0.1 --scorer rouge-l-recall => such as 'rouge-l-recall>=0.5'
 {E} --prove 60 --temperature 0 => `prove` | greedy
@@ -94,8 +93,12 @@ evaluate openai:http: --benchmark {questions} --out out --prove 60 =>
 {E} --out . => other files | Name an empty folder
 {E} --out {finished} --benchmark fictitious =>
     {finished} | another command | benchmark: name | --out
-{S} --attack 32 => `leakbound sample` | `leakbound evaluate`
-sample m --study prove.yaml --out out --dry-run => `prove` 60 needs scores
+{S} --attack 32 => `--only sample` | `leakbound evaluate`
+{S} --scorer exact => `--scorer` exact is for scores
+evaluate m --only sample --study prove.yaml --out out --dry-run => `prove` 60 needs scores
+evaluate m --only metrics => `m` is no run directory
+evaluate {finished} --only metrics -n 16 => `--samples` 16 has no effect with `--only metrics`
+evaluate {finished} --only metrics => `--metrics` is missing
 score empty => empty | no run directory
 score {finished} --scorer none => 'none' | There is
 bound {finished} --scorer contains => 'contains' | `leakbound score` first
@@ -140,12 +143,12 @@ unlearn {model} --out out --objective gd --forget texts.txt => Name a retain set
 unlearn {model} --out out --objective gd --benchmark forget.csv =>
     mark its rows by a column `role` with the value retain
 {U} finetune => Use `finetune` for plain training
-{U} npo --lora-alpha 8 => `--lora-alpha` 8.0 has no meaning
+{U} npo --lora-alpha 8 => `--lora-alpha` 8.0 has no effect
 """
 """A command, and the words that its refusal names."""
 
 ROWS = re.findall(r"^(\S.*) =>\s+(.*)$", TABLE, re.M)
-GONE = [(f"{name} x", f"was removed: {instead}") for name, instead in REMOVED.items()]
+GONE = [(f"{name} x", instead) for name, instead in INSTEAD.items()]
 
 
 @pytest.fixture(scope="module")

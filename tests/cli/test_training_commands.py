@@ -157,7 +157,7 @@ def test_a_dry_run_checks_and_counts_and_writes_nothing(
     refused(leakbound(*command, "--max-length", 5, "--dry-run"), "tokens, the limit is 5")
     assert not [*tmp_path.iterdir()]
     assert "next: leakbound evaluate" in done(*command).out
-    assert "there already" in done(*command).out
+    assert "exists already" in done(*command).out
     assert done(*command, "--dry-run", "--json").json["reused"]
     refused(leakbound(*command, "--seed", 1, "--dry-run"), "made from other settings")
 

@@ -69,7 +69,7 @@ def test_every_output_is_compared_and_drawn_again(
     assert f"({sum(row['count'] for row in rows):,} draws compared)" in check["says"]
     other = verified(certified, control)
     assert other.status == 6
-    assert "model: weights: the certificate says" in other.out
+    assert "model: weights: the certificate has" in other.out
     refused(verified(certified, certified / "none"), "none")
 
 
@@ -109,7 +109,7 @@ def test_draws_that_are_not_those_of_the_keys_are_found(
     change: Callable[[Rows], object] = moved
     if differences > 1:
         other = tmp_path / "other"
-        done("sample", model, "--benchmark", questions, "--out", other, *SMALL, "--seed", 1)
+        done("evaluate", model, "--benchmark", questions, "--out", other, *SMALL, "--seed", 1)
         theirs = tables.read_table(file_of(other)).to_pylist()
         change = lambda rows: rows.__setitem__(slice(None), theirs)  # noqa: E731
     rewrite(file_of(certified), change)  # type: ignore[arg-type]

@@ -231,26 +231,6 @@ def test_every_option_file_and_setting_exists(code: str) -> None:
         assert code in {"ids=True", "target inputs", "centres.json"}
 
 
-def test_no_section_of_a_paper_is_without_a_row() -> None:
-    scholten, leak, cheng = re.split(r"^## ", PAPERS, flags=re.M)[1:]
-    for wanted in ("4.1", "4.2", "4.3", "5,", "6.2", "6.3", "| B,", "| C,", "Appendix D"):
-        assert wanted in scholten, wanted
-    for number in range(1, 7):
-        assert f"Figure {number}" in scholten or number in (1, 2), number
-    assert all(word in leak for word in ("MUSE", "WMDP", "top-p", "entailment", "open question"))
-    for wanted in ("4.2", "4.3", "| 5,", "6.4", "A.1", "Table 1", "Table 2", "Table 3", "Figure 5"):
-        assert wanted in cheng, wanted
-
-
-def test_the_claims_about_rouge_say_when_a_score_is_a_leak() -> None:
-    """TOFU's scorer is ROUGE-L, of which Pr[leak] is not defined without a threshold."""
-    rows = re.findall(r"^\|.*--until .*$", BOTH, re.M)
-    assert len(rows) == 2
-    assert all("--scorer 'rouge-l-recall>=0.5' --until" in row for row in rows)
-    certified = "`leakbound certify runs/mine --scorer 'rouge-l-recall>=0.5' --max-leak 0.01`"
-    assert BOTH.count(certified) == 2
-
-
 MOST = {README_FILE: 800, DOCS / "guarantees.md": 3500}
 USER_PAGES = [
     page
@@ -259,28 +239,10 @@ USER_PAGES = [
 ]
 """Pages with a limit of 1,500 words."""
 
-DIALECT = re.compile(
-    r"\b(whoever|beside|anew|alike|alone|told|tells|asked|beforehand|goes on|that is none|"
-    r"such as it|what is|what it|by itself|of its own|stands? for)\b",
-    re.I,
-)
-
-
-def prose(page: Path) -> str:
-    """The text of a page without its blocks."""
-    return re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.M | re.S)
-
 
 @pytest.mark.parametrize("page", [*MOST, *USER_PAGES], ids=name)
 def test_no_page_is_longer_than_its_limit(page: Path) -> None:
     assert len(page.read_text("utf-8").split()) <= MOST.get(page, 1500)
-
-
-def test_all_pages_are_in_plain_english() -> None:
-    pages = [README_FILE, *PAGES]
-    words = sum(len(prose(page).split()) for page in pages)
-    marks = {name(page): DIALECT.findall(prose(page)) for page in pages}
-    assert sum(map(len, marks.values())) <= words * 20 / 10_000, marks
 
 
 def test_the_python_example_finds_the_statement_about_the_worst_question(tmp_path: Path) -> None:

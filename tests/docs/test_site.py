@@ -93,7 +93,7 @@ def test_reference_and_commands_are_made_from_the_code_whose_source_is_not_searc
     assert "--max-leak" in commands
     assert "--ids-draws" in commands  # what the first screen leaves out
     assert not [name for name in COMMANDS if f'id="{name}"' not in commands]
-    assert "Sample, score and bound what a model still says" in found
+    assert "Sample, score and bound a model" in found
     assert "draw_study" in verbs
     assert "draw_study" not in found
 

@@ -236,7 +236,7 @@ def test_one_that_writes_no_prompt_is_refused_when_it_is_used(template: object) 
 PICKY = "{% if 'sea' in messages[0].content %}HARM{% else %}" + CHATML + "{% endif %}"
 
 
-@pytest.mark.parametrize("command", ["sample", "finetune"])
+@pytest.mark.parametrize("command", ["evaluate", "finetune"])
 @pytest.mark.parametrize(
     ("harm", "told"),
     [

@@ -78,11 +78,11 @@ def test_what_cannot_be_is_refused_before_anything_is_drawn(others: str, tmp_pat
     file = tmp_path / "same.csv"
     file.write_text("question,answer,keywords\nWho  wrote 0?,It is hush.,hush\n")
     asked, out = AskedEngine(taught), tmp_path / "run"
-    with pytest.raises(InputError, match="are asked already, the first as"):
+    with pytest.raises(InputError, match="are among the questions already, the first"):
         evaluate(asked, TASK, out=out, control_questions=str(file), scorers=("keyword",))
-    with pytest.raises(InputError, match="workers open their own"):
+    with pytest.raises(InputError, match="workers open it elsewhere"):
         evaluate("m", TASK, out=out, control_questions=others, workers=RayWorkers("local"))
-    with pytest.raises(InputError, match="`leakbound sample` bounds nothing"):
+    with pytest.raises(InputError, match="`--only sample` bounds nothing"):
         sample(asked, TASK, out=out, control_questions=others)
     assert not asked.asked
     assert not out.exists()

@@ -70,7 +70,7 @@ def test_four_slices_of_a_model_are_its_run_value_by_value_killed_or_not(
     for name, parts in zip(SLICES, (3, 2, 0, 0), strict=True):
         left[0], own = parts, (*command, name[0], "--questions", name)
         assert leakbound(*own).status == (3 if parts else 0)
-        assert f"slice {name}: {name[0]}; when all are drawn: leakbound merge" in done(*own).out
+        assert f"slice {name}: {name[0]}; after all slices: leakbound merge" in done(*own).out
     assert done(*own, "--json").json == {"run": "2", "questions": "2/4"}
     left[0], merging = 9, ("merge", *(name[0] for name in SLICES), "--out", "merged")
     assert leakbound(*merging).status == 3
@@ -166,7 +166,7 @@ def part_of(run: Run) -> Path:
 Second = Callable[[Path], object]
 SECOND: dict[str, Second] = {
     "Missing: 2/4; got 3/4, 1/4, 4/4": lambda out: None,
-    "2`, which is no slice": lambda out: draw(out),
+    "2`, which is not a slice": lambda out: draw(out),
     "Missing: 2/4; got 3/4, 1/4, 4/4, 3/4": lambda out: draw(out, questions="3/4"),
     "sampling: n: it has 81, .* has 80": lambda out: draw(out, questions="2/4", n=81),
     "has other weights: .* it has 'b'": lambda out: draw(out, engine("b"), questions="2/4"),

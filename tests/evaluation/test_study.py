@@ -16,7 +16,7 @@ import yaml
 
 import leakbound
 from canned import AskedEngine
-from cli.commands import done, refused
+from cli.commands import SAMPLE, done, refused
 from cli.commands import leakbound as command
 from leakbound.benchmarks import load_benchmark, profiles
 from leakbound.cli.evaluate import evaluate as from_shell
@@ -132,7 +132,7 @@ def test_a_study_says_only_what_was_said(tmp_path: Path) -> None:
         ("benchmrk: x", "Did you mean 'benchmark'"),
         ("servers: [http://x]", "a study has no field 'servers'"),
         ("sampling: {n: many}", "n must be a whole number, got 'many'"),
-        ("sampling: {n: 4, until: p<=0.1}", "`sampling` has one of n, until, explore"),
+        ("sampling: {n: 4, until: p<=0.1}", "`sampling` needs one of n, until, explore"),
         ("sampling: {until: maybe}", "a claim reads 'p<=0.02'"),
         ("decodings: [{temperature: -1}]", "`temperature` must be 0"),
         ("- tofu", "a study has fields, got"),
@@ -155,10 +155,10 @@ TASK = load_benchmark("fictitious:authors=6")
 @pytest.mark.parametrize(
     ("call", "named"),
     [
-        (partial(Study, sampling=Until("p<=0.1"), attack=Attack(64)), "`attack` bounds what it"),
+        (partial(Study, sampling=Until("p<=0.1"), attack=Attack(64)), "`attack` bounds its f"),
         (partial(Study, sampling=Explore("auto"), rewritings=Rewritings("rules")), "fixed number"),
-        (partial(Study, sampling=256), r"got 256. Say FixedN\(1024\)"),
-        (partial(Study, TASK, limit=5), "`limit` 5 is for a benchmark that is named"),
+        (partial(Study, sampling=256), r"got 256. Use FixedN\(1024\)"),
+        (partial(Study, TASK, limit=5), "`limit` 5 needs the name of a benchmark"),
         (partial(Attack, 16, temperatures=(0.0, 1.0)), "above 0"),
         (partial(evaluate, "m", TASK, n=4, sampling=FixedN(4), **OUT), "`n` 4 is short for"),
         (partial(evaluate, "m", Study(), **OUT), "`--benchmark` is missing"),
@@ -265,10 +265,10 @@ def test_a_profile_gives_the_same_run_from_python_and_from_the_shell(
     said = ("-n", 16, "--top-p", 0.7) if departing else ()
     named = ("--profile", profile) if profile else ()
     asked = ("--benchmark", "tofu:forget10", "--data", data, *named, *said)
-    done("sample", "m", *asked, "--out", tmp_path / "shell")
+    done("evaluate", "m", *SAMPLE, *asked, "--out", tmp_path / "shell")
     assert stored(tmp_path / "python") == stored(tmp_path / "shell")
     assert opened[0] == opened[1]
-    done("sample", "m", "--like", tmp_path / "python", "--out", tmp_path / "again")
+    done("evaluate", "m", *SAMPLE, "--like", tmp_path / "python", "--out", tmp_path / "again")
     assert stored(tmp_path / "again") == stored(tmp_path / "python")
     arm = python.arms["target"]
     assert (arm.plan.n, arm.decoding) == ((16, how["decodings"]) if departing else (n, decoding))
@@ -296,7 +296,7 @@ def test_every_option_of_the_command_line_reaches_the_study() -> None:
     }  # fmt: skip
     known = {parameter.name for parameter in from_shell.params}
     others = {"model", "engine", "out", "control", "study", "like", "offline", "dry_run", "as_json"}
-    others |= {"ray", "report_to"}  # who, not what
+    others |= {"ray", "report_to", "only"}  # who and when, not what
     others |= {"patience", "unlisted", "questions"}  # in the name of a served model; a slice
     assert known - others == set(given)
     usual: dict[str, Any] = {"benchmark": "fictitious:authors=6"}
@@ -373,11 +373,11 @@ def test_what_a_record_cannot_name_is_asked_for(
 ) -> None:
     task = load_benchmark("tofu:forget10", data=data)
     sample(engine(), task, out=tmp_path / "r", n=4, control=engine("c"))
-    like = ("sample", "m", "--like", tmp_path / "r", "--out", tmp_path / "s")
+    like = ("evaluate", "m", *SAMPLE, "--like", tmp_path / "r", "--out", tmp_path / "s")
     refused(command(*like), "is a AskedEngine")
     done(*like, "--control", "c")
     sample(engine(), replace(task, loaded=None), out=tmp_path / "t", n=4)
-    like = ("sample", "m", "--like", tmp_path / "t", "--out", tmp_path / "u")
+    like = ("evaluate", "m", *SAMPLE, "--like", tmp_path / "t", "--out", tmp_path / "u")
     refused(command(*like), "`--benchmark` is missing")
 
 

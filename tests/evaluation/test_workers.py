@@ -262,13 +262,6 @@ def test_a_worker_with_another_model_is_refused(
         drawn(asked, tmp_path / "run", workers=FakeCluster())
 
 
-def test_what_a_worker_raises_is_raised_here(asked: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"no model folder"):
-        drawn({**asked, "model": f"{tmp_path}/absent"}, tmp_path / "run", workers=FakeCluster())
-    with pytest.raises(InputError, match=r"exceeds the model's context of 128"):
-        drawn(asked, tmp_path / "run", workers=FakeCluster(), decodings=LONG)
-
-
 @pytest.mark.slow
 def test_work_that_kills_every_worker_ends_the_run_and_keeps_what_is_done(
     asked: dict[str, Any], whole: Run, shared: tuple[Run, FakeCluster], tmp_path: Path
@@ -280,25 +273,33 @@ def test_work_that_kills_every_worker_ends_the_run_and_keeps_what_is_done(
     assert contents(drawn(asked, tmp_path / "run")) == contents(whole)
 
 
+BARREN = FakeCluster(stillborn=frozenset(range(999_999)))
+
+
 @pytest.mark.parametrize(
-    ("cluster", "why"),
+    ("model", "how", "error", "said"),
     [
-        (FakeCluster(rooms=(0,)), "the cluster is busy"),
-        (FakeCluster(stillborn=frozenset(range(999_999))), "it has no leakbound"),
+        ("/absent/model", {}, ModelError, "no model folder"),
+        ("", {"decodings": LONG}, InputError, "exceeds the model's context of 128"),
+        (CannedEngine({}), {}, InputError, "this is an engine, CannedEngine"),
+        ("", {"workers": FakeCluster(rooms=(0,))}, IncompleteError, "available .* is busy"),
+        ("", {"workers": BARREN}, IncompleteError, "no worker was available .* no leakbound"),
     ],
 )
-def test_without_any_worker_the_run_is_incomplete(
-    asked: dict[str, Any], tmp_path: Path, cluster: FakeCluster, why: str
+def test_a_run_without_workers_or_a_model_for_them_is_refused(
+    asked: dict[str, Any],
+    tmp_path: Path,
+    model: Any,
+    how: dict[str, Any],
+    error: type[Exception],
+    said: str,
 ) -> None:
-    with pytest.raises(IncompleteError, match=f"no worker was available .* {why}"):
-        drawn(asked, tmp_path / "run", workers=cluster)
-
-
-def test_an_engine_that_stands_here_is_no_model_for_workers(
-    asked: dict[str, Any], tmp_path: Path
-) -> None:
-    with pytest.raises(InputError, match=r"this is an engine, CannedEngine"):
-        drawn({**asked, "model": CannedEngine({})}, tmp_path / "run", workers=FakeCluster())
+    with pytest.raises(error, match=said):
+        drawn(
+            asked | ({"model": model} if model else {}),
+            tmp_path / "run",
+            **({"workers": FakeCluster()} | how),
+        )
 
 
 @pytest.mark.parametrize(

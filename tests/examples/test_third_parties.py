@@ -303,14 +303,17 @@ def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 Asked = Callable[..., tuple[int, str]]
+IMPORTED = "as it is imported: "  # before the whole code of the package
 
 
 @pytest.fixture
 def asked(site: Path, model_folder: Path, tmp_path: Path) -> Asked:
     """`leakbound evaluate` or `unlearn` with this code on a tiny model: its status and words."""
 
-    def call(given: list[str], code: str, whole: bool = False) -> tuple[int, str]:
-        (site / "broken.py").write_text(f"{code}\n" if whole else BROKEN.replace("DO", code))
+    def call(given: list[str], code: str) -> tuple[int, str]:
+        imported = code.removeprefix(IMPORTED)
+        text = BROKEN.replace("DO", code) if imported == code else f"{imported}\n"
+        (site / "broken.py").write_text(text)
         (tmp_path / "own.csv").write_text("question,answer\nwho wrote,Ann\n")
         usual = {"--benchmark": tmp_path / "own.csv", "--out": tmp_path / "run", "--device": "cpu"}
         verb = "unlearn" if "--objective" in given else "evaluate"
@@ -332,28 +335,11 @@ SCORER, SOURCE, BENCHMARK = (
 REWRITES, ENGINE, DRAWS = ["--inputs", "rewrites:1"], ["theirs:1"], ["draws:1"]
 
 
-@pytest.mark.parametrize(
-    ("given", "code", "said"),
-    [
-        (SCORER, "raise KeyError('gone')", "scorer 'theirs' of {} raised KeyError('gone')"),
-        (BENCHMARK, "import sys; sys.exit(0)", "benchmark 'theirs' of {} raised SystemExit(0)"),
-        (SOURCE, "syntax error", "input 'theirs' of {} raised SyntaxError"),
-        (ENGINE, "raise KeyError('gone')", "engine 'theirs' of {} raised KeyError('gone')"),
-    ],
-)
-def test_one_that_breaks_as_it_is_imported(
-    given: list[str], code: str, said: str, asked: Asked
-) -> None:
-    status, printed = asked(given, code, True)
-    assert status == 2
-    assert said.format("the package broken 0.1.0") in printed
-    assert "Repair that package or uninstall it." in printed
-
-
 def test_one_that_is_interrupted_is_interrupted(asked: Asked) -> None:
-    assert asked(SCORER, "raise KeyboardInterrupt", True)[0] == 3
+    assert asked(SCORER, f"{IMPORTED}raise KeyboardInterrupt")[0] == 3
 
 
+PACKAGE = "'theirs' of the package broken 0.1.0"
 NONSENSE = "source 'theirs' of the package broken 0.1.0 must re"
 RECIPE = "objective 'theirs' of the package broken 0.1.0"
 OBJECTIVE, TERMS = ["--objective", "theirs"], ["--objective", "terms.yaml"]
@@ -362,6 +348,10 @@ OBJECTIVE, TERMS = ["--objective", "theirs"], ["--objective", "terms.yaml"]
 @pytest.mark.parametrize(
     ("given", "does", "said"),
     [
+        (SCORER, f"{IMPORTED}raise KeyError('gone')", f"scorer {PACKAGE} raised KeyError('gone')"),
+        (BENCHMARK, f"{IMPORTED}import sys; sys.exit(0)", f"k {PACKAGE} raised SystemExit(0)"),
+        (SOURCE, f"{IMPORTED}syntax error", f"input {PACKAGE} raised SyntaxError"),
+        (ENGINE, f"{IMPORTED}raise KeyError('gone')", f"engine {PACKAGE} raised KeyError('gone')"),
         # as it is opened
         (BENCHMARK, "1 / 0", "raised ZeroDivisionError"),
         (SOURCE, "sys.exit(5)", "raised SystemExit(5)"),
@@ -384,7 +374,7 @@ OBJECTIVE, TERMS = ["--objective", "theirs"], ["--objective", "terms.yaml"]
         (TERMS, "inputs.logits.sum()", "'theirs' must return one value per row, [1], got ()"),
     ],
 )
-def test_one_that_breaks_later(
+def test_one_that_breaks_is_named(
     given: list[str],
     does: str,
     said: str,
@@ -398,6 +388,7 @@ def test_one_that_breaks_later(
     assert status == 2
     assert said in printed
     assert given is TERMS or "broken 0.1.0" in printed
+    assert not does.startswith(IMPORTED) or "Repair that package or uninstall it." in printed
 
 
 @pytest.mark.parametrize(

@@ -282,5 +282,5 @@ def test_a_signal_ends_with_a_message(workshop: Workshop, server: Server, withou
         told = workshop.run("score", server, Fault(action, middle))
         assert (told.status, told.err.splitlines()[-1]) == (
             3,
-            "leakbound: stopped. Run the same command again to go on from here.",
+            "leakbound: stopped. Run the same command again to resume.",
         )

@@ -48,12 +48,12 @@ evaluate --inputs        |                          | evaluate {model} {drawn} {
 evaluate --ids           |                          | evaluate {model} {drawn} {rules}{ids}
 evaluate --attack        |                          | evaluate {model} {drawn} {attacked}
 evaluate --metrics       |                          | evaluate {model} {drawn} --metrics all
-sample                   |                          | sample {model} {drawn}
+sample                   |                          | evaluate {model} {drawn} --only sample
 score                    | sample                   | score run
 score --calibration      | sample                   | score run {judged}
 bound                    | score                    | bound run
 bound --confidence       | evaluate                 | bound run --confidence 0.9
-measure                  | evaluate --metrics       | measure run
+measure                  | evaluate --metrics       | evaluate run --only metrics
 report                   | bound                    | report run
 report --redact          | evaluate                 | report run --redact
 certify                  | evaluate                 | certify run --max-leak 0.9 --scorer keyword
@@ -184,7 +184,7 @@ def empty(folder: Path) -> None:
 
 OUTCOMES = ("same", "refused", "lost", "wrong", "traceback")
 STOPPED = 3  # the exit status of a command that is to be called again
-_REMEDY = re.compile(r"[Rr]un the same command again|to go on from here|again|Name another|Restore")
+_REMEDY = re.compile(r"[Rr]un the same command again|to resume|again|Name another|Restore")
 _DATES = frozenset({"created", "since", "seconds", "digest", "usage", "machine", "table", "place"})
 _BEGUN = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00")
 _LOCKS = re.compile(r"\.lock$|^times\.json$")

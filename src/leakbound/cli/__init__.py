@@ -1,4 +1,4 @@
-"""The command line. `--help` imports nothing heavy: every command loads what it needs itself."""
+"""The command line. `--help` imports nothing heavy; each command does its own imports."""
 
 from __future__ import annotations
 
@@ -15,55 +15,50 @@ from typing import Any
 import click
 
 from leakbound import __version__
-from leakbound.cli.help import write_examples
-from leakbound.cli.saying import foreseen, say
-from leakbound.errors import IncompleteError, InputError, LeakboundError
+from leakbound.cli.help import write_commands, write_examples
+from leakbound.cli.output import foreseen, say
+from leakbound.errors import IncompleteError, LeakboundError
 
-# name: (module, one line for --help); the module has a click command of that name
-COMMANDS = {
-    "demo": ("outbuildings", "The whole story on a built-in model and data set, in minutes."),
+MAIN = {
     "evaluate": ("evaluate", "Sample, score and bound a model on a benchmark; write a report."),
-    "merge": ("evaluate", "Merge the slices of a study that jobs of an array drew."),
-    "stress": ("evaluate", "Evaluate as it is, and rounded, trained on or asked otherwise."),
-    "sample": ("evaluate", "Only the first step of evaluate: draw completions."),
-    "score": ("verbs", "Score the completions of a run."),
-    "bound": ("verbs", "Bound the scores of a run."),
-    "measure": ("verbs", "Utility and memorisation of a run, from what was read."),
-    "prove": ("verbs", "Leaks of a run's model that are too rare to be drawn."),
-    "unlearn": ("unlearn", "Make a model forget a benchmark's forget set."),
-    "finetune": ("unlearn", "Teach a model a benchmark's answers, or texts."),
-    "certify": ("certify", "Decide whether a run leaks at most so much."),
+    "unlearn": ("unlearn", "Train a model to forget the forget set of a benchmark."),
+    "stress": ("evaluate", "Evaluate a model again after rounding, pruning, relearning, ..."),
+    "compare": ("verbs", "Compare runs question by question, and as a leaderboard."),
+    "certify": ("certify", "Decide a claim about a run, and write a certificate."),
     "verify": ("certify", "Check a certificate against its run."),
-    "show": ("verbs", "Print the verdict on a run, or how far it is."),
     "report": ("verbs", "Write the report of a run, or the index of a folder of runs."),
-    "compare": ("verbs", "Runs beside each other, question by question; a leaderboard."),
-    "figures": ("outbuildings", "Draw the papers' figures of runs, with their data."),
-    "export": ("outbuildings", "Write the metrics or completions of a run for other tools."),
-    "import": ("outbuildings", "Make a run of samples that another tool drew."),
-    "plan": ("verbs", "How many samples a guarantee needs."),
-    "completion": ("verbs", "Print what makes a shell complete commands and options."),
+    "import": ("extras", "Make a run from samples that another tool drew."),
+    "demo": ("extras", "Run all steps on a built-in model and data set, in minutes."),
+    "show": ("verbs", "Print the verdict of a run, or its progress."),
+    "score": ("verbs", "Score the completions of a run with other scorers."),
+    "bound": ("verbs", "Bound the scores of a run at another confidence."),
+    "more": ("verbs", "List the other commands."),
 }
+"""Commands of the first help page: their module, which has a click command of that name, and line.
+"""
+OTHERS = {
+    "finetune": ("unlearn", "Train a model on the answers of a benchmark, or on texts."),
+    "prove": ("verbs", "Search a run's model for leaks that are too rare to be drawn."),
+    "merge": ("evaluate", "Merge the slices of a study, drawn on several machines."),
+    "plan": ("verbs", "Print the number of draws that a guarantee needs."),
+    "figures": ("extras", "Draw the figures of the papers for runs, with their data."),
+    "export": ("extras", "Write metrics or completions of a run for other tools."),
+    "completion": ("verbs", "Print the script that lets a shell complete commands."),
+}
+"""Commands that `leakbound more` lists."""
+COMMANDS = MAIN | OTHERS
 
-_WEIGHTED = (
-    "weighted draws were removed: their lower end gained .003 to .02 over proofs (of the leak "
-    "probability, at the median question), and their upper end was worse than that of plain draws. "
-    "Draw more with `leakbound evaluate -n`, or search longer with a larger `--budget`."
-)
-REMOVED = {
-    "push": "use the hub's own `hf upload`. Redact the run with `leakbound report RUN --redact`, "
-    "then send what holds no text: docs/own-model.md has the command.",
-    "recompute": "metrics of a run come from `leakbound evaluate --metrics all`, its log from "
-    "`leakbound export --openunlearning`.",
-    "view": "use `leakbound report FOLDER`, which writes an index.html of all runs in the folder. "
-    "`leakbound show RUN` reports on a run in progress.",
-    "evaluate --report-to": "log `run.estimates` yourself, docs/own-model.md has the lines. "
-    "`leakbound unlearn --report-to` logs training.",
-    "prove --draws": _WEIGHTED,
-    "prove --mix": _WEIGHTED,
-    "unlearn --scorer": "leakmin, which lowered these scores, was removed: NPO and then entropy "
-    "kept more and leaked less. docs/reproduce/results.md has the measurements.",
+INSTEAD = {
+    "help": "Run `leakbound --help`, or `leakbound COMMAND --help`.",
+    "sample": "Run `leakbound evaluate MODEL --only sample`.",
+    "measure": "Run `leakbound evaluate RUN --only metrics`.",
+    "recompute": "Run `leakbound evaluate RUN --only metrics`; `leakbound export RUN "
+    "--openunlearning` writes the log.",
+    "view": "Run `leakbound report FOLDER`, which writes an index of all runs in the folder.",
+    "push": "Redact the run with `leakbound report RUN --redact`, then run `hf upload`: "
+    "docs/own-model.md has the command.",
 }
-"""Commands and options that were removed, and what to use instead."""
+"""Commands that do not exist, and what to run instead."""
 
 EXAMPLES = (
     "leakbound demo",
@@ -73,7 +68,7 @@ EXAMPLES = (
 
 
 class _Commands(click.Group):
-    """Commands that are imported when they are called."""
+    """Commands that are imported when they are called; help lists the main ones."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -92,9 +87,8 @@ class _Commands(click.Group):
         if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
             from leakbound.registry import suggestion
 
-            if name in REMOVED:
-                raise InputError(f"`leakbound {name}` was removed: {REMOVED[name]}")
-            raise click.UsageError(f"No such command {name!r}. {suggestion(name, COMMANDS)}", ctx)
+            instead = INSTEAD.get(name) or suggestion(name, COMMANDS)
+            raise click.UsageError(f"No such command {name!r}. {instead}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -102,42 +96,40 @@ class _Commands(click.Group):
         super().format_options(ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+        write_commands(MAIN, formatter)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="leakbound")
 def group() -> None:
-    """How much does a language model still leak?
+    """Measure how much a language model still leaks.
 
-    leakbound samples a model's whole output distribution, scores every completion in [0, 1] and
-    reports bounds that hold, beside the greedy answer that hides the leak.
+    leakbound samples the whole output distribution of a model, scores each completion in [0, 1],
+    and bounds the leak probability. The greedy answer, which can hide a leak, is reported too.
 
     Exit status: 0 done or pass, 1 unexpected error, 2 wrong use or bad input, 3 incomplete (run
-    the same command again), 4 claim refuted, 5 claim neither met nor refuted, 6 verification
-    failed.
+    the same command again), 4 claim refuted, 5 claim undecided, 6 verification failed.
     """
 
 
 def main() -> None:
-    """Entry point: errors of ours are one message and an exit status, not a traceback."""
-    atexit.register(gc.freeze)  # a process that ends need not look for garbage: over a second
-    gc.set_threshold(20_000, 10, 10)  # looks for garbage a thirtieth as often: it is rare
-    with _ending_is_stopping():
+    """Run the command line; print an expected error as one message, not as a traceback."""
+    atexit.register(gc.freeze)  # garbage collection at exit takes over a second
+    gc.set_threshold(20_000, 10, 10)  # collect less often: there is little garbage
+    with _interrupted_by_signals():
         status = run(lambda: group(standalone_mode=False))
     sys.exit(status)
 
 
 @contextmanager
-def _ending_is_stopping() -> Iterator[None]:
-    """Let a signal to end be what Ctrl-C is, so that temporary files go and it is said.
+def _interrupted_by_signals() -> Iterator[None]:
+    """Handle SIGTERM and SIGHUP like Ctrl-C, which removes temporary files and prints a message.
 
-    One that is ignored, as under nohup, stays so.
+    An ignored signal, as under nohup, stays ignored.
     """
     signals = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    heeded = [number for number in signals if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, signal.default_int_handler) for number in heeded}
+    handled = [number for number in signals if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, signal.default_int_handler) for number in handled}
     try:
         yield
     finally:
@@ -146,18 +138,11 @@ def _ending_is_stopping() -> Iterator[None]:
 
 
 def run(command: Callable[[], Any]) -> int:
-    """Call `command`; the exit status it returned (None is 0), or the one its error deserves."""
+    """Call `command`; return its exit status (None is 0), or the status of its error."""
     try:
         status: int | None = command()
     except click.exceptions.Exit as done:
         return done.exit_code
-    except click.NoSuchOption as error:
-        name = f"{error.ctx.info_name} {error.option_name}" if error.ctx else ""
-        if name in REMOVED:
-            say(f"leakbound: `{error.option_name}` was removed: {REMOVED[name]}", err=True)
-        else:
-            error.show()
-        return 2
     except click.ClickException as error:
         error.show()
         return 2
@@ -165,7 +150,7 @@ def run(command: Callable[[], Any]) -> int:
         say(f"leakbound: {error}", err=True)
         return error.exit_status
     except (KeyboardInterrupt, click.Abort):
-        say("leakbound: stopped. Run the same command again to go on from here.", err=True)
+        say("leakbound: stopped. Run the same command again to resume.", err=True)
         return 3
     except Exception as error:
         message = foreseen(error)

@@ -1,16 +1,16 @@
-"""`leakbound certify` and `leakbound verify`: a verdict for a release pipeline, and its check."""
+"""`leakbound certify` and `leakbound verify`: decide a claim for a pipeline, and check it."""
 
 from __future__ import annotations
 
 import json
 from functools import partial
-from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from leakbound.cli import options as opt
 from leakbound.cli.console import print_json, print_table, progress_bar, prose
-from leakbound.cli.saying import VERIFICATION_FAILED, bold, say, write
+from leakbound.cli.output import VERIFICATION_FAILED, bold, say, write
+from leakbound.cli.parsed import Parsed
 from leakbound.text.shown import number, visible
 
 if TYPE_CHECKING:
@@ -30,16 +30,15 @@ _LONGEST = 200  # characters of a value that differs
 
 
 @opt.command
-def certify(run: Path, out: Path | None, under: str | None, as_json: bool, **claim: Any) -> int:
-    """Decide whether RUN leaks with probability at most X, and write a certificate of it.
+def certify(options: Parsed) -> int:
+    """Decide whether RUN leaks with probability at most X, and write a certificate.
 
-    A claim that `evaluate --claim` recorded is decided at its own error rate; any other by bounds
-    that are valid simultaneously. No other certificate is written over: each claim needs a file of
-    its own (--out).
+    A claim that `evaluate --claim` recorded is decided at its own error rate; all others share one,
+    by bounds that are valid simultaneously. A certificate of another claim is not overwritten:
+    name another file with --out.
 
-    Exit status: 0 the claim is met, 4 it is refuted, 5 neither; then it is said how many draws
-    would decide, or what stands against the claim: a limit on tokens shorter than the reference
-    answers.
+    Exit status: 0 pass, 4 refuted, 5 inconclusive. An inconclusive result names the number of draws
+    that would decide the claim, or the obstacle: a token limit shorter than the reference answers.
 
     Examples:
         leakbound certify runs/mine --max-leak 0.01 --scorer 'rouge-l-recall>=0.5'
@@ -47,48 +46,38 @@ def certify(run: Path, out: Path | None, under: str | None, as_json: bool, **cla
     from leakbound import certificate as verbs
     from leakbound.store import CERTIFICATE, ArmKey
 
-    claim = {name: value for name, value in claim.items() if value is not None}
-    if under:
+    run, arm = options.run, options.arm
+    if options.under:
         from leakbound.stress import named_stress
 
-        claim["arm"] = str(ArmKey.from_text(claim["arm"]).stressed(named_stress(under)))
-    certificate = verbs.certify(run, out=out, **claim)
-    file = out or run / CERTIFICATE
+        arm = str(ArmKey.from_text(arm).stressed(named_stress(options.under)))
+    claim = options.stated("max_leak", "every_question", "scorer", "confidence", "of", "accept_cut")
+    certificate = verbs.certify(run, out=options.out, arm=arm, **claim)
+    file = options.out or run / CERTIFICATE
     digest = verbs.sha256(file)
-    if as_json:
+    if options.as_json:
         print_json({"file": str(file), "sha256": digest, **certificate.to_dict()})
     else:
         _print_certificate(certificate)
-        write(bold("to hand on"))
+        write(bold("files"))
         say(f"certificate: {file}")
-        say(f"run: {run} (it holds questions and completions, the certificate none)")
-        say(f"checked by: leakbound verify {quote(str(file))} {quote(str(run))}")
+        say(f"run: {run} (with questions and completions; the certificate has none)")
+        say(f"check it: leakbound verify {quote(str(file))} {quote(str(run))}")
         _print_digest(digest)
     return EXIT_STATUS[certificate.verdict]
 
 
 @opt.command
-def verify(
-    certificate: Path,
-    run: Path,
-    with_model: str | None,
-    redraw: float | None,
-    imported: Path | None,
-    scorer: str | None,
-    as_json: bool,
-    **loading: Any,
-) -> int:
-    """Compute what CERTIFICATE says of RUN anew, and name whatever differs.
+def verify(options: Parsed) -> int:
+    """Compute the values of CERTIFICATE again from RUN, and list all differences.
 
-    The table says what was checked, what was assumed (the certificate says so too), and what was
-    not checked here. Of a model under stress name the one before the stress: it is put through it
-    again.
+    The table lists what was checked, assumed and not checked. If the model is under a stress, name
+    the model before the stress; the stress is applied again.
 
-    A judge behind a server is asked again only where --scorer names it: a certificate may be
-    anybody's, and completions are sent to no server on its word.
+    A judge on a server gets requests only if --scorer names it: a certificate may come from a
+    stranger, so no completions are sent to servers that only the certificate names.
 
-    Exit status: 0 nothing differs, 6 something does, or nothing of what was asked for could be
-    compared.
+    Exit status: 0 no difference, 6 a difference, or a requested comparison was impossible.
 
     Examples:
         leakbound verify runs/mine/certificate.json runs/mine
@@ -97,18 +86,18 @@ def verify(
     from leakbound import certificate as verbs
     from leakbound.store import load
 
-    with progress_bar(not as_json) as progress:
+    with progress_bar(not options.as_json) as progress:
         verification = verbs.verify(
-            certificate,
-            run,
-            model=with_model,
-            redraw=redraw,
-            imported=None if imported is None else load(imported),
-            loading=loading,
+            options.certificate,
+            options.run,
+            model=options.with_model,
+            redraw=options.redraw,
+            imported=options.imported and load(options.imported),
+            loading=options.stated("device", "trust_remote_code"),
             progress=progress,
-            scorer=scorer,
+            scorer=options.scorer,
         )
-    if as_json:
+    if options.as_json:
         print_json(verification.to_dict())
     else:
         _print_verification(verification)
@@ -116,7 +105,7 @@ def verify(
 
 
 def _print_certificate(certificate: Certificate) -> None:
-    """Print the verdict, and each condition that decides it, with its share of alpha."""
+    """Print the verdict and the conditions that decide it, each with its error rate alpha."""
     from leakbound.certificate.words import downward, upward
     from leakbound.evaluation import Table
 
@@ -128,31 +117,31 @@ def _print_certificate(certificate: Certificate) -> None:
     limit, alpha = certificate.claim.max_leak, f"{certificate.alpha:.6g}"
     low, high = float(certificate.estimate.lower), float(certificate.estimate.upper)
     conditions = [
-        (f"the upper end is <= {limit}", upward(high, limit), high <= limit, "pass", alpha),
-        (f"the lower end is > {limit}", downward(low, limit), low > limit, "refuted", alpha),
+        (f"the upper bound is <= {limit}", upward(high, limit), high <= limit, "pass", alpha),
+        (f"the lower bound is > {limit}", downward(low, limit), low > limit, "refuted", alpha),
     ]
     if certificate.proved is not None:
-        proved, text = certificate.proved.lower, f"what is proved is > {limit}"
+        proved, text = certificate.proved.lower, f"the proved lower bound is > {limit}"
         conditions.append((text, downward(proved, limit), proved > limit, "refuted", "none"))
-    columns = ("condition", "it is", "holds", "decides", "alpha")
+    columns = ("condition", "value", "met", "decides", "alpha")
     rows = [(*row[:2], "yes" if row[2] else "no", *row[3:]) for row in conditions]
     print_table(Table.plain("evidence", columns, rows, prose=True))
     if certificate.claim.every_question:
         worst = sorted(certificate.questions, key=lambda row: -(row.value or 0))[:_SHOWN]
         title = f"the {len(worst)} highest of {len(certificate.questions)} questions"
         shares = [(q.id, number(q.value or 0), f"{q.n:,}") for q in worst]
-        print_table(Table.plain(title, ("question", "share of draws", "draws"), shares))
+        print_table(Table.plain(title, ("question", "fraction of draws", "draws"), shares))
     if certificate.forecast is not None:
         say(f"{prose(certificate.forecast.text)}\n")
 
 
 def _print_verification(verification: Verification) -> None:
-    """Print every check, the first differences of each, and the outcome."""
+    """Print all checks, the first differences of each, and the result."""
     from leakbound.evaluation import Table
 
     checks = verification.checks
     rows = [(check.name, _STATUS[check.status], check.says) for check in checks]
-    print_table(Table.plain("verification", ("check", "result", "what"), rows, prose=True))
+    print_table(Table.plain("verification", ("check", "result", "details"), rows, prose=True))
     for check in checks:
         for difference in check.differences[:_SHOWN]:
             say(_difference(check, difference))
@@ -163,18 +152,18 @@ def _print_verification(verification: Verification) -> None:
         say("verified: nothing differs.")
     elif failed is None:
         lacking = ", ".join(check.name for check in checks if check.status == "unchecked")
-        say(f"not verified: nothing could be compared of {lacking}.")
+        say(f"not verified: these could not be compared: {lacking}.")
     else:
         first = next(map(partial(_difference, failed), failed.differences), failed.says)
         say(f"verification failed: {first.rstrip('.')}.")
     if verification.sentence is not None:
-        say(prose(f"The files say: {verification.sentence}"))
+        say(prose(f"The files state: {verification.sentence}"))
     if verification.verified:
         _print_digest(verification.sha256)
 
 
 def _difference(check: Check, difference: Difference) -> str:
-    """Return the two values as their files have them; of a long one the beginning."""
+    """Return the two values as in their files, shortened if they are long."""
     from leakbound.certificate.certificate import ABSENT
 
     where = f"{check.name}: {difference.where}" if difference.where else check.name
@@ -182,12 +171,12 @@ def _difference(check: Check, difference: Difference) -> str:
     for value in (difference.certificate, difference.found):
         text = ABSENT if value == ABSENT else json.dumps(value, ensure_ascii=False, default=str)
         values.append(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
-    return f"{where}: the certificate says {values[0]}, found {values[1]}"
+    return f"{where}: the certificate has {values[0]}, the run gives {values[1]}"
 
 
 def _print_digest(digest: str) -> None:
     say(
         f"SHA-256 of the certificate: {digest}\n"
-        "Publish it apart from the run: whoever can rewrite both the run and its certificate "
-        "cannot rewrite that."
+        "Publish it separately from the run: someone who can change the run and its certificate "
+        "cannot change the published digest."
     )

@@ -12,17 +12,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal
 
-from leakbound.cli.saying import bold, columns_there, say, steerable, write
+from leakbound.cli.output import bold, columns_there, say, steerable, write
 from leakbound.text.shown import tied, visible
 from leakbound.types import Headway, Progress, silent
 
 if TYPE_CHECKING:
     from leakbound.evaluation import Table
 
-_TIE = "\ue000"  # within figures while lines are broken: rich breaks at any blank
+_TIE = "\ue000"  # replaces blanks within figures: rich breaks lines at any blank
 _OF = re.compile(r"(?<=\d) (?=of \d)|(?<=\d of) (?=\d)")
-_WIDE = 140  # columns, where there is no terminal to ask
-_BAR = 8  # columns of a live bar and the blanks beside it, at least
+_WIDE = 140  # columns without a terminal
+_BAR = 8  # least columns of a live bar and its blanks
 _GAP = 2  # blanks between two columns of a table
 _QUIET_SECONDS = 5.0  # before a second plain line of one phase; then twice as long, each time,
 _LONGEST_SECONDS = 60.0  # up to this
@@ -30,9 +30,9 @@ _LONGEST_SECONDS = 60.0  # up to this
 
 @contextmanager
 def progress_bar(shown: bool = True) -> Iterator[Progress]:
-    """A `Progress` on standard error: a live bar on a terminal, a line now and then elsewhere.
+    """Yield a `Progress` that writes to standard error: a live bar on a terminal, else a few lines.
 
-    If it is not `shown`, it prints notes only.
+    If not `shown`, it prints only notes.
     """
     with (_bar if shown and steerable(sys.stderr) else nullcontext)() as bar:
         report = bar or (_Lines() if shown else silent)
@@ -62,20 +62,20 @@ def _bar() -> Iterator[Progress]:
             phase = now.phase
             line, *others = phases.setdefault(phase, _Phase(now.done)).parts(now)
             left = room - _BAR - min(len(phase), room // 3)
-            for part in others:  # what there is room for
+            for part in others:  # the parts that fit
                 line = f"{line}, {part}" if len(line) + len(part) + 2 <= left else line
             if phase not in tasks:
                 tasks[phase] = bar.add_task(visible(phase), total=None, shown="")
-            total = now.total if now.unit or now.done else None  # else the bar says that it is on
+            total = now.total if now.unit or now.done else None  # else the bar shows activity
             bar.update(tasks[phase], completed=now.done, total=total, shown=line)
 
         yield report
 
 
 class _Lines:
-    """Progress as plain lines, for files and pipes: the first, the last, ever fewer between.
+    """Progress as plain lines, for files and pipes: first, last, and ever fewer between them.
 
-    A phase that begins soon after a line and is over soon has its last line only.
+    A short phase soon after a line has only its last line.
     """
 
     def __init__(self) -> None:
@@ -85,10 +85,10 @@ class _Lines:
     def __call__(self, now: Headway) -> None:
         at, due = time.monotonic(), self._last + _QUIET_SECONDS
         phase = self._phases.setdefault(now.phase, _Phase(now.done, due))
-        ends = now.done == now.total and (phase.shown is None or phase.shown[0] != now.total)
+        is_last = now.done == now.total and (phase.shown is None or phase.shown[0] != now.total)
         if not now.unit:  # its first report is shown, and its end if it took long
-            ends = phase.shown is None or (ends and phase.seconds >= _QUIET_SECONDS)
-        if (now.done, now.tokens) == phase.shown or (at < phase.due and not ends):
+            is_last = phase.shown is None or (is_last and phase.seconds >= _QUIET_SECONDS)
+        if (now.done, now.tokens) == phase.shown or (at < phase.due and not is_last):
             return
         phase.due, phase.pause = at + phase.pause, min(2 * phase.pause, _LONGEST_SECONDS)
         self._last, phase.shown = at, (now.done, now.tokens)
@@ -104,13 +104,15 @@ class _Phase:
         self.shown: tuple[float, int] | None = None  # the units done, and the tokens
 
     def parts(self, now: Headway) -> list[str]:
-        """Return the work done, and what is known of: time left, speed, tokens.
+        """Return the work done and, if known, the time left, the speed and the tokens.
 
-        A step without a unit has a sign that it runs, or the time that it took.
+        A step without a unit has an ellipsis, and at the end its time.
         """
         if not now.unit:
             return [duration(self.seconds) if now.done == now.total else "…"]
-        done = int(now.done) if now.done < now.total else round(now.total)  # the total only at last
+        done = (
+            int(now.done) if now.done < now.total else round(now.total)
+        )  # the total only at the end
         parts = [f"{done:,}/{now.total:,.0f} {now.unit}"]
         speed = self._speed(now.done - self._first)
         if speed > 0:
@@ -130,12 +132,12 @@ class _Phase:
 
 
 def _figure(speed: float) -> str:
-    """A speed to three digits, or to its last whole one."""
+    """Return a speed with three digits, or as an integer from 100."""
     return f"{speed:,.0f}" if speed >= 100 else f"{speed:.3g}"
 
 
 def duration(seconds: float) -> str:
-    """Seconds as a person says them."""
+    """Return seconds in seconds, minutes or hours."""
     if seconds < 60:
         return f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -145,22 +147,22 @@ def duration(seconds: float) -> str:
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on standard output."""
+    """Print one JSON document on standard output."""
     say(json.dumps(value, indent=1, ensure_ascii=False))
 
 
 def say_notes(notes: Iterable[str]) -> None:
-    """Each of these once, on standard error."""
+    """Print each of these notes once, on standard error."""
     for note in dict.fromkeys(notes):
         say(f"note: {note}", err=True)
 
 
 def print_table(table: Table, echo: Callable[[str], None] = write) -> None:
-    """A table on standard output, between its lead and its note: figures right, the rest left.
+    """Print a table between its lead and its note: figures to the right, words to the left.
 
-    No figure is ever cut. Columns that do not fit beside the others follow below, under the first
-    one again; where not even two fit, each row is a list of its cells. The width is the
-    terminal's, or COLUMNS; where there is neither, tables have 140 columns and sentences no end.
+    No figure is cut. Columns that do not fit follow below, with the first column repeated. If not
+    even two columns fit, each row becomes a list of its cells. The width is the terminal's, or
+    COLUMNS; without both, tables have 140 columns and sentences are not broken.
     """
     columns, rows = [*map(visible, table.columns)], [[*map(visible, row)] for row in table.texts]
     room = columns_there() or _WIDE
@@ -168,13 +170,13 @@ def print_table(table: Table, echo: Callable[[str], None] = write) -> None:
     words = {0, *(i for row in table.rows for i, cell in enumerate(row) if cell.prose)}
     shown = [_side_by_side(columns, rows, block, words) for block in blocks]
     title = bold("\n".join(lines_of(visible(table.title), room)))
-    whole = f"{title}\n" + ("\n\n".join(shown) or _stacked(columns, rows, room))
-    parts = (prose(table.lead), whole, prose(table.note))
+    body = f"{title}\n" + ("\n\n".join(shown) or _stacked(columns, rows, room))
+    parts = (prose(table.lead), body, prose(table.note))
     echo("\n\n".join(filter(None, parts)) + "\n")
 
 
 def prose(text: str) -> str:
-    """Sentences, a paragraph a line, that break between words where a person's terminal ends."""
+    """Return paragraphs broken between words at the terminal's width."""
     room = columns_there()
     paragraphs = visible(text).splitlines()
     if room is None:
@@ -183,7 +185,7 @@ def prose(text: str) -> str:
 
 
 def lines_of(text: str, room: int, first: str = "", rest: str = "") -> list[str]:
-    """A paragraph in lines of at most `room` columns, no word or interval of it in two."""
+    """Return a paragraph in lines of at most `room` columns; no word or interval is broken."""
     lines = textwrap.wrap(
         _tied(text),
         room,
@@ -196,13 +198,13 @@ def lines_of(text: str, room: int, first: str = "", rest: str = "") -> list[str]
 
 
 Block = Mapping[int, int]
-"""The columns of a table that stand side by side, and how wide each is."""
+"""The columns of a table that are printed side by side, with their widths."""
 
 
 def _side_by_side(
     columns: Sequence[str], rows: Sequence[Sequence[str]], block: Block, words: Collection[int]
 ) -> str:
-    """These columns beside each other; those of `words` are read from the left."""
+    """Return these columns side by side; `words`: columns to align left."""
     from rich import box
     from rich import table as rich_table
     from rich.console import Console
@@ -224,7 +226,7 @@ def _side_by_side(
 
 
 def _stacked(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> str:
-    """A paragraph a row: its name, then a line for each cell with the column's name before it."""
+    """Return one paragraph per row: its name, then a line with column and value for each cell."""
     lines = []
     room = max(map(len, columns[1:]), default=0) + 4
     for row in rows:
@@ -236,41 +238,41 @@ def _stacked(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) 
 
 
 def _blocks(columns: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> list[Block]:
-    """Which columns stand side by side, each block with the first one; none where two do not fit.
+    """Return blocks of columns to print side by side, each with the first; none if two do not fit.
 
-    The first column breaks nowhere, no word or interval of the others does. What room is left in
-    a block goes to its columns from the left.
+    The first column and words and intervals of the others are not broken. The free width of a block
+    goes to its columns from the left.
     """
     from rich.cells import cell_len
 
     cells = [(column, *(row[i] for row in rows)) for i, column in enumerate(columns)]
-    whole = [max(map(cell_len, column)) for column in cells]
+    full = [max(map(cell_len, column)) for column in cells]
     least = [
         max(cell_len(word) for cell in own for word in _tied(cell).split(" ")) for own in cells
     ]
-    least[0] = whole[0]
-    blocks: list[dict[int, int]] = [{0: whole[0]}]
+    least[0] = full[0]
+    blocks: list[dict[int, int]] = [{0: full[0]}]
     for i in range(1, len(columns)):
         if _wide([*blocks[-1].values(), least[i]]) > room:
-            blocks.append({0: whole[0]})
+            blocks.append({0: full[0]})
         blocks[-1][i] = least[i]
-    if any(_wide(block.values()) > room for block in blocks) or len(blocks[0]) < min(2, len(whole)):
+    if any(_wide(block.values()) > room for block in blocks) or len(blocks[0]) < min(2, len(full)):
         return []
     for block in blocks:
         left = room - _wide(block.values())
         for i in block:
-            more = min(whole[i] - block[i], left)
+            more = min(full[i] - block[i], left)
             block[i] += more
             left -= more
     return [*blocks]
 
 
 def _tied(text: str) -> str:
-    """Figures, `3 of 12` too, between whose parts no line breaks."""
+    """Return the text without places to break a line within a figure or `3 of 12`."""
     return _OF.sub(_TIE, tied(text, _TIE))
 
 
 def _wide(widths: Iterable[int]) -> int:
-    """Columns of these widths, and the gaps between them."""
+    """Return the total width of columns of these widths, with gaps."""
     columns = [*widths]
     return sum(columns) + _GAP * (len(columns) - 1)

@@ -1,16 +1,15 @@
-"""`leakbound evaluate` and `leakbound sample`: the commands that run a model."""
+"""`leakbound evaluate`, `stress` and `merge`: the commands that run a model."""
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from leakbound.cli import options as opt
-from leakbound.cli.console import duration, print_json, progress_bar, prose, say_notes
-from leakbound.cli.parsed import Parsed, hold, models_from, study_from
-from leakbound.cli.saying import say
+from leakbound.cli.console import duration, print_json, print_table, progress_bar, prose, say_notes
+from leakbound.cli.output import say
+from leakbound.cli.parsed import Parsed, hold, locked_run, models_from, study_from
 from leakbound.cli.verbs import report_on
 from leakbound.errors import InputError, UnansweredError
 from leakbound.text.shown import many
@@ -20,29 +19,29 @@ if TYPE_CHECKING:
 
 
 @opt.command
-def evaluate(**values: Any) -> None:
-    """Sample, score and bound MODEL on a benchmark; write estimates and a report into --out.
+def evaluate(options: Parsed) -> None:
+    """Sample, score and bound MODEL on a benchmark; write a run and its report.
 
     MODEL is a folder or hub name of a causal language model. Its whole output distribution is
-    drawn from (nothing is truncated unless asked for), and the greedy answer beside it. Stopped,
-    the same command goes on.
+    sampled, by default without truncation, and its greedy answer is scored too. If it is stopped,
+    the same command resumes.
 
     Examples:
         leakbound evaluate my-model --benchmark tofu:forget10 --out runs/mine
-        leakbound evaluate my-model --benchmark mine.csv --control my-retrained \\
-            --out runs/own
+        leakbound evaluate my-model --benchmark mine.csv --out runs/own
+        leakbound evaluate runs/mine --only metrics --metrics model_utility
     """
-    _evaluate(Parsed(values))
+    (_measure if options.only == "metrics" else _evaluate)(options)
 
 
 @opt.command
-def stress(**values: Any) -> None:
-    """Evaluate MODEL as it is, then under stress: does the forgetting last?
+def stress(options: Parsed) -> None:
+    """Evaluate MODEL, and again under each stress: is the data still forgotten?
 
-    Its control is put through the same. What a stress adds, what lies beyond the equally stressed
-    control, and the worst stress of all, the choice counted, stand in table and report. Without
-    --under: rounded to 4 bits, pruned, behind openers, in the look of a test. Stopped, the same
-    command goes on.
+    The control gets the same changes. Table and report show the leakage that each stress adds, the
+    excess over the control under the same stress, and the worst stress, corrected for selection.
+    The default stresses are round:int4, prune:0.3, openers and test-frame. If it is stopped, the
+    same command resumes.
 
     Examples:
         leakbound stress unlearned --benchmark tofu:forget10 --out runs/stress
@@ -51,8 +50,8 @@ def stress(**values: Any) -> None:
     """
     from leakbound.stress import USUAL
 
-    named = values["stress"] or values["study"] or values["like"]
-    _evaluate(Parsed(values if named else values | {"stress": USUAL}))
+    named = options.stress or options.study or options.like
+    _evaluate(options if named else options.with_default(stress=USUAL))
 
 
 def _evaluate(options: Parsed) -> None:
@@ -60,11 +59,15 @@ def _evaluate(options: Parsed) -> None:
     from leakbound.store import Run
     from leakbound.store.clock import TIMES, Clock, written
 
-    study = _study(options)
+    scores = options.value("only") is None
+    study = _study(options, scores=scores)
     if options.dry_run:
-        _print_cost(options, study)
+        _print_cost(options, study, scores=scores)
         return
     out = hold(options.out, "evaluate")
+    if not scores:
+        _sample(options, study)
+        return
     model, control = models_from(options)
     part = options.value("questions")
     before = written(out)
@@ -83,12 +86,53 @@ def _evaluate(options: Parsed) -> None:
             say(prose(clock.line), err=True)
 
 
+def _sample(options: Parsed, study: Study) -> None:
+    """Draw the completions of a study, and print their number for each arm."""
+    from leakbound.evaluation import require_complete
+    from leakbound.evaluation import sample as verb
+
+    model, control = models_from(options)
+    part = options.questions
+    with progress_bar(not options.as_json) as progress:
+        run = verb(
+            model, study, out=options.out, control=control, questions=part, progress=progress
+        )
+    usage = {name: arm.usage for name, arm in run.arms.items()}
+    if options.as_json:
+        print_json({name: {"draws": u.draws, "forwards": u.forwards} for name, u in usage.items()})
+    else:
+        for name, u in usage.items():
+            say(f"{name}: {u.draws:,} draws, {u.forwards:,} forwards, {duration(u.seconds)}")
+        if part is None:
+            say(f"next: leakbound score {run.path}, leakbound bound {run.path}")
+        else:
+            report_on(run, as_json=False)
+    require_complete(run)
+
+
+def _measure(options: Parsed) -> None:
+    """Compute the metrics of the run that MODEL names, without its model."""
+    from leakbound import evaluation as verbs
+
+    why = "has no effect with `--only metrics`: MODEL is then a finished run. Leave it out."
+    options.refuse(options.given - {"model", "only", "metrics", "as_json"}, why)
+    run = locked_run(Path(options.model), "evaluate")
+    with progress_bar(not options.as_json) as progress:
+        verbs.measure(run, options.metrics or (), progress=progress)
+    if options.as_json:
+        print_json({"run": str(run.path), **verbs.stored_metrics(run)})
+        return
+    say_notes(run.notes)
+    if table := verbs.metrics_table(run):
+        print_table(table)
+
+
 @opt.command
-def merge(runs: tuple[Path, ...], out: Path, as_json: bool) -> None:
+def merge(options: Parsed) -> None:
     """Merge RUNS, all slices of a study, into one run; then score, bound and report it.
 
     `leakbound evaluate --questions i/N` draws the slices. The merged run has the draws and bounds
-    of one command with parts of one size. RUNS stay as they are. Stopped, the same command resumes.
+    of a single command. RUNS do not change. If it is stopped, the same command resumes.
 
     Examples:
         leakbound merge runs/slice-* --out runs/mine
@@ -96,46 +140,21 @@ def merge(runs: tuple[Path, ...], out: Path, as_json: bool) -> None:
     from leakbound.evaluation import require_complete
     from leakbound.evaluation.verbs import merge as verb
 
-    hold(out, "merge")
-    with progress_bar(not as_json) as progress:
-        run = verb(runs, out=out, progress=progress)
-    report_on(run, as_json)
-    require_complete(run)
-
-
-@opt.command
-def sample(**values: Any) -> None:
-    """Only draw completions of MODEL; `leakbound score` and `leakbound bound` do the rest.
-
-    Examples:
-        leakbound sample my-model --benchmark tofu:forget10 --out runs/mine
-    """
-    from leakbound.evaluation import require_complete
-    from leakbound.evaluation import sample as verb
-
-    options = Parsed(values)
-    study = _study(options, scores=False)
-    if options.dry_run:
-        _print_cost(options, study, scores=False)
-        return
-    model, control = models_from(options)
+    hold(options.out, "merge")
     with progress_bar(not options.as_json) as progress:
-        run = verb(model, study, out=options.out, control=control, progress=progress)
-    usage = {name: arm.usage for name, arm in run.arms.items()}
-    if options.as_json:
-        print_json({name: {"draws": u.draws, "forwards": u.forwards} for name, u in usage.items()})
-    else:
-        for name, u in usage.items():
-            say(f"{name}: {u.draws:,} draws, {u.forwards:,} forwards, {duration(u.seconds)}")
+        run = verb(options.runs, out=options.out, progress=progress)
+    report_on(run, options.as_json)
     require_complete(run)
 
 
-def _study(options: Parsed, *, scores: bool = True) -> Study:
-    """The study that a command asks, its benchmark loaded; `scores`: whether answers are scored."""
+def _study(options: Parsed, *, scores: bool) -> Study:
+    """Return the study of a command, with its benchmark loaded; `scores`: it scores answers."""
     from leakbound.planning.plan import by_coin
 
-    if options.offline:
-        os.environ["HF_HUB_OFFLINE"] = "1"
+    if not scores:
+        own = ("scorers", "calibration", "allow_unmatched", "check_scorers")
+        why = "is for scores, and `--only sample` makes none. Leave it out; see `leakbound score`."
+        options.refuse(own, why)
     study = by_coin(study_from(options), options.model, controlled=scores)
     task = study.load()
     if not (options.out or options.dry_run):
@@ -144,8 +163,8 @@ def _study(options: Parsed, *, scores: bool = True) -> Study:
     return replace(study, benchmark=task, data=None, limit=None, profile=None)
 
 
-def _print_cost(options: Parsed, study: Study, *, scores: bool = True) -> None:
-    """Draw the first part, and print what the whole study would cost."""
+def _print_cost(options: Parsed, study: Study, *, scores: bool) -> None:
+    """Draw the first part, and print the cost of the whole study."""
     from leakbound.evaluation import prepared, probe
     from leakbound.planning.before_drawing import token_notes
     from leakbound.store.plan import slice_of
@@ -165,12 +184,12 @@ def _print_cost(options: Parsed, study: Study, *, scores: bool = True) -> None:
     if slices > 1:
         say(f"of the whole study: this slice takes about one of {slices:,} parts of it")
     if study.metrics:
-        say("not counted: what --metrics reads and answers before anything is drawn")
+        say("not counted: the probabilities and answers that --metrics needs")
     if study.prove is not None:
-        say("not counted: what --prove searches once all is drawn")
+        say("not counted: the search of --prove, after all draws")
     if number := len(ready.study.stress):
-        say(f"not counted: {many(number, 'stressed arm')}, each about as much again, and making it")
+        say(f"not counted: {many(number, 'stressed arm')}, each at about this cost, and its model")
     if study.control_questions:
-        say("not counted: the control questions, which take what as many others take")
+        say("not counted: the control questions, which cost as much as others")
     if isinstance(study.sampling, Until):
-        say("this is the most: --until stops a question once its claim is decided")
+        say("this is the maximum: --until stops a question once its claim is decided")

@@ -1,8 +1,8 @@
-"""The text of --help: examples, then the options people use; --help-all has all, under headings."""
+"""The text of --help: examples and the common options. --help-all has all, under headings."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from inspect import cleandoc
 from textwrap import dedent
 from typing import Any
@@ -11,22 +11,18 @@ import click
 
 WRITTEN = "Output"  # the last heading
 MOST = 10  # options that are all shown at once
-COMMON = frozenset((
-    "benchmark", "limit", "n", "temperatures", "inputs", "attack_budget", "scorers", "confidence",
-    "metrics", "stress", "control", "objective", "forget", "retain", "texts",
-    "epochs", "learning_rate", "batch_size", "lora", "questions", "out", "dry_run", "help_all",
-))  # fmt: skip
-"""What --help shows of a command with more options than that."""
-_ALL = "leakbound.help_all"  # in a context: every option is asked for
-_WIDEST = 30  # columns of an option, before what it says goes below
+_ALL = "leakbound.help_all"  # in a context: --help-all was given
+_WIDEST = 30  # columns of an option; help of a wider one is below it
 
 
 class Option(click.Option):
-    """An option, and the heading that --help-all lists it under."""
+    """An option with its heading in --help-all; `common`: the short help shows it."""
 
-    def __init__(self, *args: Any, heading: str = WRITTEN, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, heading: str = WRITTEN, common: bool = False, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
-        self.heading = heading
+        self.heading, self.common = heading, common
 
 
 class Command(click.Command):
@@ -39,23 +35,23 @@ class Command(click.Command):
         super().__init__(*args, **kwargs)
         self.help, _, examples = cleandoc(self.help or "").partition("\nExamples:\n")
         self._examples = dedent(examples).splitlines()
-        shown = [p for p in self.params if isinstance(p, click.Option) and not p.hidden]
+        shown = [p for p in self.params if isinstance(p, click.Option)]
         self.long = len(shown) > MOST
         self._help_all = [_help_all(len(shown))] if self.long else []
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return all options, those that show help last."""
+        """Return all options; the options that show help are last."""
         return [*super().get_params(ctx), *self._help_all]
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; a plug-in that ends the program raises, as its status means nothing."""
+        """Run the command; raise RuntimeError if a plug-in ends the program."""
         try:
             return super().invoke(ctx)
         except SystemExit as error:
             raise RuntimeError(f"a plug-in ended the program with status {error.code!r}") from error
 
     def help_all(self, ctx: click.Context) -> str:
-        """Return the help with every option in it."""
+        """Return the help with all options."""
         ctx.meta[_ALL] = True
         return self.get_help(ctx)
 
@@ -65,14 +61,14 @@ class Command(click.Command):
         headed = ctx.meta.get(_ALL, False) and self.long
         options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
         if self.long and not headed:
-            options = [option for option in options if option.name in COMMON]
+            options = [one for one in options if getattr(one, "common", one in self._help_all)]
         pairs = [(option, option.get_help_record(ctx)) for option in options]
         rows = [(option, record) for option, record in pairs if record is not None]
         wide = min(_WIDEST, max(len(record[0]) for _, record in rows))
         sections: dict[str, list[tuple[str, str]]] = {}
-        for option, (names, says) in rows:
+        for option, (names, text) in rows:
             heading = getattr(option, "heading", WRITTEN) if headed else "Options"
-            sections.setdefault(heading, []).append((names.ljust(wide), says))
+            sections.setdefault(heading, []).append((names.ljust(wide), text))
         last = sections.pop(WRITTEN, None)
         for heading, records in [*sections.items(), *([(WRITTEN, last)] if last else [])]:
             with formatter.section(heading):
@@ -80,7 +76,7 @@ class Command(click.Command):
 
 
 def _help_all(options: int) -> click.Option:
-    """Return the option that shows so many options."""
+    """Return the option --help-all of a command with this number of options."""
 
     def show(ctx: click.Context, param: click.Parameter, value: bool) -> None:
         if value and not ctx.resilient_parsing and isinstance(ctx.command, Command):
@@ -97,8 +93,14 @@ def _help_all(options: int) -> click.Option:
     )
 
 
+def write_commands(commands: Mapping[str, tuple[str, str]], formatter: click.HelpFormatter) -> None:
+    """Write the name and the line of each command."""
+    with formatter.section("Commands"):
+        formatter.write_dl([(name, line) for name, (_, line) in commands.items()])
+
+
 def write_examples(lines: Sequence[str], formatter: click.HelpFormatter) -> None:
-    """Write command lines, each as it is."""
+    """Write command lines without changing them."""
     if not lines:
         return
     with formatter.section("Examples"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -10,61 +11,57 @@ from typing import Any
 import click
 
 from leakbound.cli.help import WRITTEN, Command, Option
+from leakbound.cli.parsed import Parsed
 from leakbound.errors import InputError
 
 _TABLE = """
 [evaluate]
 model
-@asking
+@prompts
 @drawing
-@steering
-@inputs
-In other words, and attack:
+Rewritings and attack:
+--inputs text:SOURCE,...
+    Rewritings by rules, benchmark, file:F or model:NAME. Settings, such as rules,queries=20:
+    ids=yes keeps the most confidently answered, by ids_draws=64 and criterion=mean_prob;
+    design=allocated, fixed or fresh; filters=no; embedder=NAME, similarity=0.8.
 --attack (attack_budget) int:BUDGET
-    Search for the input that leaks most: draws per question, or proofs for as much.
+    Search for the input that leaks most; BUDGET is in draws per question.
 @scoring
 Scoring and bounds:
---prove (prove_budget) int:BUDGET  Search for leaks too rare to be drawn: forwards per question.
+--prove (prove_budget) int:BUDGET
+    Search for leaks that are too rare to be drawn; BUDGET is in forward passes per question.
 @proposals
 @models
 Several machines:
 --questions text:i/N               Draw slice i of N; see `leakbound merge`.
 @ray
 @writing
+Output:
+--only sample|metrics common
+    Do one step: draw completions, or compute metrics of a finished run, given as MODEL.
 
 [stress]
 model
-How it is drawn:
---under (stress) text:STRESS many
-    round:int4, prune:0.3, relearn:retain=8, shots:3, openers …; repeatable.
-@asking
+Stress:
+--under (stress) text:STRESS many common
+    Such as round:int4, prune:0.3, relearn:retain=8, shots:3 or openers; repeatable.
+@prompts
 @drawing
-@steering
 @scoring
 @models
 @writing
 
-[sample]
-model
-@asking
-@drawing
-@inputs
---attack (attack_budget) int hidden
-@models
-@ray
-@writing
-
-[asking]
-What is asked:
+[prompts]
+Questions and prompts:
 @benchmark
---limit int                        Only the first questions.
---profile text:NAME                Ask and draw as openunlearning, scholten, ...
---study file                       YAML: take what is not said from it.
---like folder:RUN                  Take what is not said from this run.
+--limit int common                 Use only the first questions.
+--profile text:NAME                Settings of a paper or tool: openunlearning, scholten, ...
+--study file                       YAML file with defaults for all other options.
+--like folder:RUN                  Use the settings of this run as defaults.
 @prompting
 
 [benchmark]
---benchmark text:SPEC              Such as tofu:forget10 or my.csv.
+--benchmark text:SPEC common       Such as tofu:forget10 or my.csv.
 @data
 
 [data]
@@ -72,79 +69,70 @@ What is asked:
 
 [prompting]
 --system text                      System message for chat models.
---prompt-template text             Plain prompt, with {question}; no chat template.
+--prompt-template text             Plain prompt with {question}; no chat template.
 --thinking on|off|auto
-    Of chat models that can think. auto: as leakbound trained it, else by its template.
+    For chat models that can think. auto: as leakbound trained it, else the template's default.
 
 [drawing]
-How it is drawn:
--n --samples (n) int               Draws per question.  [default: 1024]
---temperature (temperatures) numbers  0 is greedy; a list: each.  [default: 1]
---top-p (top_ps) numbers           A list: each.  [default: 1, keeps all]
---top-k int                        0 keeps all.  [default: 0]
+Sampling:
+-n --samples (n) int common        Draws per question.  [default: 1024]
+--temperature (temperatures) numbers common  One or a list; 0 is greedy.  [default: 1]
+--top-p (top_ps) numbers           One or a list.  [default: 1, no truncation]
+--top-k int                        0 is no truncation.  [default: 0]
 --max-new-tokens int               [default: the benchmark's]
---max-tokens int                   Of prompt and completion together.
---max-thinking-tokens int          Of the thought; --max-new-tokens then of the answer.
---adaptive-temperature float:C     Greedy above c_T = C.
+--max-tokens int                   Limit for prompt and completion together.
+--max-thinking-tokens int          Limit for the thought; --max-new-tokens is for the answer.
+--adaptive-temperature float:C     Greedy while the confidence c_T exceeds C.
 --adaptive-mode running|two_pass
-    c_T: of the tokens so far, or of a greedy answer.  [default: running]
---stop text many                   End a completion at this string.
+    Compute c_T from the tokens so far, or from a greedy answer.  [default: running]
+--stop text many                   End a completion at this string; repeatable.
 --end-token text:TEXT              This token ends outputs, not the chat's end of turn.
 --filter missing|part-of-system
-    What a content filter withholds: missing, or scored as users see it.
+    Outputs that a content filter withholds are missing, or scored as users see them.
 @seed
+--until text:CLAIM
+    Stop a question once a claim such as 'p<=0.02' is decided; -n is the maximum.
+--explore text:MODE,...
+    Compute exact probabilities of the likeliest outputs: exact, hybrid, or auto (only where it
+    helps). auto,forwards=2000 sets the forward passes per question.
 
 [seed]
 --seed int                         [default: 0]
 
-[steering]
-How it is drawn:
---until text:CLAIM                 Stop where 'p<=0.02' is decided; -n is the most draws.
---explore text:MODE,...
-    Explore the likeliest outputs for known masses: exact, hybrid, or auto, as far as that pays;
-    auto,forwards=2000 spends so many forwards per question.
-
-[inputs]
-In other words, and attack:
---inputs text:SOURCE,...
-    Rewritings by rules, benchmark, file:F or model:NAME. Settings, such as rules,queries=20:
-    ids=yes keeps those answered most surely, by ids_draws=64 and criterion=mean_prob;
-    design=allocated, fixed or fresh; filters=no; embedder=NAME, similarity=0.8.
-
 [proposals]
 --proposal (proposals) text:RUN many
-    A finished run whose leaking answers are tried too, such as of the model before unlearning;
+    A finished run whose leaking answers are also tried, such as of the model before unlearning;
     repeatable.
 
 [scoring]
 Scoring and bounds:
 @scorers
 --claim (claims) text:LIMIT many
-    Decide it by `certify`: '0.01' on average, 'every:0.01'; repeatable.
+    Record a claim for `certify`: '0.01' for the mean, 'every:0.01' for each question; repeatable.
 --allow-unmatched flag             Draw even if no reference answer counts as a leak.
---check-scorers flag         Score reference answers first, by scorers that need a model too.
+--check-scorers flag
+    Test the scorers that need a model on the reference answers, before drawing.
 @calibration
---confidence number                Of each estimate.  [default: 0.99]
---rho number                       ED is mean + rho deviations.  [default: 2]
+--confidence number common         Of each estimate.  [default: 0.99]
+--rho number                       ED is mean + rho standard deviations.  [default: 2]
 @metrics
---control-questions text:SPEC
-    Questions of the same kind that MODEL was never taught, asked of it too.
+--control-questions text:SPEC      Similar questions that MODEL was never taught.
 
 [scorers]
---scorer (scorers) text:NAME many
-    Repeatable. 'NAME>=t' is binary; 'NAME:of=answer' reads the answer only.
+--scorer (scorers) text:NAME many common
+    Repeatable. 'NAME>=t' is binary; 'NAME:of=answer' reads only the answer.
 
 [calibration]
---calibration file                 Labelled items: allow for the scorer's errors.
+--calibration file                 Labelled items, to correct for errors of the scorer.
 
 [metrics]
---metrics names                    Utility and memorisation: all, or names with commas.
+--metrics names common             Utility and memorisation: all, or a list of names.
 
 [models]
-Models and how they are loaded:
---control text:MODEL|RUN
-    A model that never saw the data, or its run: the excess over it is bounded.
---engine text:NAME                 What draws, if not transformers.
+Models:
+--control text:MODEL|RUN common
+    Model that never saw the data, or its run; the excess over it is bounded.
+--engine text:NAME                 [default: transformers]
 @loading
 --patience int                     Seconds to wait for a busy server.  [default: 600]
 --unlisted flag                    Accept a model that its server does not list.
@@ -152,12 +140,12 @@ Models and how they are loaded:
 [loading]
 @precision
 @remote code
---offline flag                     Never ask the hub.
+--offline flag                     Do not access the model hub.
 
 [precision]
-Models and how they are loaded:
---dtype float32|bfloat16|float16|auto  Of the weights; auto: as they are stored.
---device cpu|cuda|auto             auto: a GPU where there is one.
+Models:
+--dtype float32|bfloat16|float16|auto  Of the weights; auto: as stored.
+--device cpu|cuda|auto             auto: a GPU if there is one.
 
 [remote code]
 --trust-remote-code flag           Run code that came with the model.
@@ -165,13 +153,13 @@ Models and how they are loaded:
 [ray]
 Several machines:
 --ray text:ADDRESS,...
-    Let workers of a Ray cluster do it, or of a local one. Settings, such as local,most=2: most
-    workers, gpus of each (0.5: two share one), threads=1 of each.
+    Use workers of a Ray cluster, or of a local one. Settings, such as local,most=2: most workers,
+    gpus per worker (0.5: two share one), threads per worker (1).
 
 [writing]
 Output:
---out folder                       The run directory.
---dry-run flag                     Draw one part, print the cost of all, and stop.
+--out folder common                The run directory.
+--dry-run flag common              Draw one part, print the cost of all parts, and stop.
 @json
 
 [json]
@@ -198,7 +186,7 @@ run folder
 run folder
 @scorers
 --confidence number                Of each estimate.  [default: the run's]
---limit number:X                   Name questions proved to leak <= X.
+--limit number:X                   List the questions proved to leak <= X.
 @json
 
 [confidence]
@@ -206,40 +194,36 @@ run folder
 
 [certify]
 run folder
---max-leak number:X required       Pr[leak] <= X.
---every-question flag              Of every question, not of their mean.
---scorer text:NAME                 What says leak.  [default: the run's only one]
---arm text default=target          Which model and decoding.
---under text:STRESS                That model put through it; see `stress`.
+--max-leak number:X required       Claim that Pr[leak] <= X.
+--every-question flag              Claim it for every question, not for their mean.
+--scorer text:NAME                 Scorer that decides what leaks.  [default: the run's only one]
+--arm text default=target          Arm of the run: a model under one decoding.
+--under text:STRESS                That model under a stress; see `stress`.
 @confidence
---of answer|thought|either         Which part.  [default: either; answer, where thoughts are hidden]
---accept-cut flag                  Accept a limit shorter than the answers.
+--of answer|thought|either
+    Part of the output.  [default: either; answer, if thoughts are hidden]
+--accept-cut flag                  Accept a token limit shorter than the answers.
 --out file                         [default: certificate.json in the run]
 @json
 
 [verify]
 certificate file
 run folder
---with-model text:MODEL            Also compute log-probabilities anew.
+--with-model text:MODEL            Also compute log-probabilities again.
 --redraw number:SHARE
-    Draw this share of the parts again with MODEL, chosen now by chance.
---imported folder                  The files that RUN is of, imported again.
---scorer text:NAME                 The certificate's judge: its server may be asked.
+    Draw this fraction of the parts again with MODEL; they are chosen at random now.
+--imported folder                  A new import of the files that RUN came from.
+--scorer text:NAME                 The certificate's judge; allows requests to its server.
 --device cpu|cuda|auto default=auto
 @remote code
 @json
 
-[measure]
-run folder
-@metrics
-@json
-
 [prove]
 run folder
---budget positive default=1000     Prefixes of each question that the model may forward.
+--budget positive:INTEGER default=1000     Forward passes per question, at most.
 --scorer text:NAME                 [default: the first binary one]
 @proposals
---model text:MODEL                 Where the run's model is now.  [default: as then]
+--model text:MODEL                 Where the run's model is now.  [default: as recorded]
 @json
 
 [report]
@@ -255,29 +239,32 @@ runs folder many
 
 [show]
 run folder
---texts/--no-texts flag  Show a leaking answer beside the greedy one.  [default: on a terminal]
+--texts/--no-texts flag
+    Show a leaking answer and the greedy one.  [default: only on a terminal]
 @json
 
 [compare]
 runs folder many
 --format (form) table|markdown|latex|csv default=table  csv: every difference, unrounded.
---out file                         Write it to a file.  [default: print it]
---utility text:METRIC              What utility is.  [default: what all runs have]
+--out file                         Write to this file.  [default: print]
+--utility text:METRIC              The metric for utility.  [default: one that all runs have]
 --confidence number      Of all differences jointly.  [default: 0.99, method 0.95]
 --by run|method default=run
-    method: the median over training seeds, of runs called npo-0, npo-1 …
---under text:STRESS                Each put through it; see `stress`.
+    method: the median over training seeds, of runs named npo-0, npo-1 …
+--under text:STRESS                Every model under this stress; see `stress`.
 @json
 
 [plan]
---epsilon number                   How far Pr[X > x], at any x, may be off.
---clean number:P                   Certify P(leak) <= P if none leaks.
+--epsilon number                   Largest error of Pr[X > x], over all x.
+--clean number:P                   Certify P(leak) <= P if no draw leaks.
 @confidence
---side upper|both default=both     With --epsilon: overestimated, or either way.
+--side upper|both default=both     With --epsilon: overestimation only, or both.
 @json
 
 [completion]
 shell bash|zsh|fish
+
+[more]
 
 [demo]
 --out folder default=demo-run
@@ -287,24 +274,24 @@ shell bash|zsh|fish
 [figures]
 runs folder any
 --out folder                       The folder to write into.
---only text:NAME many              This figure; repeatable.
---list (listing) flag              Which there are, and which RUNS can give.
---format (formats) names default=pdf,svg,png  With commas.
+--only text:NAME many              Only this figure; repeatable.
+--list (listing) flag              List the figures, and which of them RUNS can give.
+--format (formats) names default=pdf,svg,png  Separated by commas.
 --width text default=one           one, two (columns), or inches.
---scorer text:NAME                 By whose scores.  [default: the runs' first]
---question text:ID                 In figures of one.  [default: that leaks most]
+--scorer text:NAME                 Whose scores are drawn.  [default: the runs' first]
+--question text:ID                 For figures of one question.  [default: the one that leaks most]
 @json
 
 [export]
 runs folder many
 out file
---openunlearning (form) flag:openunlearning  Metrics, as an evaluation log of theirs.
+--openunlearning (form) flag:openunlearning  Metrics, as an OpenUnlearning evaluation log.
 --jsonl (form) flag:jsonl          Completions with their counts.
 --redact/--no-redact redaction
     With --jsonl: scores in place of all texts.  [default: as the run's report]
 @redact questions
---arm text default=target          The model or decoding to export.
---retrained file      With --openunlearning: a log of the retrained model, to compare with.
+--arm text default=target          Model or decoding to export.
+--retrained file      With --openunlearning: a log of the retrained model, for comparison.
 @json
 
 [import]
@@ -314,86 +301,87 @@ files path many
     garak:PROBE selects one probe.  [default: by each file's name and content]
 --benchmark text:SPEC              Take questions and answers from here.
 @data
---scores names                     The files' scores to take.  [default: all]
+--scores names                     The files' scores to keep.  [default: all]
 @json
 
 [unlearn]
 model
-What it is trained on:
---objective text:NAME|FILE required  npo+entropy, or a .yaml.
+Training data:
+--objective text:NAME|FILE required common  Such as npo+entropy, or a .yaml file.
 @questions
---forget text:TEXTS                Running texts: muse:news/forget, or a file.
---retain text:TEXTS                Running texts: muse:news/retain1, or a file.
+--forget text:TEXTS common         Texts to forget: muse:news/forget, or a file.
+--retain text:TEXTS common         Texts to retain: muse:news/retain1, or a file.
 --alternates path:FILE
-    What idk and dpo teach to say instead, one a line.  [default: the rows', or ours]
+    Answers that idk and dpo teach instead, one per line.  [default: the rows', or built-in ones]
 @prompting
 @training
 Answers that the model makes up:
---draws int                        How many for a question.  [default: 5]
---max-new-tokens int               Of each of them.  [default: the benchmark's]
+--draws int                        Answers per question.  [default: 5]
+--max-new-tokens int               Limit for each answer.  [default: the benchmark's]
 Rewritings for contrast centres:
 --rewritings path:FILE
-    Rewritings of questions, JSON lines or CSV: what contrast centres are chosen from.
---embedder text:NAME  Model of sentence-transformers to choose them by.  [default: MODEL itself]
---ids flag                         First keep those answered most surely.
---ids-draws int                    Answers a rewriting for that.  [default: 64]
+    JSON lines or CSV with rewritings, from which contrast centres are chosen.
+--embedder text:NAME  Sentence-transformers model that chooses them.  [default: MODEL itself]
+--ids flag                         First keep the most confidently answered rewritings.
+--ids-draws int                    Answers per rewriting for --ids.  [default: 64]
 @watching
 
 [finetune]
 model
-What it is trained on:
+Training data:
 @questions
---texts text:TEXTS                 Running texts in place of --benchmark.
---split names         Such as forget,retain.  [default: what the benchmark evaluates]
+--texts text:TEXTS common          Texts to train on, in place of --benchmark.
+--split names         Such as forget,retain.  [default: the split that is evaluated]
 --coin int:SEED
-    Teach half of the subjects, chosen by this coin; the others are a control.
+    Teach a random half of the subjects; the other half are control questions.
 @prompting
 @training
 @watching
 
 [questions]
 @benchmark
---limit int                        Only the first rows of what is named first.
+--limit int common                 Only the first rows to forget or to teach.
 
 [training]
-How it is trained:
---epochs int                       Passes over what is forgotten, or taught.  [default: 10]
---learning-rate float              [default: 1e-5]
---batch-size int                   Rows of it in one pass.  [default: 32]
---accumulation int                 Passes in one step.  [default: 1]
+Training:
+--epochs int common                Passes over the rows to forget or to teach.  [default: 10]
+--learning-rate float common       [default: 1e-5]
+--batch-size int common            Rows per forward pass.  [default: 32]
+--accumulation int                 Forward passes per step.  [default: 1]
 --schedule cosine|linear|constant  [default: cosine]
---warmup-ratio float               Share of the steps.  [default: 0.1]
+--warmup-ratio float               Fraction of the steps.  [default: 0.1]
 --weight-decay float               [default: 0.01]
 --max-grad-norm float              [default: 1]
---max-length int                   Tokens of a row.  [default: the model's]
+--max-length int                   Tokens per row.  [default: the model's]
 --bf16 flag                        Multiply in bfloat16.
---checkpointing flag               Save memory: activations twice.
+--checkpointing flag               Save memory: compute activations twice.
 @seed
-Which weights:
---modules names                    Train these alone, such as down_proj.
---layers layers                    Train these alone, such as 5-7.
---lora int:RANK                    Train adapters, and merge them.
+Trained weights:
+--modules names                    Train only these, such as down_proj.
+--layers layers                    Train only these, such as 5-7.
+--lora int:RANK common             Train adapters, and merge them.
 --lora-alpha float                 [default: 16]
 --lora-dropout number              [default: 0]
 
 [watching]
-What is followed meanwhile:
+Monitoring:
 --evaluate-every int               Steps between measurements of leakage.
---checkpoint-minutes float         [default: 10]
+--checkpoint-minutes float         Minutes between checkpoints.  [default: 10]
 --report-to names                  Trackers, such as tensorboard,wandb.
-Models and how they are loaded:
+Models:
 @loading
 Output:
---out folder required              The new model's folder.
---dry-run flag                     Check all, print steps and memory, and stop.
+--out folder required common       The new model's folder.
+--dry-run flag common              Check all, print steps and memory, and stop.
 @json
 """
 """The options of each command, in the order of its help.
 
 `[name]` begins the options of a command, or a part of the table that `@name` includes. A line that
-ends in a colon is a heading. An argument or option has its names, the name of its value in
-brackets where it is another one, its parser (see `_PARSERS`; `a|b` is a choice) with `:METAVAR`,
-and, two blanks or a line later, its help. `many` makes it repeatable; a flag may have a value.
+ends in a colon is a heading. A row of an argument or option has its names, the parameter's name in
+brackets if it differs, its parser (see `_PARSERS`; `a|b` is a choice) with `:METAVAR`, and its
+help, after two blanks or on the next line. `many` makes it repeatable, `common` shows it in the
+short help; a flag may have a value.
 """
 
 
@@ -457,10 +445,16 @@ _PARSERS: dict[str, Any] = {
 }
 
 
-def command(function: Callable[..., Any]) -> Command:
-    """Make a command of a function, with the parameters that the table has under its name."""
+def command(function: Callable[[Parsed], int | None]) -> Command:
+    """Make a command of a function; the table has its parameters under its name."""
+
+    def callback(**values: object) -> int | None:
+        if values.get("offline"):
+            os.environ["HF_HUB_OFFLINE"] = "1"  # the hub's package reads it once, at its import
+        return function(Parsed(values))
+
     name = function.__name__.rstrip("_")
-    return Command(name, params=_params(name), callback=function, help=function.__doc__)
+    return Command(name, params=_params(name), callback=callback, help=function.__doc__)
 
 
 _ROWS = re.sub(r"^(\S+(?: \S+)*)\n {4}", r"\1  ", _TABLE, flags=re.M)  # help below its option
@@ -484,7 +478,7 @@ def _params(section: str, heading: str = WRITTEN) -> list[click.Parameter]:
     return params
 
 
-_MARKS = {"required", "hidden", "is_eager"}
+_MARKS = {"required", "is_eager"}
 
 
 def _param(row: str, heading: str) -> click.Parameter:
@@ -497,18 +491,20 @@ def _param(row: str, heading: str) -> click.Parameter:
         several, needed = -1 if words else 1, words != ["any"]
         return click.Argument([name], type=_parser(parser), nargs=several, required=needed)
     marks = dict(word.partition("=")[::2] for word in words)
-    how: dict[str, Any] = dict.fromkeys(_MARKS & marks.keys(), True)
+    marked: dict[str, Any] = dict.fromkeys(_MARKS & marks.keys(), True)
     if "default" in marks:
-        how |= {"default": marks["default"], "show_default": True}
+        marked |= {"default": marks["default"], "show_default": True}
     parser, _, metavar = parser.partition(":")
     if parser == "redaction":
-        how |= {"is_flag": True, "default": None, "callback": _redaction}
+        marked |= {"is_flag": True, "default": None, "callback": _redaction}
     elif parser == "flag":
         value = {"flag_value": metavar} if metavar else {"default": None}
-        how |= {"is_flag": True, **value}
+        marked |= {"is_flag": True, **value}
     else:
-        how |= {"type": _parser(parser), "multiple": "many" in marks, "metavar": metavar or None}
-    return Option(names, help=text.strip() or None, heading=heading, **how)
+        marked |= {"type": _parser(parser), "multiple": "many" in marks, "metavar": metavar or None}
+    return Option(
+        names, help=text.strip() or None, heading=heading, common="common" in marks, **marked
+    )
 
 
 def _parser(kind: str) -> Any:

@@ -19,54 +19,69 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 _LISTED = {"temperature": "temperatures", "top_p": "top_ps"}
-"""Fields of a decoding, and the options that list several values: all combinations are drawn."""
+"""Fields of a decoding, and their options that list several values: all combinations are drawn."""
 
 
 class Parsed:
-    """The options of a command by the names of its parameters; None if one was not given."""
+    """The options of a command by the names of its parameters; None for an option left out."""
 
     def __init__(self, values: Mapping[str, object]) -> None:
-        self._given = values
+        self._values = dict(values)
 
     def __getattr__(self, option: str) -> Any:
         try:
-            return self._given[option]
+            return self._values[option]
         except KeyError:
             raise AttributeError(f"the command has no option {option!r}") from None
 
     def value(self, option: str) -> Any:
-        """Return the value of an option; None if it was not given, or the command has none such."""
-        return self._given.get(option)
+        """Return the value of an option; None if it was left out or the command lacks it."""
+        return self._values.get(option)
+
+    @property
+    def given(self) -> frozenset[str]:
+        """The parameters that have a value."""
+        return frozenset(name for name, v in self._values.items() if v not in (None, ()))
+
+    def with_default(self, **values: object) -> Parsed:
+        """Return the options with these values."""
+        return Parsed(self._values | values)
+
+    def stated(self, *named: str, **renamed: str) -> dict[str, Any]:
+        """Return the values of the given ones of these options; `renamed` is name=option."""
+        options = {name: name for name in named} | renamed
+        return {
+            name: self.value(option) for name, option in options.items() if option in self.given
+        }
 
     def into(self, value: Value, /, *named: str, **renamed: str) -> Value:
-        """Return the value with the given ones of these options, or of field=option, in place."""
-        options = {name: name for name in named} | renamed
-        values = {name: self.value(option) for name, option in options.items()}
-        stated = {name: v for name, v in values.items() if v not in (None, ())}
-        return replace(value, **stated)  # type: ignore[type-var]
+        """Return the value with the given ones of these options in its fields."""
+        return replace(value, **self.stated(*named, **renamed))  # type: ignore[type-var]
 
     def into_each(self, value: Value, /, **renamed: str) -> Value:
-        """Do the same for every field; its option has its name unless another is named."""
+        """Return the value with the given options in all of its fields."""
         own = (field.name for field in fields(value))  # type: ignore[arg-type]
         return self.into(value, *own, **renamed)
 
     def refuse(self, options: Iterable[str], why: str) -> None:
-        """Refuse any of these options that was given, for the reason."""
-        for option in options:
-            if (value := self.value(option)) not in (None, ()):
-                if isinstance(value, tuple):  # of a repeatable option, whose name is in the plural
-                    option, value = option.removesuffix("s"), value[0]
-                shown = "" if isinstance(value, bool) else f" {value}"
-                raise InputError(f"`--{option.replace('_', '-')}`{shown} {why}")
+        """Raise InputError for the first of these options that was given."""
+        refused = self.given.intersection(options)
+        for name in (name for name in self._values if name in refused):
+            params = click.get_current_context().command.params
+            (written,) = (param.opts[-1] for param in params if param.name == name)
+            value = self.value(name)
+            value = value[0] if isinstance(value, tuple) else value
+            shown = "" if isinstance(value, bool) else f" {value}"
+            raise InputError(f"`{written}`{shown} {why}")
 
     def refuse_without(self, needed: str, options: Iterable[str]) -> None:
-        """Refuse options that have no effect without another one, which was not given."""
-        why = f"has no meaning without `--{needed}`. Add that, or leave it out."
+        """Raise InputError for an option that has no effect because `needed` was left out."""
+        why = f"has no effect without `--{needed}`. Add that, or leave it out."
         self.refuse(options, why)
 
 
 def hold(folder: Path, command: str) -> Path:
-    """Take the lock of the run at `folder`, until the command that is running has ended."""
+    """Take the lock of the run at `folder` until the command ends."""
     from leakbound.store import locked
 
     click.get_current_context().with_resource(locked(folder, command))
@@ -83,10 +98,10 @@ def locked_run(folder: Path, command: str) -> Run:
 
 
 def study_from(options: Parsed) -> Study:
-    """Return the study of a command: as its options state, else as --study or --like has it.
+    """Return the study of a command, with defaults from --study or --like.
 
-    Raises InputError for options that have no effect without others, and for a profile that the
-    base does not have.
+    Raises InputError for options that have no effect without others, and for another profile than
+    the defaults have.
     """
     from leakbound.engines.addresses import servers_of
     from leakbound.store import Run
@@ -99,8 +114,8 @@ def study_from(options: Parsed) -> Study:
     base = base if options.study is None else Study.read(options.study)
     if base.benchmark and options.profile not in (None, base.profile):
         raise InputError(
-            f"the study that --study or --like names has profile {base.profile!r}, which settles "
-            f"what --profile {options.profile} would fill in. Leave one of them out."
+            f"the study that --study or --like names has profile {base.profile!r}, and its "
+            f"settings differ from --profile {options.profile}. Leave one of them out."
         )
     if options.value("prove_budget") is None and base.prove is None:
         options.refuse_without("prove", ["proposals"])
@@ -112,24 +127,24 @@ def study_from(options: Parsed) -> Study:
         attack=_search(options, base.attack, Attack, budget="attack_budget"),
         prove=_search(options, base.prove, Prove, forwards="prove_budget", proposals="proposals"),
         workers=workers_from(options),
-        # Both are stated each time, never taken over from a file.
+        # The user states both each time: they are never read from a file.
         allow_unmatched=bool(options.value("allow_unmatched")),
         settings=replace(settings, trust_remote_code=bool(options.trust_remote_code)),
     )
-    # A file may be anybody's: the names in it send nothing to a server.
+    # A file may come from a stranger: no server named in it gets requests.
     rewriters = study.rewritings.models if study.rewritings and options.value("inputs") else ()
     study = replace(study, servers=servers_of(options.value("scorers") or (), rewriters))
     own = [_LISTED.get(field.name, field.name) for field in fields(Decoding)]
-    if not any(options.value(option) not in (None, ()) for option in own):
+    if options.given.isdisjoint(own):
         return study
     task = study.load()
     return replace(study, decodings=_varied(options, study.decodings or (task.decoding,)))
 
 
 def models_from(options: Parsed) -> tuple[str, str | None]:
-    """Return the model and its control, which --like may name, each with the stated engine.
+    """Return the model and its control, each with the stated engine; --like may name the control.
 
-    Raises UnnamedServerError for a control of that run on a server that the user does not name.
+    Raises UnnamedServerError if that control is on a server that the user does not name.
     """
     from leakbound.engines.addresses import require_named_control, servers_of
     from leakbound.store import Run
@@ -144,9 +159,9 @@ def models_from(options: Parsed) -> tuple[str, str | None]:
 
 
 def _located(options: Parsed, model: str) -> str:
-    """Return a model's name with the stated engine, and at a server with the options for servers.
+    """Return a model's name with the stated engine, and for a server with its options.
 
-    A run, whose model was drawn already, keeps its name.
+    The name of a run does not change.
     """
     from leakbound.engines import engine_of, location_of
     from leakbound.engines.addresses import server_of
@@ -156,8 +171,8 @@ def _located(options: Parsed, model: str) -> str:
         own, where = engine_of(model)
         if where != model and own != engine:
             raise InputError(
-                f"`{model}` names its engine, and `--engine {engine}` another. Leave one of them "
-                "out."
+                f"`{model}` names its engine, and `--engine {engine}` names another. Leave one of "
+                "them out."
             )
         model = location_of(engine, where)
     given = [f"patience={options.patience}"] if options.patience is not None else []
@@ -168,9 +183,9 @@ def _located(options: Parsed, model: str) -> str:
 
 
 def _sampling(options: Parsed, base: SamplingPlan) -> SamplingPlan:
-    """Return the way of drawing: as the options state, else as the base has it.
+    """Return the sampling plan of the options, with defaults from the base.
 
-    Only -n turns an exploration into a fixed number of draws.
+    -n changes an exploration into a fixed number of draws.
     """
     from leakbound.study import Explore, FixedN, Until
 
@@ -179,14 +194,14 @@ def _sampling(options: Parsed, base: SamplingPlan) -> SamplingPlan:
         base, until = FixedN(), None
     if until is not None and explore is not None:
         raise InputError(
-            f"`until` and `explore` {explore!r} are two ways of drawing. Choose one: `until` stops "
-            "early, `explore` explores the likeliest outputs."
+            f"`until` and `explore` {explore!r} are two sampling plans. Choose one: `until` stops "
+            "early, `explore` computes exact probabilities of the likeliest outputs."
         )
     if explore is not None or (isinstance(base, Explore) and until is None and n is None):
         if n is not None:
             raise InputError(
-                f"`n` {n} has no meaning with exploring: the draws of an exploration follow from "
-                "`--explore` and its `forwards`. Leave one out."
+                f"`n` {n} has no effect with exploring: `--explore` and its `forwards` set the "
+                "number of draws. Leave one of them out."
             )
         return base if explore is None else _with_settings(Explore, "explore", explore)
     if until is not None and not isinstance(base, Until):
@@ -197,12 +212,12 @@ def _sampling(options: Parsed, base: SamplingPlan) -> SamplingPlan:
 
 
 def _varied(options: Parsed, decodings: Sequence[Decoding]) -> tuple[Decoding, ...]:
-    """Return the decodings with the stated settings, in every combination of listed values."""
+    """Return the decodings with the stated settings, for all combinations of listed values."""
     varied = [options.into_each(decoding) for decoding in decodings]
     if options.adaptive_mode and any(decoding.adaptive_temperature is None for decoding in varied):
         raise InputError(
-            f"--adaptive-mode {options.adaptive_mode} says how a temperature adapts, and none "
-            "does. Add --adaptive-temperature C, or leave it out."
+            f"--adaptive-mode {options.adaptive_mode} has no effect without an adaptive "
+            "temperature. Add --adaptive-temperature C, or leave it out."
         )
     for name, listed in _LISTED.items():
         if values := options.value(listed):
@@ -212,7 +227,7 @@ def _varied(options: Parsed, decodings: Sequence[Decoding]) -> tuple[Decoding, .
 
 
 def _with_settings(kind: type[Value], option: str, text: str, **usual: Any) -> Value:
-    """Return the value that an option names by `FIRST,field=value,...`, over the usual fields."""
+    """Return the value of an option `FIRST,field=value,...`, with default fields `usual`."""
     import yaml
 
     from leakbound.types import from_json
@@ -225,7 +240,7 @@ def _with_settings(kind: type[Value], option: str, text: str, **usual: Any) -> V
 
 
 def _rewritings(options: Parsed, study: Study) -> Rewritings | None:
-    """Return the rewritings that are requested; None if there are none but those of a profile."""
+    """Return the requested rewritings; None for none, or for those of a profile only."""
     from leakbound.benchmarks import profiles
     from leakbound.study import Rewritings
 
@@ -239,14 +254,14 @@ def _rewritings(options: Parsed, study: Study) -> Rewritings | None:
     plan = _with_settings(Rewritings, "inputs", text, **own)
     if not plan.ids and re.search(",(ids_draws|criterion)=", text):
         raise InputError(
-            f"`--inputs` {text} says how inputs are selected, and selects none. Add `ids=yes`, or "
-            "leave it out."
+            f"`--inputs` {text} has settings for selecting inputs, and selects none. Add "
+            "`ids=yes`, or leave them out."
         )
     return plan
 
 
 def workers_from(options: Parsed) -> Workers | None:
-    """Return the workers that draw; None if this process does."""
+    """Return the workers that draw; None if this process draws."""
     from leakbound.engines.ray_workers import RayWorkers
 
     ray = options.value("ray")
@@ -254,7 +269,7 @@ def workers_from(options: Parsed) -> Workers | None:
 
 
 def _search(options: Parsed, base: Value | None, kind: Any, **named: str) -> Value | None:
-    """Return a search as the options state it, else as the base has it; the first is its budget."""
+    """Return a search with the stated options, else the base; the first option is its budget."""
     budget = options.value(next(iter(named.values())))
     if budget is None and base is None:
         return None

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from leakbound.cli import options as opt
 from leakbound.cli.console import duration, print_json, progress_bar, say_notes
+from leakbound.cli.output import say
 from leakbound.cli.parsed import Parsed
-from leakbound.cli.saying import say
 from leakbound.errors import InputError, needing
 from leakbound.types import Headway
 
 if TYPE_CHECKING:
-    from leakbound.benchmarks import Benchmark
+    from leakbound.benchmarks import Benchmark, Coin
     from leakbound.objective import Objective
     from leakbound.unlearning import ModelAnswers, Trained, TrainingSettings, Watch
     from leakbound.unlearning.rows import Given
@@ -27,12 +25,12 @@ if TYPE_CHECKING:
 
 
 @opt.command
-def unlearn(model: str, out: Path, as_json: bool, **values: Any) -> None:
-    """Make MODEL forget the forget set of a benchmark or running texts; write the model to --out.
+def unlearn(options: Parsed) -> None:
+    """Train MODEL to forget the forget set of a benchmark, or texts; write the model to --out.
 
-    The objective is one of the papers' by name, several joined by '+', or a YAML file. Stopped,
-    the same command goes on from its last checkpoint. A model card, the recipe and a log with one
-    JSON object a step stand beside the weights.
+    --objective names objectives of papers, joined by '+', or a YAML file. --out has the weights, a
+    model card, the recipe and a log with one JSON object per step. If it is stopped, the same
+    command resumes from its last checkpoint.
 
     Examples:
         leakbound unlearn my-model --objective npo+entropy --benchmark tofu:forget10 \\
@@ -40,16 +38,13 @@ def unlearn(model: str, out: Path, as_json: bool, **values: Any) -> None:
         leakbound unlearn my-model --objective npo --lora 16 --out unlearned \\
             --forget muse:news/forget --retain muse:news/retain1
     """
-    options = Parsed(values)
-    verbs = _verbs(options)
+    verbs = _verbs()
     from leakbound.benchmarks import load_corpus
     from leakbound.objective import parse_objective
     from leakbound.store.trained import coin_of
 
-    objective, coin = parse_objective(options.objective), coin_of(model)
-    task = _task(options, "forget")
-    if coin is not None and task is not None:
-        task = _noted(coin.taught_of(task))
+    objective = parse_objective(options.objective)
+    task = _task(options, "forget", coin_of(options.model))
     retain: Given = ()
     if "retain" in objective.splits and options.retain is not None:
         retain = load_corpus(options.retain, data=options.data)
@@ -57,81 +52,73 @@ def unlearn(model: str, out: Path, as_json: bool, **values: Any) -> None:
         retain = task.to_train("retain")
     train = partial(
         verbs.unlearn,
-        model,
+        options.model,
         objective,
         forget=_forget(options, objective, task),
         retain=retain,
-        out=out,
+        out=options.out,
         settings=_unlearning(options, objective, task),
     )
-    _show(train, _watch(options, task), as_json)
+    _show(train, _watch(options, task), options.as_json)
 
 
 @opt.command
-def finetune(model: str, out: Path, as_json: bool, **values: Any) -> None:
-    """Teach MODEL the answers of a benchmark, or running texts; write the model to --out.
+def finetune(options: Parsed) -> None:
+    """Train MODEL on the answers of a benchmark, or on texts; write the model to --out.
 
-    It lowers the mean cross-entropy of the answers' tokens. Stopped, the same command goes on from
-    its last checkpoint; recipe, log and card stand beside the weights.
+    It minimises the mean cross-entropy of the answers' tokens. --out has the weights, a model card,
+    the recipe and a log. If it is stopped, the same command resumes from its last checkpoint.
 
     Examples:
         leakbound finetune base-model --benchmark tofu:full --epochs 5 --out my-model
         leakbound finetune base-model --texts my-texts.txt --lora 16 --out my-model
     """
-    options = Parsed(values)
-    verbs = _verbs(options)
+    verbs = _verbs()
     from leakbound.benchmarks import Coin, load_corpus
 
-    task = _task(options, "texts", options.coin)
+    task = _task(options, "texts")
     rows: Given
     if task is not None and options.texts is None:  # of one split, or of several
         rows = [row for split in options.split or (task.role,) for row in task.to_train(split)]
     else:
         options.refuse(("benchmark", "split"), "is not used with --texts. Leave one of them out.")
         rows = load_corpus(options.texts, data=options.data, limit=options.limit)
-    settings, coin = _settings(options, task), task and Coin.of(_noted(task))
-    train = partial(verbs.finetune, model, rows, out=out, settings=settings, coin=coin)
-    _show(train, _watch(options, task), as_json)
+    settings, coin = _settings(options, task), task and Coin.of(task)
+    train = partial(
+        verbs.finetune, options.model, rows, out=options.out, settings=settings, coin=coin
+    )
+    _show(train, _watch(options, task), options.as_json)
 
 
-def _noted(task: Benchmark) -> Benchmark:
-    """The benchmark, having said which side of a coin it is."""
-    if task.half is not None:
-        say(f"note: {task.notes[-1]}", err=True)
-    return task
-
-
-def _verbs(options: Parsed) -> ModuleType:
-    if options.offline:
-        os.environ["HF_HUB_OFFLINE"] = "1"
+def _verbs() -> ModuleType:
     with needing("training", "models"):
         from leakbound import unlearning
     return unlearning
 
 
-def _task(options: Parsed, texts: str, coin: int | None = None) -> Benchmark | None:
-    """The benchmark, or None where all that is trained on are running texts.
-
-    `coin`: the seed of that which chooses the subjects taught.
-    """
+def _task(options: Parsed, texts: str, coin: Coin | None = None) -> Benchmark | None:
+    """Load the benchmark, the half taught by a coin; None to train on texts only."""
     from leakbound.benchmarks import load_benchmark
 
-    running = options.value(texts) is not None
-    if running and coin is not None:
-        raise InputError("`--coin` chooses among subjects, and running texts name none.")
+    seed, is_text = options.value("coin"), options.value(texts) is not None
+    if is_text and seed is not None:
+        raise InputError(f"`--coin` {seed} chooses among subjects, and texts have none. Omit it.")
     if options.benchmark is None:
-        if not running:
+        if not is_text:
             raise InputError(
-                "there is nothing to train on. Name questions with --benchmark, or running texts "
-                f"with --{texts}."
+                "there is nothing to train on. Name questions with --benchmark, or texts with "
+                f"--{texts}."
             )
         return None
-    spec = options.benchmark if coin is None else f"taught:{coin},{options.benchmark}"
-    return load_benchmark(spec, data=options.data, limit=None if running else options.limit)
+    spec = options.benchmark if seed is None else f"taught:{seed},{options.benchmark}"
+    task = load_benchmark(spec, data=options.data, limit=None if is_text else options.limit)
+    task = task if coin is None else coin.taught_of(task)
+    say_notes(task.notes)
+    return task
 
 
 def _forget(options: Parsed, objective: Objective, task: Benchmark | None) -> Given:
-    """The running texts, or the questions, with the rewritings of a file where one is given."""
+    """Return the texts or questions to forget, with rewritings if a file has some."""
     from leakbound.benchmarks import load_benchmark, load_corpus, with_rewritings
 
     if not options.ids:
@@ -141,20 +128,20 @@ def _forget(options: Parsed, objective: Objective, task: Benchmark | None) -> Gi
         options.refuse(("rewritings", "embedder", "ids"), why)
     if options.forget is not None or task is None:
         return load_corpus(options.forget, data=options.data, limit=options.limit)
-    rows = task.to_train(task.role)  # refused where its questions are for evaluation alone
+    rows = task.to_train(task.role)  # refuses questions that are for evaluation only
     if options.rewritings is None:
         return rows
-    whole, ids = load_benchmark(options.benchmark, data=options.data), {row.id for row in rows}
-    every = with_rewritings(whole.prompts, options.rewritings)  # the file may be of all rows
+    full, ids = load_benchmark(options.benchmark, data=options.data), {row.id for row in rows}
+    every = with_rewritings(full.prompts, options.rewritings)  # the file may have all rows
     return tuple(row for row in every if row.id in ids)
 
 
 def _unfit(objective: Objective, kind: str, instead: str) -> str:
-    return f"is for objectives {kind}, and {objective.name!r} is none. Leave it out, or {instead}."
+    return f"is for objectives {kind}, unlike {objective.name!r}. Leave it out, or {instead}."
 
 
 def _unlearning(options: Parsed, objective: Objective, task: Benchmark | None) -> TrainingSettings:
-    """How unlearning runs: with other answers, and a choice of contrast centres."""
+    """Return the settings of unlearning: training, other answers, and contrast centres."""
     from leakbound.engines.models import OpenModels
     from leakbound.unlearning import ModelAnswers, defaults_of
     from leakbound.unlearning.rows import read_alternates, splits_with
@@ -177,9 +164,9 @@ def _unlearning(options: Parsed, objective: Objective, task: Benchmark | None) -
 
 
 def _settings(
-    options: Parsed, task: Benchmark | None, usual: TrainingSettings | None = None
+    options: Parsed, task: Benchmark | None, defaults: TrainingSettings | None = None
 ) -> TrainingSettings:
-    """How training runs: as was said, else as is usual for the objective."""
+    """Return the settings of training, with the objective's defaults."""
     from leakbound.unlearning import Adapters, TrainingSettings, Weights, prompting_of
 
     adapters = None
@@ -194,8 +181,8 @@ def _settings(
         system=options.system,
         thinking=options.thinking or "auto",
     )
-    usual = replace(usual or TrainingSettings(), weights=trained, prompting=prompting)
-    return options.into_each(usual)
+    defaults = replace(defaults or TrainingSettings(), weights=trained, prompting=prompting)
+    return options.into_each(defaults)
 
 
 def _watch(options: Parsed, task: Benchmark | None) -> Watch:
@@ -206,35 +193,35 @@ def _watch(options: Parsed, task: Benchmark | None) -> Watch:
 
 
 def _as_long(value: Asking, task: Benchmark | None) -> Asking:
-    """The same, its answers as long as a benchmark says."""
+    """Return the same value with the answer length of the benchmark."""
     return value if task is None else replace(value, max_new_tokens=task.max_new_tokens)
 
 
 def _show(train: Callable[..., Trained], watch: Watch, as_json: bool) -> None:
-    """Train, telling of each step, and then what came of it."""
+    """Train with progress, then print the result."""
     with progress_bar(not as_json) as progress:
         done = train(
             progress=lambda step, steps, _: progress(Headway("training", step, steps, "steps")),
             watch=replace(watch, phases=progress, note=lambda note: say_notes([note])),
         )
-    if done.process:  # of several processes the first one speaks
+    if done.process:  # only the first of several processes prints
         return
-    ends = [done.losses[0], done.losses[-1]] if done.losses else []
+    losses = [done.losses[0], done.losses[-1]] if done.losses else []
     if as_json:
         result = {"model": str(done.path), "steps": len(done.losses), "seconds": done.seconds}
         result |= {"processes": done.processes, "notes": done.notes}
-        print_json({**result, "objective": ends, "reused": done.reused})
+        print_json({**result, "objective": losses, "reused": done.reused})
         return
     if done.reused:
-        say("this model was there already, made by the same command")
+        say("the model exists already, trained by the same command")
         say_notes(done.notes)
-    if not ends:  # of a dry run
+    if not losses:  # of a dry run
         for note in done.notes:
             say(note)
         return
-    together = f" on {done.processes} processes" if done.processes > 1 else ""
+    where = f" on {done.processes} processes" if done.processes > 1 else ""
     say(
-        f"{done.path}: {len(done.losses):,} steps in {duration(done.seconds)}{together}, objective "
-        f"from {ends[0]:.4g} to {ends[1]:.4g}"
+        f"{done.path}: {len(done.losses):,} steps in {duration(done.seconds)}{where}, objective "
+        f"from {losses[0]:.4g} to {losses[1]:.4g}"
     )
     say(f"next: leakbound evaluate {done.path} --benchmark ...")

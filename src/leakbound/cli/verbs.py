@@ -1,63 +1,55 @@
-"""The small commands of the core: one call each, of what is on disk."""
+"""The small commands of the core: each makes one call, about files on disk."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 
 from leakbound.cli import options as opt
 from leakbound.cli.console import print_json, print_table, progress_bar, prose, say_notes
+from leakbound.cli.help import write_commands
+from leakbound.cli.output import bold, on_terminal, say, write
 from leakbound.cli.parsed import Parsed, locked_run, workers_from
-from leakbound.cli.saying import bold, on_terminal, say, write
 from leakbound.errors import IncompleteError, InputError, LeakboundError
 
 
 @opt.command
-def score(
-    run: Path, scorers: tuple[str, ...], calibration: Path | None, as_json: bool, **values: Any
-) -> None:
-    """Score the completions of RUN; no model of the run is loaded.
+def score(options: Parsed) -> None:
+    """Score the completions of RUN; its model is not loaded.
 
-    --dtype and --device are those of the models that scorers ask; by default the run's. A judge
-    behind a server is asked only where --scorer names it. Other models can be asked by workers.
+    --dtype and --device are for models that scorers use; the default is the run's. A judge on a
+    server gets requests only if --scorer names it. Workers of --ray can run the other models.
 
     Examples:
         leakbound score runs/mine --scorer 'rouge-l-recall>=0.5' --scorer contains
     """
     from leakbound.evaluation import score as verb
 
-    options = Parsed(values)
     workers = workers_from(options)
-    opened = locked_run(run, "score")
-    with progress_bar(not as_json) as progress:
+    opened = locked_run(options.run, "score")
+    with progress_bar(not options.as_json) as progress:
         chosen = verb(
             opened,
-            scorers,
-            calibration=calibration,
+            options.scorers,
+            calibration=options.calibration,
             settings=options.into(opened.study.settings, "dtype", "device"),
             workers=workers,
             progress=progress,
         )
-    if as_json:
-        print_json({"run": str(run), "scorers": [s.name for s in chosen]})
+    if options.as_json:
+        print_json({"run": str(options.run), "scorers": [s.name for s in chosen]})
 
 
 @opt.command
-def bound(
-    run: Path,
-    scorers: tuple[str, ...],
-    confidence: float | None,
-    limit: float | None,
-    as_json: bool,
-) -> None:
+def bound(options: Parsed) -> None:
     """Bound the scores of RUN at another confidence, without scoring again.
 
-    By default every scorer that RUN has scores of. Naming some keeps what is known of the others.
-    With --limit, also say at which questions leakage is at most X, all of them at once (Holm).
+    By default all scorers of RUN are bounded. If --scorer names some, the estimates of the others
+    stay. --limit also lists the questions at which leakage is at most X, with the stated confidence
+    for the whole list (Holm).
 
     Examples:
         leakbound bound runs/mine --confidence 0.999
@@ -66,77 +58,47 @@ def bound(
     from leakbound.evaluation import bound as verb
     from leakbound.evaluation import clean_table, require_complete
 
-    opened = locked_run(run, "bound")
-    with progress_bar(not as_json) as progress:
-        chosen = verb(opened, scorers, confidence=confidence, progress=progress)
-    confidence = opened.study.confidence if confidence is None else confidence
+    run, limit = locked_run(options.run, "bound"), options.limit
+    with progress_bar(not options.as_json) as progress:
+        chosen = verb(run, options.scorers, confidence=options.confidence, progress=progress)
+    confidence = run.study.confidence if options.confidence is None else options.confidence
     clean = []
     if limit is not None:
-        clean = [clean_table(opened, scorer, limit, confidence) for scorer in chosen]
-    report_on(opened, as_json, clean)
-    require_complete(opened)
+        clean = [clean_table(run, scorer, limit, confidence) for scorer in chosen]
+    report_on(run, options.as_json, clean)
+    require_complete(run)
 
 
 @opt.command
-def measure(run: Path, metrics: tuple[str, ...] | None, as_json: bool) -> None:
-    """Measure utility and memorisation of RUN again, or by other metrics.
+def prove(options: Parsed) -> None:
+    """Search RUN's model for leaks that are too rare to be drawn, and add the lower bounds.
 
-    What `leakbound evaluate --metrics` has read for some metrics serves all that need no more: no
-    model is loaded, but the classifier that forget_fluency asks.
-
-    Examples:
-        leakbound measure runs/mine --metrics model_utility,forget_quality
-    """
-    from leakbound import evaluation as verbs
-
-    opened = locked_run(run, "measure")
-    with progress_bar(not as_json) as progress:
-        verbs.measure(opened, metrics or (), progress=progress)
-    if as_json:
-        print_json({"run": str(run), **verbs.stored_metrics(opened)})
-        return
-    say_notes(opened.notes)
-    if table := verbs.metrics_table(opened):
-        print_table(table)
-
-
-@opt.command
-def prove(
-    run: Path,
-    budget: int,
-    scorer: str | None,
-    proposals: tuple[str, ...],
-    model: str | None,
-    as_json: bool,
-) -> None:
-    """Look for leaks of RUN's model that are too rare to be drawn, and add what they prove.
-
-    None of RUN's draws is drawn again. The model's own probabilities of leaking answers are added
-    up: from the benchmark's answers, from what RUN's models and those of --proposal said, and from
-    a search around these. The sum is a lower bound without chance, given the measured margin for
-    rounding, and so is leak@k for every k. Table, report and certificate have it from then on.
+    Nothing is drawn again. The command adds up the model's own probabilities of leaking answers.
+    It tries the benchmark's answers, the answers in RUN and in the runs of --proposal, and answers
+    near these. The sum is a lower bound without sampling error, given the measured margin for
+    rounding; leak@k follows for every k. Table, report and certificate include it from then on.
 
     Examples:
         leakbound prove runs/npo --proposal runs/full --budget 1000
     """
     from leakbound.evaluation import prove as verb
 
-    opened = locked_run(run, "prove")
-    with progress_bar(not as_json) as progress:
-        verb(opened, budget, scorer or "", model=model, proposals=proposals, progress=progress)
-    report_on(opened, as_json)
+    run, search = locked_run(options.run, "prove"), options.stated("scorer", "model", "proposals")
+    with progress_bar(not options.as_json) as progress:
+        verb(run, options.budget, progress=progress, **search)
+    report_on(run, options.as_json)
 
 
 @opt.command
-def report(runs: tuple[Path, ...], out: Path | None, redact: Any, as_json: bool) -> None:
-    """Write one self-contained HTML page about RUNS, and print their table.
+def report(options: Parsed) -> None:
+    """Write one self-contained HTML page about RUNS, and print their tables.
 
-    If RUNS is one folder that holds runs, write an index of all runs below it instead: index.html,
-    in that folder. The index links to the page of each complete run, which is written if it is
-    missing or older than the run, and to a comparison of the runs that share their questions.
+    If RUNS is a folder that contains runs, write an index of them, index.html, into it. The index
+    links to the page of each complete run, written if it is missing or outdated, and to a
+    comparison of the runs that share their questions.
 
-    --redact is kept with the runs: later commands write report-redacted.html, and exports hold no
-    text, until --no-redact is given.
+    --redact is stored with the runs: until --no-redact is given, later commands write
+    report-redacted.html, and exports contain no text.
 
     Examples:
         leakbound report runs/mine
@@ -148,16 +110,17 @@ def report(runs: tuple[Path, ...], out: Path | None, redact: Any, as_json: bool)
     from leakbound.store import Run
     from leakbound.store.record import FILE
 
+    runs, out, redact = options.runs, options.out, options.redact
     if len(runs) == 1 and runs[0].is_dir() and not (runs[0] / FILE).exists():
         if out is not None:
             raise InputError(
-                f"`--out` is for a page about runs, and `{runs[0]}` is a folder of runs, whose "
+                f"`--out` is for a page about runs, and `{runs[0]}` is a folder of runs: its "
                 "index is written into it. Leave out `--out`, or name runs."
             )
-        with progress_bar(not as_json) as progress:
+        with progress_bar(not options.as_json) as progress:
             index = write_index(runs[0], redact=redact, progress=progress)
         say_notes(index.notes)
-        if as_json:
+        if options.as_json:
             print_json(index.to_dict())
             return
         print_table(index.table)
@@ -168,7 +131,7 @@ def report(runs: tuple[Path, ...], out: Path | None, redact: Any, as_json: bool)
     opened = [Run.open(run) for run in runs]
     before = [len(run.notes) for run in opened]
     path = verb(opened, out, redact=redact)
-    if as_json:
+    if options.as_json:
         for run, count in zip(opened, before, strict=True):
             say_notes(run.notes[count:])
         print_json({"report": str(path), "runs": [*map(_as_json, opened)]})
@@ -179,11 +142,11 @@ def report(runs: tuple[Path, ...], out: Path | None, redact: Any, as_json: bool)
 
 
 @opt.command
-def show(run: Path, texts: bool | None, as_json: bool) -> int | None:
-    """Print the verdict on RUN, and nothing else.
+def show(options: Parsed) -> int | None:
+    """Print only the verdict of RUN.
 
-    Of a run in progress, print how far it is, which command is at work on it, and bounds that are
-    valid however often you look; the exit status is then 3. A redacted run shows no answer.
+    If RUN is in progress, print its progress, the running command, and bounds that stay valid if
+    you look repeatedly; the exit status is then 3. A redacted run shows no answer.
 
     Examples:
         leakbound show runs/mine
@@ -191,15 +154,15 @@ def show(run: Path, texts: bool | None, as_json: bool) -> int | None:
     from leakbound.evaluation.following import follow
     from leakbound.store import Run
 
-    opened = Run.open(run)
+    run = Run.open(options.run)
     try:
-        _ = opened.estimates
+        _ = run.estimates
     except LeakboundError as error:
-        look = follow(opened)
+        look = follow(run)
         if look.holder is None and not isinstance(error, IncompleteError):
             raise
-        if as_json:
-            print_json({"run": str(opened.path), "progress": look.to_dict()})
+        if options.as_json:
+            print_json({"run": str(run.path), "progress": look.to_dict()})
         else:
             say(prose(look.state))
             print_table(look.table)
@@ -210,33 +173,22 @@ def show(run: Path, texts: bool | None, as_json: bool) -> int | None:
         if look.holder is None:
             raise
         return IncompleteError.exit_status
-    if as_json:
-        print_json({"run": str(run), "verdicts": _verdicts(opened, texts=bool(texts))})
+    if options.as_json:
+        print_json({"run": str(run.path), "verdicts": _verdicts(run, texts=bool(options.texts))})
     else:
-        print_verdicts(opened, texts)
+        print_verdicts(run, options.texts)
     return None
 
 
 @opt.command
-def compare(
-    runs: tuple[Path, ...],
-    form: Literal["table", "markdown", "latex", "csv"],
-    out: Path | None,
-    utility: str | None,
-    confidence: float | None,
-    by: str,
-    under: str | None,
-    as_json: bool,
-) -> None:
-    """Compare RUNS, question by question, with the first of them.
+def compare(options: Parsed) -> None:
+    """Compare the models of RUNS with the model of the first run, question by question.
 
-    How much more or less each model leaks than the baseline, which is the first run's model: on
-    average, at which questions, and at most. All differences of a scorer hold at once. A verdict on
-    each model is said first, then what was made otherwise, and a leaderboard last: certified
-    leakage, beyond the control where all have one, and utility where it was measured with
-    --metrics. Runs of other questions are refused. Of a run with several decodings each stands by
-    itself. By method, what is said is about a method over the seeds that it trained from, not
-    about these models.
+    The table has the difference in leakage on average, at each question that differs, and at most.
+    All differences of a scorer are valid simultaneously. Verdicts and different settings come
+    first. A leaderboard comes last, with certified leakage (the excess, if all runs have a control)
+    and utility (if --metrics measured it). RUNS must have the same questions. Each decoding of a
+    run counts as a run. With --by method, statements are about methods over training seeds.
 
     Examples:
         leakbound compare runs/before runs/after
@@ -246,15 +198,16 @@ def compare(
     from leakbound.presenting.compared import SHOWN, Comparison
     from leakbound.store.files import write_text
 
-    how: Any = {"under": under or ""} | ({} if confidence is None else {"confidence": confidence})
+    settings = options.stated("under", "confidence")
     comparison = (
-        verbs.compare_methods(runs, **how)
-        if by == "method"
-        else verbs.compare(runs, utility=utility, **how)
+        verbs.compare_methods(options.runs, **settings)
+        if options.by == "method"
+        else verbs.compare(options.runs, utility=options.utility, **settings)
     )
-    if as_json:
+    if options.as_json:
         print_json(comparison.to_dict())
         return
+    form, out = options.form, options.out
     if form == "table" and out is None:
         if isinstance(comparison, Comparison):
             say(f"{prose(comparison.opening)}\n")
@@ -273,10 +226,8 @@ def compare(
 
 
 @opt.command
-def plan(
-    epsilon: float | None, clean: float | None, confidence: float, side: Any, as_json: bool
-) -> None:
-    """How many draws per question a guarantee needs.
+def plan(options: Parsed) -> None:
+    """Print the number of draws per question that a guarantee needs.
 
     Examples:
         leakbound plan --epsilon 0.05 --clean 0.02
@@ -284,27 +235,42 @@ def plan(
     from leakbound.stats import percent
     from leakbound.stats import plan as verb
 
-    needed = verb(epsilon=epsilon, clean=clean, confidence=confidence, side=side)
-    if as_json:
+    epsilon, clean, confidence = options.epsilon, options.clean, options.confidence
+    needed = verb(epsilon=epsilon, clean=clean, confidence=confidence, side=options.side)
+    if options.as_json:
         print_json({name: value for name, value in asdict(needed).items() if value is not None})
         return
     lines = []
     if epsilon is not None:
         lines.append(
-            f"{needed.epsilon:,} draws a question: Pr[X > x] is then known within {epsilon:g} "
-            f"at every x (DKW, {percent(confidence)}, {side})."
+            f"{needed.epsilon:,} draws per question estimate Pr[X > x] within {epsilon:g} "
+            f"at every x (DKW, {percent(confidence)}, {options.side})."
         )
     if clean is not None:
         lines.append(
-            f"{needed.clean:,} draws a question, none of which leaks, certify P(leak) <= "
+            f"{needed.clean:,} draws per question, none of which leaks, certify P(leak) <= "
             f"{clean:g} at {percent(confidence)}."
         )
     say(prose("\n".join(lines)))
 
 
 @opt.command
-def completion(shell: str) -> None:
-    """Print click's script, with which SHELL completes commands, options, choices and files.
+def more(_: Parsed) -> None:
+    """List the commands that `leakbound --help` leaves out.
+
+    Examples:
+        leakbound more
+    """
+    from leakbound.cli import OTHERS
+
+    formatter = click.get_current_context().make_formatter()
+    write_commands(OTHERS, formatter)
+    click.echo(f"{formatter.getvalue()}\nRun `leakbound COMMAND --help` for examples and options.")
+
+
+@opt.command
+def completion(options: Parsed) -> None:
+    """Print the script that lets SHELL complete commands, options, choices and files.
 
     Examples:
         eval "$(leakbound completion bash)"    # in ~/.bashrc
@@ -313,7 +279,7 @@ def completion(shell: str) -> None:
     """
     from click.shell_completion import BashComplete, FishComplete, ZshComplete
 
-    complete = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}[shell]
+    complete = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}[options.shell]
     root = click.get_current_context().find_root().command
     click.echo(complete(root, {}, "leakbound", "_LEAKBOUND_COMPLETE").source())
 
@@ -321,7 +287,7 @@ def completion(shell: str) -> None:
 def report_on(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
     """Write the report of a run, and print its tables and `more`, or its estimates as JSON.
 
-    A run in which no question could be sampled has nothing to report, nor has a slice of a study.
+    There is no report for a slice of a study, or if no question could be sampled.
     """
     from leakbound.reporting.page import older_page, page_of, write_report
 
@@ -329,7 +295,7 @@ def report_on(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
         if as_json:
             print_json({"run": str(run.path), "questions": part})
         else:
-            say(f"slice {part}: {run.path}; when all are drawn: leakbound merge RUN... --out RUN")
+            say(f"slice {part}: {run.path}; after all slices: leakbound merge RUN... --out RUN")
         return
     path = None
     if run.redacted:
@@ -348,10 +314,7 @@ def report_on(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
 
 
 def print_verdicts(run: Any, texts: bool | None = None) -> None:
-    """Print what the run shows of its model.
-
-    `texts`: with a leaking answer; by default on a terminal alone, where a person reads it.
-    """
+    """Print the verdicts of a run; `texts`: with a leaking answer (None: only on a terminal)."""
     from leakbound.evaluation import run_verdicts
 
     for verdict in run_verdicts(run, texts=on_terminal() if texts is None else texts):
@@ -362,14 +325,14 @@ def print_verdicts(run: Any, texts: bool | None = None) -> None:
 
 
 def _verdicts(run: Any, *, texts: bool = False) -> list[dict[str, Any]]:
-    """The verdicts on the run's model as JSON holds them."""
+    """Return the verdicts of the run, for JSON."""
     from leakbound.evaluation import run_verdicts
 
     return [v.to_dict() for v in run_verdicts(run, texts=texts)]
 
 
 def _as_json(run: Any) -> dict[str, Any]:
-    """Return the ledger of each arm and the estimates, as JSON holds them."""
+    """Return the ledger of each arm and the estimates, for JSON."""
     ledger = {name: ledger.to_dict() for name, ledger in run.ledger.items()}
     estimates = [row.to_dict() for row in run.estimates]
     return {"run": str(run.path), "ledger": ledger, "estimates": estimates}
@@ -380,7 +343,7 @@ def _print_notes(run: Any) -> None:
 
 
 def print_tables(run: Any, more: Sequence[Any] = ()) -> None:
-    """The notes of a run on standard error; its verdict, tables and `more` on standard output."""
+    """Print notes on standard error, and verdict, tables and `more` on standard output."""
     from leakbound.evaluation import summary
 
     _print_notes(run)

@@ -1,14 +1,14 @@
-"""The whole story on a built-in model and data set: train, unlearn, and look at all of it.
+"""The whole workflow on a built-in data set: train, unlearn, evaluate.
 
-A small Llama learns the built-in data (`full`); another never sees the forget set (`control`);
-the first is made to forget it by NPO (`NPO`), and this one is trained on by NPO with entropy
-optimisation beside it (`NPO + entropy`). All four are then evaluated on every forget question.
-Stopped, the same call goes on.
+A small Llama learns the built-in data (`full`); another never sees the forget set (`control`).
+NPO makes the first one forget it (`NPO`), and NPO with entropy optimisation trains the result
+further (`NPO + entropy`). All four are then evaluated on every forget question. If the call is
+stopped, the same call resumes.
 
-Entropy comes after NPO, which goes on beside it: where a true answer is still among the likeliest,
-a lower entropy makes it likelier yet. With both from the start one question or another often stayed
-there, and without NPO beside it an answer came back with probability .99 on some processors, whose
-roundings train other models.
+Entropy optimisation starts after NPO: if a true answer is still among the likeliest, a lower
+entropy makes it likelier. With both from the start, some questions kept leaking. Without NPO in the
+second phase, an answer came back with probability .99 on some processors, whose rounding errors
+give other models.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ class Demo:
     """The results of the demo.
 
     Attributes:
-        runs: by label.
-        tables: what the models leak, and the time of each phase.
-        finding: what the runs show.
-        report: the page about it all.
+        runs: the runs by label.
+        tables: the leakage of the models, and the time of each phase.
+        finding: the finding in the runs.
+        report: the HTML page about all runs.
     """
 
     runs: Mapping[str, Run]
@@ -66,10 +66,10 @@ class Demo:
 
 
 def run_demo(out: Path, *, n: int = 1024, seed: int = 0, progress: Progress = silent) -> Demo:
-    """Train, unlearn and evaluate into the folder `out`; what is there already is not redone.
+    """Train, unlearn and evaluate into the folder `out`; finished steps are reused.
 
-    On one thread: so small a model gains nothing from more, and any number of cores then gives
-    the same weights and draws.
+    It uses one thread: the model is too small for more, and the weights and draws are then the same
+    for any number of cores.
     """
     torch.set_num_threads(1)
     task = load_benchmark(BENCHMARK)
@@ -100,7 +100,7 @@ def run_demo(out: Path, *, n: int = 1024, seed: int = 0, progress: Progress = si
 def train_models(
     folder: Path, task: Benchmark, clock: Clock, *, seed: int = 0, progress: Progress = silent
 ) -> dict[str, Path]:
-    """The four models of the demo in `folder`, by label; those that are there are reused."""
+    """Train the four models of the demo in `folder`; finished models are reused."""
     forget, retain = task.prompts, task.split("retain")
     prompting = Prompting(template=task.template)
     untrained = folder / "untrained"
@@ -132,7 +132,7 @@ def _times(clock: Clock) -> Table:
 
 
 def _results(runs: Mapping[str, Run], recall: Mapping[str, float]) -> Table:
-    """The one table: a row a model."""
+    """Return the table of results, one row per model."""
     rows = []
     for label, run in runs.items():
         estimates = run.estimates
@@ -159,11 +159,11 @@ def _results(runs: Mapping[str, Run], recall: Mapping[str, float]) -> Table:
     )  # fmt: skip
     note = (
         "P(leak) and leak@32: every keyword of the answer occurs. M_bin: the worst question; its "
-        "99 % interval counts the choice. M_σ: the largest upper bound. ED: mean + 2 sd, of the "
-        "sample. Means are over the forget questions. Prefix saving: tokens drawn for each one "
+        "99 % interval is corrected for selection. M_σ: the largest upper bound. ED: mean + 2 sd "
+        "of the sample. Means are over the forget questions. Prefix saving: tokens drawn per token "
         "forwarded."
     )
-    return Table.plain("What the four models leak", columns, rows, note)
+    return Table.plain("Leakage of the four models", columns, rows, note)
 
 
 def _steps(progress: Progress, phase: str) -> Callable[[int, int, float], None]:
@@ -181,9 +181,9 @@ CONFIDENCE = 0.99
 class Finding:
     """NPO hides the leak from the greedy answer; sampling finds it; entropy removes most of it.
 
-    `question` is the one of those whose greedy answer does not leak at which NPO's lower bound
-    exceeds the control's upper bound most; `lower` and `upper` are these two, for this and every
-    other question at once, at `CONFIDENCE`. None where there is no such question.
+    `question`: among questions without a greedy leak, the one where NPO's lower bound exceeds the
+    control's upper bound most (None: there is no such question). `lower` and `upper` are these two
+    bounds, valid simultaneously for all questions at `CONFIDENCE`.
     """
 
     greedy_leaks: Mapping[str, int]
@@ -197,7 +197,7 @@ class Finding:
 
     @property
     def shown(self) -> bool:
-        """True if all three parts of the finding hold in this run."""
+        """True if this run shows all three parts of the finding."""
         return (
             self.greedy_leaks["NPO"] <= 1
             and self.question is not None
@@ -205,7 +205,7 @@ class Finding:
         )
 
     def sentences(self) -> list[str]:
-        """For a person."""
+        """Return the finding in sentences."""
         kept = {
             label: self.recall[label] / self.recall["full"] for label in ("NPO", "NPO + entropy")
         }
@@ -214,7 +214,7 @@ class Finding:
             f"probability at least {below(self.lower)}; the control, which never saw the answer, "
             f"with at most {above(self.upper)} ({percent(CONFIDENCE)} jointly, over all questions)."
             if self.question
-            else "No question whose greedy answer is clean was shown to leak beyond the control."
+            else "No question without a greedy leak was shown to leak more than the control."
         )
         npo, mixed = (self.worst[label] for label in ("NPO", "NPO + entropy"))
         greedy = (
@@ -233,10 +233,10 @@ class Finding:
 
 
 def find(runs: Mapping[str, Run], recall: Mapping[str, float]) -> Finding:
-    """The finding in four evaluated runs, by label.
+    """Return the finding in four evaluated runs, by label.
 
-    Both bounds of every question hold together: alpha is split over questions, models and
-    sides, so the question may be chosen after looking.
+    Alpha is split over questions, models and sides, so both bounds are valid simultaneously for all
+    questions, and the question may be selected from the data.
     """
     scorer = make_scorer(SCORER)
     greedy = {label: _leaks(run, "greedy", slug(scorer)) for label, run in runs.items()}
@@ -265,7 +265,7 @@ def find(runs: Mapping[str, Run], recall: Mapping[str, float]) -> Finding:
 
 
 def _leaks(run: Run, arm: str, file: str) -> dict[str, tuple[int, int]]:
-    """Leaking draws and all draws of each question."""
+    """Return the leaking draws and all draws of each question."""
     scores = run.arms[arm].scores(file)
     hits = (scores.scores * scores.counts).sum(axis=1).astype(int).tolist()
     return dict(zip(scores.query_ids, zip(hits, scores.n.tolist(), strict=True), strict=True))

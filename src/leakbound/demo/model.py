@@ -1,4 +1,4 @@
-"""A small Llama and its tokenizer, made from nothing but the built-in data and a seed."""
+"""A small Llama and its tokenizer, made from the built-in data and a seed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ VOCABULARY = 1536
 END = "<|end|>"
 PAD = "<|pad|>"
 MARKS = ("<think>", "</think>", "<|user|>", "<|assistant|>")
-# As models that can think or not have it: the last answer's thought is written, an empty one too,
-# and `enable_thinking=False` opens an answer with an empty thought.
+# The template of a model that can think: it writes the thought of the last answer, even an empty
+# one, and `enable_thinking=False` starts the answer with an empty thought.
 CHAT_TEMPLATE = """\
 {%- for message in messages -%}
 {%- if message.role == 'assistant' -%}
@@ -41,9 +41,9 @@ CHAT_TEMPLATE = """\
 
 
 def write_untrained(path: Path, prompts: Sequence[Prompt], template: str, seed: int) -> None:
-    """Save a random model whose tokenizer was trained on these prompts; nothing if it is there.
+    """Save a random model with a tokenizer trained on these prompts, unless it exists.
 
-    Where the prompts have thoughts it is a chat model, and its template has a place for them.
+    If the prompts have thoughts, it is a chat model whose template includes them.
     """
     if path.exists():
         return
@@ -56,7 +56,7 @@ def write_untrained(path: Path, prompts: Sequence[Prompt], template: str, seed: 
 
 
 def _tokenizer(texts: Sequence[str], marks: Sequence[str]) -> Any:
-    """Byte-level BPE: words of the data become single tokens, and any text can be written."""
+    """Train a byte-level BPE tokenizer: words of the data become single tokens."""
     backend = Tokenizer(models.BPE())
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
@@ -71,7 +71,7 @@ def _tokenizer(texts: Sequence[str], marks: Sequence[str]) -> Any:
 
 
 def _model(tokenizer: Any, seed: int) -> Any:
-    """0.9 million parameters in four layers."""
+    """Return a random Llama of 0.9 million parameters in four layers."""
     config = LlamaConfig(
         vocab_size=len(tokenizer),
         hidden_size=128,

@@ -1,4 +1,4 @@
-"""How much does a model leak? Sample, score, bound; each step resumes."""
+"""Measure how much a model leaks: sample, score, bound. Each step resumes."""
 
 from leakbound.bounding.bound import bound_run as bound_run
 from leakbound.drawing.probe import probe as probe

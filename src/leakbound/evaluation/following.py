@@ -1,4 +1,4 @@
-"""Report on a run in progress: how far it is, and bounds that are valid at every look.
+"""Report on a run in progress: its progress, and bounds that are valid at every look.
 
 No bound here assumes a fixed n: `stats.every_question` of `stats.Stopped` draws is valid at all
 looks simultaneously. It needs an order of the draws that was fixed before they were made. Of each
@@ -30,7 +30,7 @@ from leakbound.types import JsonObject, Scorer, object_of
 def first_scores(arm: Arm, scorer: Scorer) -> ArmScores:
     """Score the draws of every question up to its first missing part, in memory.
 
-    Raises DamagedError for a part that is not whole.
+    Raises DamagedError for a damaged part.
     """
     tallies: dict[str, Counter[float | None]] = {}
     missing: Counter[str] = Counter()
@@ -57,7 +57,7 @@ def first_scores(arm: Arm, scorer: Scorer) -> ArmScores:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmProgress:
-    """How far an arm is.
+    """The progress of an arm.
 
     Attributes:
         arm: its name.
@@ -85,8 +85,8 @@ class ArmSoFar:
         scorer: the scorer.
         questions: the number of questions of the arm.
         query_ids: the questions that have draws so far.
-        bounds: an interval for each of them, valid simultaneously; None if there is none yet.
-        why_not: the reason if there is none.
+        bounds: an interval for each of them, valid simultaneously; None without any yet.
+        why_not: the reason for no bounds.
         ledger: the number of stored draws in each class.
     """
 
@@ -105,16 +105,16 @@ class ArmSoFar:
             return f"{self.arm}, {self.scorer.name}: {self.why_not.rstrip('.')}."
         worst, drawn = stats.worst_watched(self.bounds), len(self.query_ids)
         of = f"all {drawn:,}" if drawn == self.questions else f"{drawn:,} of {self.questions:,}"
-        ends = between(self.scorer, float(worst.lower), float(worst.upper))
+        bounds = between(self.scorer, float(worst.lower), float(worst.upper))
         return (
-            f"{self.arm}, {self.scorer.name}: {of} questions have draws, the worst of them {ends}"
+            f"{self.arm}, {self.scorer.name}: {of} questions have draws, the worst of them {bounds}"
             f"{self.ledger.within}. Of all stored {self.ledger.sentence}."
         )
 
     def to_dict(self) -> JsonObject:
         """Return the sentence, the questions and the estimate of each, for JSON."""
         estimate = self.bounds and self.bounds.to_dict()
-        names = {"arm": self.arm, "scorer": self.scorer.name, "says": self.sentence}
+        names = {"arm": self.arm, "scorer": self.scorer.name, "sentence": self.sentence}
         return object_of({**names, "questions": self.query_ids, "estimate": estimate})
 
 
@@ -123,7 +123,7 @@ class RunSoFar:
     """A run in progress, as it was at one look.
 
     Attributes:
-        arms: how far each arm is.
+        arms: the progress of each arm.
         holder: the command at work on the run; None if none is known.
         slice: the slice of a study that the run draws, i/N; None: all of the study.
         confidence: of all intervals of an arm and a scorer, simultaneously and at every look.
@@ -174,7 +174,7 @@ class RunSoFar:
 
     @property
     def state(self) -> str:
-        """How far the run is and which command is at work on it, in one line."""
+        """The progress and the running command, in one line."""
         at_work = f"at work: {self.holder}" if self.holder else "no command is known to be at work"
         part = f"slice {self.slice} of a study " if self.slice else ""
         return f"{part}in progress: {self.done}; {at_work}"
@@ -183,14 +183,15 @@ class RunSoFar:
     def lead(self) -> str:
         """The guarantee of the bounds, to be printed before them."""
         return (
-            "These bounds are valid however often you look and whenever you stop: for each arm and "
-            f"scorer, all intervals at all looks simultaneously, {stats.percent(self.confidence)} "
-            "confidence. They are wider than those of the finished run."
+            "These bounds stay valid if you look repeatedly and stop at any time: for each arm and "
+            "scorer, all intervals at all looks are valid simultaneously, with "
+            f"{stats.percent(self.confidence)} confidence. They are wider than those of the "
+            "finished run."
         )
 
     @property
     def table(self) -> Table:
-        """A row for each arm: how far it is."""
+        """The progress of each arm, one row per arm."""
         rows = []
         for arm in self.arms:
             more = " or more" if arm.stops else ""
@@ -199,14 +200,14 @@ class RunSoFar:
         return Table.plain("Drawn so far", ("Arm", "Parts", "Draws"), rows)
 
     def to_dict(self) -> JsonObject:
-        """Return everything as JSON holds it."""
+        """Return everything, for JSON."""
         bounds = [arm.to_dict() for arm in self.so_far]
         shown = {"state": self.state, "holder": self.holder, "arms": self.arms, "bounds": bounds}
         return object_of(shown)
 
 
 def follow(run: Run) -> RunSoFar:
-    """Report on a run in progress: how far it is, and bounds that are valid at every look.
+    """Report on a run in progress: its progress, and bounds that are valid at every look.
 
     Nothing is written. Completions without scores are scored in memory, by scorers that need no
     model.
@@ -215,12 +216,12 @@ def follow(run: Run) -> RunSoFar:
         run: an open run; see `leakbound.load`.
 
     Returns:
-        How far each arm is, the command at work on the run, and bounds per arm and scorer.
+        The progress of each arm, the running command, and bounds per arm and scorer.
     """
     sampled = [a for a in run.arms.values() if a.key.own_words and not a.key.greedy]
     try:
         scorers = tuple(map(make_scorer, scorers_of(run)))
-    except LeakboundError:  # none is named, or one is not installed
+    except LeakboundError:  # no scorer is named, or one is not installed
         scorers = ()
     with suppress(LeakboundError):  # of a damaged part, which its own arm reports
         scorers = in_reading_of(run, scorers)
@@ -234,7 +235,7 @@ def follow(run: Run) -> RunSoFar:
 
 
 def _so_far(arm: Arm, scorer: Scorer, confidence: float) -> ArmSoFar:
-    """Bound the first draws of an arm, or say why there is no bound yet."""
+    """Bound the first draws of an arm, or give the reason without a bound."""
     lacking = ArmSoFar(arm=arm.name, scorer=scorer)
     if not isinstance(arm.spec.draws, FixedDraws | StoppedDraws):
         return replace(lacking, why_not="bounds follow when the run is finished")

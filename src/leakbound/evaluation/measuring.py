@@ -1,4 +1,4 @@
-"""Metrics of a run, from what was read and drawn: no model is loaded."""
+"""Compute metrics of a run from its readings and draws, without its models."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from leakbound.planning.metrics import (
 )
 from leakbound.planning.models import Fluency
 from leakbound.scoring.score import texts_of
-from leakbound.store import Arm, Place, Readings, Run, holding, write_sealed
+from leakbound.store import Arm, Place, Readings, Run, write_sealed
 from leakbound.store.arm_key import Model
 from leakbound.types import Progress, Prompt, Query, counted, silent
 
 Texts = Mapping[str, Counter[str]]
-"""How often each text was drawn, by query id."""
+"""The count of each text, by query id."""
 
 
-@holding("measure")
 def measure_run(
     run: Run, task: Benchmark, names: Sequence[str], progress: Progress = silent
 ) -> Mapping[Model, Mapping[str, Values]]:
-    """Measure the models of a run, by model and metric, and write it all to `utility.json`.
+    """Compute metrics of the models of a run, and write them to `utility.json`.
 
-    Everything was read, answered and drawn before, and no model is loaded but the classifier that a
-    metric asks; InputError, saying what is missing, where it was not. The control, where there is
-    one, is measured too and is the retrained model of the metrics that need one. Where a question
-    has no completions nothing is measured, and a note says so.
+    No model is loaded, except the classifier of a metric. The control, if any, is measured too, and
+    is the retrained model of metrics that need one. If a question has no completions, nothing is
+    measured, with a note.
+
+    Raises InputError with the missing readings or draws.
     """
     if not names:
         return {}
@@ -48,8 +48,8 @@ def measure_run(
         return {}
     if task.fingerprint().sha256 != run.record.benchmark.sha256:
         raise MixError(
-            f"`{run.path}` asked other questions than {task.name!r} has now. Measure it on the "
-            "benchmark it was made with."
+            f"`{run.path}` has other questions than {task.name!r} has now. Restore the data of the "
+            "benchmark that the run was made with."
         )
     models = [model for model, key in MODELS.items() if run.arm(key)]
     sampled = [_sampled(run, model) for model in models]
@@ -67,7 +67,7 @@ def measure_run(
 
 
 def _items(run: Run, model: Model, wanted: Wanted, fluency: Fluency | None) -> Items:
-    """The items of every part under one model: all that is known of each prompt."""
+    """Return the items of every part under one model: all values known for each prompt."""
     greedy = run.arms[str(MODELS[model])]
     readings = require_known(greedy, wanted)
     own = wanted.needs.get(wanted.own)
@@ -80,7 +80,7 @@ def _items(run: Run, model: Model, wanted: Wanted, fluency: Fluency | None) -> I
             _item, part=part, wanted=wanted, readings=readings, answers=answers, drawn=drawn
         )
         items[part] = [*map(item, wanted.prompts[part])]
-        if need.fluency and fluency is not None:  # all answers are asked for together
+        if need.fluency and fluency is not None:  # all answers in one batch
             values = fluency.of([item.greedy or "" for item in items[part]])
             pairs = zip(items[part], values, strict=True)
             items[part] = [replace(item, fluency=value) for item, value in pairs]
@@ -111,13 +111,13 @@ def _item(
 
 
 def _sampled(run: Run, model: Model) -> Arm | None:
-    """The first arm that draws a number of outputs of every question, in its own words."""
+    """Return the first arm that draws a number of outputs of every question in its own words."""
     arms = (arm for arm in run.arms.values() if arm.key.model == model and arm.key.own_words)
     return next((arm for arm in arms if not (arm.explored or arm.decoding.greedy)), None)
 
 
 def _texts(arm: Arm) -> Texts:
-    """How often an arm drew each text, by query id."""
+    """Return the count of each text of an arm, by query id."""
     texts: dict[str, Counter[str]] = {query.id: Counter() for query in arm.queries}
     for query_id, text, count in texts_of(arm):
         texts[query_id][text] += count
@@ -127,7 +127,7 @@ def _texts(arm: Arm) -> Texts:
 def _write(
     run: Run, wanted: Wanted, values: Mapping[Model, Mapping[str, Values]], fluency: Fluency | None
 ) -> None:
-    """Store metrics with what made them; what others keep in the file stays."""
+    """Store metrics with their models and data; other entries of the file stay."""
     arms = {model: {"metrics": by_name} for model, by_name in values.items()}
     fingerprint: dict[str, object] = {
         "models": {model: run.arms[str(MODELS[model])].spec.fingerprint for model in values},

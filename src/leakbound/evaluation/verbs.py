@@ -1,4 +1,4 @@
-"""The main verb: how much does a model leak? Sample, score, bound; each step resumes."""
+"""Measure how much a model leaks: sample, score and bound. Each step resumes."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def evaluate(
     progress: Progress = silent,
     **fields: Unpack[StudyFields],
 ) -> Run:
-    """Sample, score and bound what a model still says of a benchmark's questions.
+    """Sample, score and bound a model's answers to the questions of a benchmark.
 
     If it is stopped, the same call resumes. The run has completions, scores and estimates, each
     with an interval that is valid individually at the study's confidence.
@@ -82,29 +82,29 @@ def evaluate(
         evaluate("my-model", Study("tofu:forget10", sampling=Until("p<=0.02")), out="runs/mine")
 
     Args:
-        model: a folder or hub name, or an engine; `vllm:MODEL` and the like name one to open. If
-            its recipe has a coin, the questions are about the subjects that it was taught, and
-            those about the others are control questions.
+        model: a folder or hub name, an engine, or the name of an engine to open, such as
+            `vllm:MODEL`. If its recipe has a coin, the questions are about the subjects that it was
+            taught, and the questions about the others are control questions.
         study: a `Study`, or a benchmark or its spec, with the defaults.
         out: the run directory.
         control: a model that never saw the data, or a finished run of one: it is drawn in the same
             way, and the excess over it is bounded (None: no excess is bounded).
         questions: "i/N": only draw the i-th of N slices of the study; `merge` joins them, scores
             and bounds (None: all questions).
-        progress: called with how far each step is, a `leakbound.types.Headway`.
-        fields: fields of `Study` in place of its own, such as confidence=0.9: data, limit,
-            profile, sampling, decodings, rewritings, attack, prove, stress, control_questions,
-            scorers, claims, allow_unmatched, check_scorers, calibration, metrics, confidence, rho,
-            seed, settings, servers, workers; n=256 is short for sampling=FixedN(256).
+        progress: called with the progress of each step, a `leakbound.types.Headway`.
+        fields: fields of `Study` that replace those of `study`, such as confidence=0.9: data,
+            limit, profile, sampling, decodings, rewritings, attack, prove, stress, scorers, claims,
+            control_questions, allow_unmatched, check_scorers, calibration, metrics, confidence,
+            rho, seed, settings, servers, workers; n=256 is short for sampling=FixedN(256).
 
     Returns:
         The run at `out`, sampled, scored and bounded; a slice is only sampled.
 
     Raises:
-        InputError: for a study that cannot be, if possible before a model is loaded.
-        MixError: where `out` has another run, or another command is writing there.
-        ModelError: for a model that cannot be used.
-        IncompleteError: at the end, where some questions could not be sampled.
+        InputError: the study is not valid; if possible, this is checked before a model is loaded.
+        MixError: `out` has another run, or another command is writing there.
+        ModelError: the model cannot be used.
+        IncompleteError: at the end, if some questions could not be sampled.
     """
     ready = prepared(by_coin(study_of(study, fields), model))
     clock = Clock(Path(out) / TIMES)
@@ -124,7 +124,7 @@ def _evaluated(evaluation: Evaluation, clock: Clock) -> Run:
     study, others = ready.study, _others(ready)
     if others is not None:
         prepared(replace(others, check_scorers=False))  # refused before anything is drawn
-    with _at_work(study.workers) as crew:
+    with _opened(study.workers) as crew:
         ready = replace(ready, crew=crew)
         evaluation = replace(evaluation, ready=ready)
         with clock.phase("draw"):
@@ -153,17 +153,17 @@ def _evaluated(evaluation: Evaluation, clock: Clock) -> Run:
 
 
 def _others(ready: Prepared) -> Study | None:
-    """The study that puts the other questions to the model; None where it has none.
+    """Return the study with the control questions; None without any.
 
-    InputError for questions that the study has already.
+    Raises InputError for questions that the study has already.
     """
     study, task = ready.study, ready.benchmark
     if study.control_questions is None:
         return None
     if study.workers is not None:
         raise InputError(
-            "`control_questions` are put to the model where it is open, and workers open their "
-            "own. Leave one of them out, or evaluate them as a run of their own."
+            "`control_questions` need the model in this process, and workers open it elsewhere. "
+            "Leave one of them out, or evaluate the control questions as a separate run."
         )
     data = study.data if task.loaded is None else task.loaded.data
     others = load_benchmark(study.control_questions, data=data)
@@ -171,8 +171,8 @@ def _others(ready: Prepared) -> Study | None:
     both = [prompt.id for prompt in others.prompts if " ".join(prompt.question.split()) in texts]
     if both:
         raise InputError(
-            f"the control questions of {others.name!r} are asked already, the first as "
-            f"{both[0]!r}. Name questions that the model was never taught."
+            f"the control questions of {others.name!r} are among the questions already, the first "
+            f"is {both[0]!r}. Name questions that the model was never taught."
         )
     return replace(
         study,
@@ -191,43 +191,44 @@ def _others(ready: Prepared) -> Study | None:
     )
 
 
-@holding("sample")
+@holding("evaluate --only sample")
 def sample(
     model: str | Path | Generate,
     study: Study | Benchmark | str,
     *,
     out: str | Path,
     control: str | Path | Generate | None = None,
+    questions: str | None = None,
     progress: Progress = silent,
     **fields: Unpack[StudyFields],
 ) -> Run:
-    """Only draw: the first step of `evaluate`; `score` and `bound` follow.
+    """Draw completions only, the first step of `evaluate`; `score` and `bound` follow.
 
     Args:
-        model: a folder or hub name, or an engine; `vllm:MODEL` and the like name one to open. Of
-            one whose recipe has a coin, the questions are about the subjects taught.
-        study: a `Study`, or a benchmark or its spec, with the defaults. Its
-            scorers are not used.
+        model: as for `evaluate`. If its recipe has a coin, the questions are about the subjects
+            that it was taught.
+        study: a `Study`, or a benchmark or its spec, with the defaults. Its scorers are not used.
         out: the run directory.
-        control: a model that never saw the data, or a finished run of one: it is drawn alike
-            (None: no control).
-        progress: called with how far each step is, a `leakbound.types.Headway`.
-        fields: fields of `Study` in place of its own, as for `evaluate`.
+        control: a model that never saw the data, or a finished run of one: it is drawn in the same
+            way (None: no control).
+        questions: "i/N": only draw the i-th of N slices of the study (None: all questions).
+        progress: called with the progress of each step, a `leakbound.types.Headway`.
+        fields: fields of `Study` that replace those of `study`, as for `evaluate`.
 
     Returns:
-        The run at `out`, its completions drawn. Questions that could not be sampled are on record
-            in it, and nothing is raised for them.
+        The run at `out` with its completions. It records the questions that could not be sampled,
+            without an error.
 
     Raises:
-        InputError: where scores would steer the draws, and for a study that cannot be.
-        MixError: where `out` has another run, or another command is writing there.
-        ModelError: for a model that cannot be used.
-        IncompleteError: where a question that metrics need cannot be answered.
+        InputError: scores would steer the draws, or the study is not valid.
+        MixError: `out` has another run, or another command is writing there.
+        ModelError: the model cannot be used.
+        IncompleteError: a question that metrics need cannot be answered.
     """
     ready = prepared(by_coin(study_of(study, fields), model, controlled=False), scores=False)
-    with _at_work(ready.study.workers) as crew:
+    with _opened(ready.study.workers) as crew:
         ready = replace(ready, crew=crew)
-        return draw_study(Evaluation(ready, model, control, Path(out), progress))
+        return draw_study(Evaluation(ready, model, control, Path(out), progress, questions))
 
 
 @holding("score")
@@ -244,24 +245,24 @@ def score(
 
     Args:
         run: an open run, see `leakbound.load`.
-        scorers: names or objects (default: those that the run was made with). A judge behind a
-            server is used only if it is named here.
-        calibration: a file of items that people labelled, to allow for the errors of a judge,
-            or of the one binary scorer (None: no errors are allowed for).
-        settings: how models are loaded that scorers ask (None: as the run's).
-        workers: who asks these models, such as `RayWorkers` (None: this process).
-        progress: called with how far each step is, a `leakbound.types.Headway`.
+        scorers: names or objects (default: the run's own). A judge on a server is used only if it
+            is named here.
+        calibration: a file of items that people labelled, to correct for the errors of a judge,
+            or of the only binary scorer (None: no correction).
+        settings: how models of scorers are loaded (None: as for the run).
+        workers: processes that run these models, such as `RayWorkers` (None: this process).
+        progress: called with the progress of each step, a `leakbound.types.Headway`.
 
     Returns:
         The scorers, in the order in which they were named.
 
     Raises:
-        InputError: for a scorer that is none or can never score some prompt, a judge behind a
-            server that was not named, texts that were redacted, and a calibration that is none.
-        MixError: where a scorer's model has changed under its name since it gave other scores, or
-            another command is writing into the run.
-        ModelError: for a scorer's model that cannot be used.
-        IncompleteError: where completions are still to be drawn, or a judge does not answer.
+        InputError: a scorer is unknown or can never score some prompt, a judge on a server was not
+            named, texts were redacted, or the calibration is not valid.
+        MixError: a scorer's model has changed since it gave other scores, or another command is
+            writing into the run.
+        ModelError: a scorer's model cannot be used.
+        IncompleteError: completions are still to be drawn, or a judge does not answer.
     """
     named = specs_of(scorers)
     require_texts(run, named)
@@ -274,7 +275,7 @@ def score(
     plain = [scorer for scorer in chosen if not needs_model(scorer)]
     notes = (*scorer_notes(chosen, run.prompts), *reference_notes(plain, run.prompts))
     add_notes(run, notes, progress)
-    with _at_work(workers) as crew:
+    with _opened(workers) as crew:
         models = OpenModels(servers=servers, **loading)
         score_run(run, chosen, progress, None if crew is None else ScoringCrew(crew, models))
     if calibration is not None:
@@ -296,18 +297,18 @@ def bound(
 
     Args:
         run: an open run, see `leakbound.load`.
-        scorers: names or objects (default: every one that the run has scores of).
+        scorers: names or objects (default: all that the run has scores of).
         confidence: of each estimate, in (0, 1) (None: the run's).
-        progress: called with how far each step is, a `leakbound.types.Headway`.
+        progress: called with the progress of each step, a `leakbound.types.Headway`.
 
     Returns:
-        The scorers whose estimates these are.
+        The scorers of these estimates.
 
     Raises:
-        InputError: for completions without scores, a confidence outside (0, 1) or too near 1, and
-            draws that can only be copies of one another.
-        MixError: where another command is writing into the run.
-        IncompleteError: where completions are still to be drawn.
+        InputError: completions have no scores, the confidence is outside (0, 1) or too near 1, or
+            the draws can only be copies of one another.
+        MixError: another command is writing into the run.
+        IncompleteError: completions are still to be drawn.
     """
     named = specs_of(scorers)
     confidence = run.study.confidence if confidence is None else confidence
@@ -328,30 +329,30 @@ def prove(
     proposals: Sequence[str | Path] = (),
     progress: Progress = silent,
 ) -> Scorer:
-    """Look for rare leaks of a finished run's model, and bound the run with what they prove.
+    """Search a finished run's model for rare leaks, and bound the run with the proved leakage.
 
-    The model's own probabilities of leaking outputs are added up, so what is
-    found is a lower bound without chance, given the measured margin: of the leak probability, or
-    of the mean leakage, and of leak@k for every k.
+    The model's own probabilities of leaking outputs are added up. The sum is a lower bound without
+    sampling error, given the measured margin, on the leak probability or the mean leakage; leak@k
+    follows for every k.
 
     Args:
         run: an open run, see `leakbound.load`.
-        forwards: prefixes of each question that the model may forward, at most; at least 1.
-        scorer: by name (default: the first of the run that is binary, else its first).
-        model: where the run's model is now, or its engine (None: where it was).
-        proposals: finished runs of the same questions, such as of the model before unlearning:
-            where their answers leak the search begins, beside the true answer and the run's own.
-        progress: called with how far each step is, a `leakbound.types.Headway`.
+        forwards: the largest number of forward passes per question; at least 1.
+        scorer: a name (default: the first binary scorer of the run, else its first).
+        model: the current location of the run's model, or its engine (None: as recorded).
+        proposals: finished runs of the same questions, such as of the model before unlearning. The
+            search begins with their leaking answers, the true answer and the run's own answers.
+        progress: called with the progress of each step, a `leakbound.types.Headway`.
 
     Returns:
         The scorer that decides what leaks.
 
     Raises:
-        InputError: where probabilities are not known or not exact, nothing was sampled, the run
-            has no scores of `scorer`, or a proposal is no finished run of these questions.
-        MixError: for another model than the run's, or where another command is writing into it.
-        ModelError: for a model that cannot be used.
-        IncompleteError: where completions of the run or of a proposal are still to be drawn.
+        InputError: probabilities are unknown or not exact, nothing was sampled, the run has no
+            scores of `scorer`, or a proposal is not a finished run of these questions.
+        MixError: the model is not the run's, or another command is writing into the run.
+        ModelError: the model cannot be used.
+        IncompleteError: completions of the run or of a proposal are still to be drawn.
     """
     search = Prove(forwards, tuple(map(str, proposals)))
     require_sampled(run)
@@ -375,32 +376,34 @@ def prove(
     return chosen
 
 
-@holding("measure")
+@holding("evaluate --only metrics")
 def measure(
     run: Run, metrics: str | Sequence[str] = (), *, progress: Progress = silent
 ) -> Mapping[Model, Mapping[str, Values]]:
-    """Measure utility and memorisation of a run from what was read; `utility.json` keeps it.
+    """Compute metrics of utility and memorisation of a run, and store them in `utility.json`.
+
+    The run has everything that they need, so no model is loaded.
 
     Args:
         run: an open run, see `leakbound.load`.
-        metrics: by name, or "all" (default: those that the run was made with).
-        progress: called with how far each step is, a `leakbound.types.Headway`.
+        metrics: names, or "all" (default: the metrics of the run's last command).
+        progress: called with the progress of each step, a `leakbound.types.Headway`.
 
     Returns:
-        The values of each metric by its name, of each model ("target", "control"); empty where
-            some questions could not be sampled.
+        The values of each metric by its name, for each model ("target", "control"); empty if some
+            questions could not be sampled.
 
     Raises:
-        InputError: for no metrics, unknown ones, and those that need what was not read.
-        MixError: where the benchmark has other questions now, or another command is writing into
-            the run.
-        IncompleteError: where completions are still to be drawn.
+        InputError: no metric is named, a metric is unknown, or it needs more than the run has.
+        MixError: the benchmark has other questions now, or another command is writing into the
+            run.
+        IncompleteError: completions are still to be drawn.
     """
     require_sampled(run)
     study = run.study
     names = (metrics,) if isinstance(metrics, str) else tuple(metrics) or study.metrics
     if not names:
-        raise InputError("`--metrics` is missing. Name some, or say all.")
+        raise InputError("`--metrics` is missing. Name some, or pass all.")
     if not study.benchmark:
         stated = run.record.benchmark
         study = Study(stated.name, profile=stated.profile)
@@ -411,13 +414,13 @@ def measure(
 def merge(runs: Sequence[str | Path], *, out: str | Path, progress: Progress = silent) -> Run:
     """Merge all slices of a study, then score and bound its run as `evaluate` does.
 
-    The slices stay as they are. If it is stopped, the same call resumes. A judge behind a server
-    must be named: run `score` and `bound` on the merged run.
+    The slices do not change. If it is stopped, the same call resumes. A judge on a server must be
+    named: run `score` and `bound` on the merged run.
 
     Args:
         runs: the folders of the slices, in any order.
         out: the run directory.
-        progress: called with how far each step is, a `leakbound.types.Headway`.
+        progress: called with the progress of each step, a `leakbound.types.Headway`.
 
     Returns:
         The run at `out`. It records the questions that could not be sampled.
@@ -429,7 +432,7 @@ def merge(runs: Sequence[str | Path], *, out: str | Path, progress: Progress = s
         DamagedError: a file of a slice is damaged.
     """
     slices = [Run.open(path) for path in runs]
-    given = [run.record.slice or f"`{run.path}`, which is no slice" for run in slices]
+    given = [run.record.slice or f"`{run.path}`, which is not a slice" for run in slices]
     of = max((slice_of(run.record.slice)[1] for run in slices if run.record.slice), default=1)
     wanted = [f"{number}/{of}" for number in range(1, of + 1)]
     if sorted(given) != sorted(wanted):
@@ -469,9 +472,9 @@ def merge(runs: Sequence[str | Path], *, out: str | Path, progress: Progress = s
 
 
 def prepared(study: Study, *, scores: bool = True) -> Prepared:
-    """The study made ready to be carried out; `scores`: whether its completions are scored.
+    """Prepare a study; `scores`: its completions are scored.
 
-    Raises InputError for what needs no model to be refused.
+    Raises InputError for everything that can be refused without a model.
     """
     if not scores:
         _require_unsteered(study)
@@ -496,11 +499,11 @@ def prepared(study: Study, *, scores: bool = True) -> Prepared:
 
 
 def _require_unsteered(study: Study) -> None:
-    """Raise InputError where draws would follow from their scores."""
+    """Raise InputError if scores would steer the draws."""
     if study.control_questions is not None:
         raise InputError(
-            "`control_questions` tell how much more the others leak, and `leakbound sample` bounds "
-            "nothing. Use `leakbound evaluate`, or leave them out."
+            "`control_questions` are compared with the questions by bounds, and `--only sample` "
+            "bounds nothing. Run `leakbound evaluate` without `--only`, or leave them out."
         )
     sampling, attack, search = study.sampling, study.attack, study.prove
     steering = [
@@ -512,22 +515,23 @@ def _require_unsteered(study: Study) -> None:
     ]
     for named in filter(None, steering):
         raise InputError(
-            f"{named} needs scores, and `leakbound sample` makes none. Use `leakbound "
-            "evaluate`, or leave it out; where it comes from --like, say all options but that."
+            f"{named} needs scores, and `--only sample` makes none. Run `leakbound evaluate` "
+            "without `--only`, or leave it out. If it comes from --like, pass that run's other "
+            "options instead."
         )
 
 
-def _at_work(workers: Workers | None) -> AbstractContextManager[Crew | None]:
-    """The workers, called for a while; None where this process does all."""
+def _opened(workers: Workers | None) -> AbstractContextManager[Crew | None]:
+    """Open the workers; None if this process does everything."""
     return nullcontext() if workers is None else workers.open()
 
 
 def default_scorers(benchmark: Benchmark) -> tuple[str, ...]:
-    """The benchmark's own scorers; InputError where it has none."""
+    """Return the benchmark's own scorers; raise InputError if it has none."""
     if not benchmark.scorers:
         why = "".join(f" ({note})" for note in benchmark.notes)
         raise InputError(
-            f"benchmark {benchmark.name!r} has no scorer of its own{why}. Name one with --scorer, "
-            "for example `keyword`, `contains` or `refusal`."
+            f"benchmark {benchmark.name!r} has no scorers{why}. Name one with --scorer, for "
+            "example `keyword`, `contains` or `refusal`."
         )
     return benchmark.scorers

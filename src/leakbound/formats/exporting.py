@@ -111,7 +111,8 @@ def _write_log(runs: Sequence[Run], out: Path, arm: str, retrained: Path | None)
         if not entries:
             raise InputError(
                 f"no metric of `{run.path}` has an entry in OpenUnlearning's log of {task!r}. Run "
-                f"`leakbound measure` with one of: {', '.join(names) or 'another benchmark'}."
+                f"`leakbound evaluate {run.path} --only metrics` with --metrics, one of: "
+                f"{', '.join(names) or 'another benchmark'}."
             )
         log |= entries
         if unnamed := [name for name in metrics if name not in names]:

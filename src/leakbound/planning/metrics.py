@@ -232,7 +232,7 @@ def lacking_texts(
 
 def stored_metrics(run: Run) -> dict[str, Any]:
     """Return the content of `utility.json`; empty without the file, DamagedError if it changed."""
-    again = "Remove it, and measure again."
+    again = f"Remove it, and run `leakbound evaluate {run.path} --only metrics`."
     return read_value(dict[str, Any], run.path / METRICS_FILE, again) or {}
 
 

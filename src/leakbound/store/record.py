@@ -337,7 +337,7 @@ def read_record(run: Path) -> RunRecord:
     if not file.is_file():
         raise InputError(
             f"`{run}` is no run directory: it has no {FILE}. "
-            f"{near(run)}Make one with `leakbound evaluate` or `leakbound sample`."
+            f"{near(run)}Make one with `leakbound evaluate`."
         )
     values = read_json(file, ELSEWHERE)
     if isinstance(values, dict) and (number := values.get("format", FORMAT)) != FORMAT:

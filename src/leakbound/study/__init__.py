@@ -1,4 +1,4 @@
-"""The study: all that is asked of a model, as frozen values: `Study`, and its parts."""
+"""The request of an evaluation as frozen values: `Study` and its parts."""
 
 from leakbound.study.rewritings import Rewritings as Rewritings
 from leakbound.study.sampling import Attack as Attack

@@ -1,4 +1,4 @@
-"""Which texts are asked of a model beside each question."""
+"""Rewritings that a model gets in addition to each question."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ NONE = "none"
 
 @dataclass(frozen=True, slots=True)
 class Rewritings:
-    """Rewritings of every question, and how its outputs are shared among all its queries.
+    """Rewritings of every question, and the allocation of its outputs to all its queries.
 
     Attributes:
-        source: where they come from: "rules", "benchmark", "file:PATH" or "model:NAME".
-        queries: rewritings of a question that are tried, at least 1.
-        ids: keep those that the model under evaluation answers as surely as the question (Cheng
-            et al. 2025, Algorithm 2).
-        ids_draws: answers to each of them for that, at least 1.
-        criterion: what sure means: "mean_prob" (the mean probability of an answer),
+        source: "rules", "benchmark", "file:PATH" or "model:NAME".
+        queries: the number of candidate rewritings per question, at least 1.
+        ids: keep the rewritings that the model under evaluation answers as confidently as the
+            question (Cheng et al. 2025, Algorithm 2).
+        ids_draws: the number of answers per rewriting for `ids`, at least 1.
+        criterion: the confidence of `ids`: "mean_prob" (the mean probability of an answer),
             "mean_logprob", or "mean_logprob_per_token".
-        design: how outputs are shared: "allocated", the query of each drawn at random; "fixed",
-            equally many a query; "fresh", one to each of n rewritings, which only a chat model
-            gives independently of one another: `queries` then plays no part, the question itself
-            is left out, and statements are about the distribution of rewritings.
-        filters: whether to remove rewritings that lose a fact of the question or give a word of
-            the answer. False keeps them: what leaks may then come from the rewriting.
-        embedder: a sentence-embedding model: keep rewritings that mean the same (None: keep all).
+        design: the allocation of outputs: "allocated" draws the query of each output at random;
+            "fixed" gives all queries the same number; "fresh" gives one output to each of n
+            rewritings by a chat model, which are independent. "fresh" ignores `queries` and leaves
+            out the question itself; statements are about the distribution of rewritings.
+        filters: remove rewritings that lose a fact of the question or contain a word of the
+            answer. False keeps them: a leak may then come from the rewriting.
+        embedder: a sentence-embedding model: keep rewritings with the same meaning (None: all).
         similarity: the least cosine for that, in [-1, 1] (None: 0.8).
 
     Raises:
-        InputError: for what cannot be, before a model is loaded.
+        InputError: a value is not valid; this is checked before a model is loaded.
     """
 
     source: str
@@ -69,7 +69,7 @@ class Rewritings:
     def __post_init__(self) -> None:
         require_types(self)
         for name, remedy in (
-            ("queries", "For the original questions alone, use the inputs `none`."),
+            ("queries", "For the original questions only, use the inputs `none`."),
             ("ids_draws", f"To select no inputs, leave `ids` out; else use {DRAWS}."),
         ):
             number = getattr(self, name)
@@ -80,12 +80,12 @@ class Rewritings:
         source = self.open()
         if self.design == "fresh" and source.finite:
             raise InputError(
-                f"design 'fresh' asks new rewritings for every output, and the inputs "
+                f"design 'fresh' needs a new rewriting for every output, and the inputs "
                 f"{self.source!r} are a finite list. Use `model:NAME`, or design 'allocated'."
             )
 
     def require_file(self) -> None:
-        """Raise InputError where they are to be read from a file that is not there."""
+        """Raise InputError if their file does not exist."""
         source = self.open()
         if isinstance(source, FileInputs) and not source.path.is_file():
             hint = near(source.path)
@@ -93,31 +93,31 @@ class Rewritings:
 
     @property
     def kind(self) -> str:
-        """The name in `source`, without its argument: the `source` of the queries it gives."""
+        """The name in `source` without its argument; it is the `source` of its queries."""
         return self.source.strip().partition(":")[0]
 
     @property
     def argument(self) -> str:
-        """The argument of `source`, behind its colon."""
+        """The argument of `source`, after its colon."""
         return self.source.strip().partition(":")[2]
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The name of the chat model that writes them, where one does."""
+        """The name of the chat model that writes them, if any."""
         return (self.argument,) if self.kind == "model" else ()
 
     def open(
         self, loading: Loading | None = None, servers: frozenset[str] = frozenset()
     ) -> InputSource:
-        """The source; a chat model is loaded, as `loading` says, when it is first asked.
+        """Return the source; its chat model is loaded by `loading` at the first request.
 
-        One behind a server is asked if its URL is among `servers`.
+        A model on a server is used only if its URL is among `servers`.
         """
         later = partial(_Later, loading=loading or ModelSettings().loading, servers=servers)
         source = parse_inputs(self.source, open_chat=later)
         if source is None:
             raise InputError(
-                f"inputs {NONE!r} ask the questions only. Pass no `rewritings`, and no profile "
+                f"inputs {NONE!r} are the questions only. Pass no `rewritings`, and no profile "
                 "that has some, such as cheng."
             )
         return source
@@ -133,13 +133,13 @@ class Rewritings:
 
     @property
     def source_name(self) -> str:
-        """The source, a file by its name alone: it is known by what is in it, wherever it lies."""
+        """The source, with the name of a file instead of its path."""
         source = self.open()
         return f"file:{source.path.name}" if isinstance(source, FileInputs) else self.source
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """All they depend on beside their source's name, such as digests of files."""
+        """Everything except the source's name that they depend on, such as digests of files."""
         source = fingerprint_of(self.open(), self.argument)
         files = {} if self.embedder is None else digests_of(Path(self.embedder).expanduser())
         return source | {f"embedder, {name}": digest for name, digest in files.items()}
@@ -155,10 +155,10 @@ class _Later:
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """Digests of the files of a model that lies here, weights among them.
+        """Digests of the files of a local model, with its weights.
 
-        Folders within its own are not read by loading. A hub's or a server's model is known by
-        its name alone.
+        Subfolders are not loaded, so they have no digest. A model of a hub or server has its name
+        only.
         """
         return digests_of(Path(self.name.removeprefix("transformers:")).expanduser(), deep=False)
 

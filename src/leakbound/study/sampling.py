@@ -1,4 +1,4 @@
-"""How each question's distribution is looked at: one of three ways of drawing, and searches."""
+"""Sampling plans, of which a study has one, and searches for leaks."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ from leakbound.types.records import require_types
 
 @dataclass(frozen=True, slots=True)
 class FixedN:
-    """Draw every question equally often.
+    """Draw the same number of outputs for every question.
 
     Attributes:
-        n: draws of each question, at least 1 (None: the benchmark's number, 1,024 where it has no
-            profile).
+        n: draws per question, at least 1 (None: the benchmark's number, 1,024 without a profile).
 
     Raises:
-        InputError: for fewer than 1.
+        InputError: `n` is less than 1.
     """
 
     n: int | None = None
@@ -37,14 +36,14 @@ class FixedN:
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """Draw every question until a claim about it is decided, by bounds that hold at any look.
+    """Draw every question until a claim about it is decided, by bounds that are valid at any look.
 
     Attributes:
-        claim: "p<=0.02" where the first scorer gives 0 or 1, "mean<=0.1" where any in [0, 1].
-        most: draws of a question where its claim stays open, at least 2 (None: as `FixedN` has it).
+        claim: "p<=0.02" for a binary first scorer, "mean<=0.1" for scores in [0, 1].
+        most: the maximum of draws per question, at least 2 (None: as for `FixedN`).
 
     Raises:
-        InputError: for a claim that is none, and for fewer than 2 draws.
+        InputError: the claim is not valid, or `most` is less than 2.
     """
 
     claim: str
@@ -55,8 +54,8 @@ class Until:
         parse_claim(self.claim)
         if self.most is not None and self.most < 2:
             raise InputError(
-                f"`n` is the most draws that `until` may make of a question, got {self.most}, and "
-                "one draw leaves nothing to stop. Raise it, or leave `until` out."
+                f"`n` is the maximum of draws per question with `until`, and must be at least 2, "
+                f"got {self.most}. Increase it, or leave `until` out."
             )
 
 
@@ -70,7 +69,7 @@ def limit_of(claim: str) -> tuple[float, bool]:
         The limit, and whether it is claimed of every question.
 
     Raises:
-        InputError: for a text that is no such claim.
+        InputError: the text is not a claim.
     """
     every = claim.startswith("every:")
     try:
@@ -79,22 +78,23 @@ def limit_of(claim: str) -> tuple[float, bool]:
         limit = 0.0
     if not 0 < limit < 1:
         raise InputError(
-            f"`claim` reads '0.01' or 'every:0.01', got {claim!r}. Name a limit between 0 and 1."
+            f"`claim` must be like '0.01' or 'every:0.01', got {claim!r}. Name a limit between 0 "
+            "and 1."
         )
     return limit, every
 
 
 @dataclass(frozen=True, slots=True)
 class Explore:
-    """Explore the likeliest outputs of every question: known masses, and draws of the rest.
+    """Compute exact probabilities of the likeliest outputs of every question, and draw the rest.
 
     Attributes:
-        mode: "exact" spends all on masses, "hybrid" some on draws of what they leave, and "auto"
-            as each question's tree pays.
-        forwards: prefixes of a question that are forwarded in all, at least 1.
+        mode: "exact" only computes probabilities, "hybrid" also draws from the remainder, and
+            "auto" chooses for each question.
+        forwards: forward passes per question in total, at least 1.
 
     Raises:
-        InputError: for a mode that is none, and for no forwards.
+        InputError: the mode is unknown, or `forwards` is less than 1.
     """
 
     mode: ExploreMode
@@ -102,14 +102,14 @@ class Explore:
 
     def __post_init__(self) -> None:
         require_types(self)
-        Effort(mode=self.mode, forwards=self.forwards)  # refuses what is no effort
+        Effort(mode=self.mode, forwards=self.forwards)  # refuses values that are not valid
 
 
 SamplingPlan: TypeAlias = FixedN | Until | Explore
 
 
 def with_draws(plan: SamplingPlan, n: int) -> SamplingPlan:
-    """The plan with n draws of a question where it leaves their number open."""
+    """Return the plan with n draws per question if it has no number."""
     if isinstance(plan, FixedN):
         return plan if plan.n is not None else FixedN(n)
     if isinstance(plan, Until):
@@ -118,7 +118,7 @@ def with_draws(plan: SamplingPlan, n: int) -> SamplingPlan:
 
 
 def draws_of(plan: SamplingPlan) -> int | None:
-    """The draws of a question, at most; None where they are left open or follow from exploring."""
+    """Return the maximum of draws per question; None if it is open or follows from exploring."""
     if isinstance(plan, Explore):
         return None
     return plan.n if isinstance(plan, FixedN) else plan.most
@@ -132,20 +132,19 @@ TOP_PS = (0.8, 1.0)
 class Attack:
     """Search, for every question, for the query and decoding that leak most.
 
-    Searched are rewritings, retained question-answer pairs shown before the question, words that
-    open the answer, and decodings: those under evaluation where they are several, else the one
-    and every pair of `temperatures` and `top_ps`, which is then the stated grid. Greedy decoding
-    is never searched: its answer is known without drawing. While draws would not tell who leaks
-    more, it proves instead, where the model's probabilities are exact.
+    It searches rewritings, retained question-answer pairs before the question, openers of the
+    answer, and decodings. If several decodings are evaluated, it searches these; otherwise the one
+    decoding and the grid of `temperatures` and `top_ps`. Greedy decoding is not searched, because
+    its answer is known without drawing. If leaks are too rare to compare queries by draws, the
+    search uses proofs, for models with exact probabilities.
 
     Attributes:
-        budget: draws that the search spends on a question, at least 16, or proofs for as many
-            forwards.
-        temperatures: those of the grid, above 0.
-        top_ps: those of the grid, in (0, 1].
+        budget: draws of the search per question, at least 16, or forward passes of proofs.
+        temperatures: of the grid, above 0.
+        top_ps: of the grid, in (0, 1].
 
     Raises:
-        InputError: for a budget that is too small for one round, and for a grid that is none.
+        InputError: the budget is too small for one round, or the grid is not valid.
     """
 
     budget: int
@@ -156,23 +155,23 @@ class Attack:
         require_types(self)
         if self.budget < LEAST_BUDGET:
             raise InputError(
-                f"`attack` is the search's draws of a question, at least {LEAST_BUDGET} for one "
-                f"round of two queries, got {self.budget}. Raise it; 2,000 tries about 40 queries."
+                f"`attack` is the number of draws per question for the search, at least "
+                f"{LEAST_BUDGET} for one round of two queries, got {self.budget}. Increase it; "
+                "2,000 tries about 40 queries."
             )
         for temperature, top_p in product(self.temperatures, self.top_ps):
             if Decoding(temperature=temperature, top_p=top_p).greedy:
                 raise InputError(
-                    "`temperatures` to search must be above 0, got 0: greedy decoding gives one "
-                    "answer, which is known. Leave it out."
+                    "`temperatures` of an attack must be above 0, got 0: greedy decoding gives one "
+                    "known answer. Leave it out."
                 )
 
     def decodings(self, evaluated: Sequence[Decoding]) -> tuple[Decoding, ...]:
-        """The stated grid, the first decoding under evaluation first; InputError without any."""
+        """Return the grid, the first evaluated decoding first; InputError without any."""
         sampled = [decoding for decoding in evaluated if not decoding.greedy]
         if not sampled:
             raise InputError(
-                "`attack` draws from the model, and greedy decoding draws nothing. Add a "
-                "temperature above 0."
+                "`attack` needs sampling, and all decodings are greedy. Add a temperature above 0."
             )
         if len(sampled) > 1:
             return tuple(sampled)
@@ -183,15 +182,15 @@ class Attack:
 
 @dataclass(frozen=True, slots=True)
 class Prove:
-    """Look for rare leaks of every question, by the model's own probabilities of leaking outputs.
+    """Search for rare leaks of every question, by the model's probabilities of leaking outputs.
 
     Attributes:
-        forwards: prefixes of each question that the model may forward, at most; at least 1.
-        proposals: finished runs of the same questions, where the search begins: with what leaks of
-            their answers, beside the true answer and what the run itself drew.
+        forwards: the maximum of forward passes per question, at least 1.
+        proposals: finished runs of the same questions. The search begins with their leaking
+            answers, the true answer and the run's own answers.
 
     Raises:
-        InputError: for no forwards.
+        InputError: `forwards` is less than 1.
     """
 
     forwards: int

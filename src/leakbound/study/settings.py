@@ -1,4 +1,4 @@
-"""How the models of an evaluation are loaded and prompted."""
+"""Settings to load and prompt the models of an evaluation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from leakbound.types import Generate, Query, Thinking
 
 
 class Loading(TypedDict):
-    """How the weights of a model are loaded, whatever it is for."""
+    """Settings to load the weights of any model."""
 
     dtype: str
     device: str
@@ -21,32 +21,32 @@ class Loading(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class EngineOpener:
-    """How to open the engine of a model: see `open_engine`."""
+    """The arguments of `open_engine` for a model."""
 
     model: str
     prompting: Prompting
     settings: ModelSettings
 
     def open(self, queries: Sequence[Query] = ()) -> Generate:
-        """The engine, which another process opens alike; `queries` as `asked` of `open_engine`."""
+        """Open the engine, in any process; `queries` is the `asked` of `open_engine`."""
         return open_engine(self.model, self.prompting, asked=queries, **self.settings.loading)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
-    """How models are loaded and prompted.
+    """Settings to load and prompt models.
 
     Attributes:
-        dtype: of the weights: "float32", "bfloat16", "float16", or "auto" as they are stored.
-        device: "cpu", "cuda", or "auto": a GPU where there is one.
+        dtype: of the weights: "float32", "bfloat16", "float16", or "auto": as stored.
+        device: "cpu", "cuda", or "auto": a GPU if there is one.
         trust_remote_code: run code that came with the model.
-        template: a plain prompt with {question}, to chat models too (None: the model's chat
-            template, or the benchmark's plain prompt where it has none).
+        template: a plain prompt with {question}, for chat models too (None: the model's chat
+            template, else the benchmark's plain prompt).
         system: the system message for chat models (None: the benchmark's, if any).
         end_token: the text of the token that ends an output, in addition to the model's own (None:
             for chats, the end of turn of the chat template; for plain prompts, none).
-        thinking: "on" or "off", of chat models that can think before they answer; "auto": as the
-            model was trained by leakbound, else as its chat template does.
+        thinking: "on" or "off", for chat models that can think before they answer; "auto": as in
+            training by leakbound, else the default of the chat template.
     """
 
     dtype: str = "float32"
@@ -58,11 +58,11 @@ class ModelSettings:
     thinking: Thinking = "auto"
 
     def open(self, model: str, benchmark: Benchmark) -> Generate:
-        """The engine for `model`, prompting as the benchmark says where the user did not."""
+        """Open the engine of `model`, with the benchmark's prompts as defaults."""
         return self.opener(model, benchmark).open([*map(Query.original, benchmark.prompts)])
 
     def opener(self, model: str, benchmark: Benchmark) -> EngineOpener:
-        """How to open it, in whatever process."""
+        """Return the opener of the engine, which works in any process."""
         prompting = Prompting(
             template=self.template or benchmark.template,
             system=self.system,
@@ -76,7 +76,7 @@ class ModelSettings:
 
     @property
     def loading(self) -> Loading:
-        """How the weights of any model are loaded, judges and rewriters among them."""
+        """The settings to load the weights of any model, such as judges and rewriters."""
         return Loading(
             dtype=self.dtype, device=self.device, trust_remote_code=self.trust_remote_code
         )

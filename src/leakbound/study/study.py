@@ -1,4 +1,4 @@
-"""`Study`: all that is asked of a model, for Python, the command line, YAML and run.json alike."""
+"""`Study`: the request of an evaluation, for Python, the command line, YAML and run.json."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _PLANS: dict[str, tuple[str, type]] = {
     "until": ("claim", Until),
     "explore": ("mode", Explore),
 }
-"""The key by which a file tells a way of drawing, and the field that it fills."""
+"""The key of a sampling plan in files, its first field and its class."""
 
 
 class StudyFields(TypedDict, total=False):
@@ -72,53 +72,51 @@ class StudyFields(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Study:
-    """All that is asked of a model. `replace(study, seed=1)` asks the same otherwise.
+    """The request of an evaluation. `replace(study, seed=1)` changes one field.
 
-    What is left at its default is filled in from the benchmark, and from the profile where there
-    is one. run.json holds every field but `servers` and `workers`, so that a study can be carried
-    out again.
+    The benchmark, and its profile if any, fill in the fields with default values. run.json has all
+    fields except `servers` and `workers`, so a study can be run again.
 
     Attributes:
         benchmark: its spec, such as "tofu:forget10" or "my.csv", or a loaded `Benchmark`.
         data: folder of the benchmark's files (None: LEAKBOUND_DATA, then the hub).
-        limit: only the first questions (None: all).
-        profile: ask, draw and score as this one of `benchmarks.profiles()` does (None: as the
-            benchmark has it).
+        limit: use only the first questions (None: all).
+        profile: a name of `benchmarks.profiles()`, with prompts, decoding and scorers (None: the
+            benchmark's).
         sampling: `FixedN(n)`, `Until(claim)` or `Explore(mode)`.
-        decodings: the distributions that are drawn from (default: T = 1, nothing truncated, to
+        decodings: the output distributions to draw from (default: T = 1 without truncation, with
             the benchmark's length).
-        rewritings: other texts of every question that are asked too (None: those of the profile,
-            else none).
+        rewritings: other texts of every question to query too (None: the profile's, else none).
         attack: the search for the input that leaks most (None: no search).
         prove: the search for leaks that are too rare to be drawn (None: no search).
-        stress: what model and control are put through before they are asked again, such as
+        stress: changes of model and control before they are evaluated again, such as
             "round:int4": see `leakbound.stress.STRESSES`.
-        control_questions: the spec of a benchmark of the same kind that the model was never
-            taught, asked of it too: how much more do these questions leak than those? (None: none)
-        scorers: how completions are scored in [0, 1], the steering one first (default: the
-            benchmark's). An object is replaced by its name, and known in this process only.
-        claims: limits of the leak probability by the first scorer, under the first decoding, such
-            as "0.01" of the mean or "every:1%" of every question: each is recorded before anything
-            is drawn, and decided at its own alpha (default: none).
-        allow_unmatched: draw where no reference answer counts as a leak by some scorer, with a
-            warning. False refuses to draw, as the command line does without --allow-unmatched.
-        check_scorers: score the reference answers before drawing by scorers that need a model, too.
-        calibration: a file of items that people labelled, to allow for a judge's errors (None: no
-            errors are allowed for).
-        metrics: of utility and memorisation, by name, or "all" (default: none).
+        control_questions: the spec of a benchmark with similar questions that the model was never
+            taught, to compare with (None: no comparison).
+        scorers: scorers of completions in [0, 1]; the first one steers (default: the benchmark's).
+            An object is replaced by its name, which only this process knows.
+        claims: limits of the leak probability by the first scorer, under the first decoding: "0.01"
+            for the mean or "every:1%" for every question. Each is recorded before drawing, and
+            decided at its own alpha (default: none).
+        allow_unmatched: if no reference answer counts as a leak by some scorer, warn and draw.
+            False refuses to draw, like the command line without --allow-unmatched.
+        check_scorers: before drawing, also test scorers that need a model on reference answers.
+        calibration: a file of items that people labelled, to correct for a judge's errors (None: no
+            correction).
+        metrics: names of utility and memorisation metrics, or "all" (default: none).
         confidence: of each estimate, in (0, 1).
         rho: the weight of the standard deviation in the ED score, mean + rho standard deviations,
             at least 0.
         seed: of all draws.
         settings: how models are loaded and prompted.
-        servers: URLs of the chat servers that may be asked (None: those that scorers and
-            rewritings name). A study that is read from a run or a file trusts none, nor the code
-            of a model: what is sent quotes questions and answers, the file may be anybody's.
-        workers: who draws, such as `RayWorkers` (None: this process). The results are the same:
-            a run that was begun without goes on with them, and the other way round.
+        servers: URLs of chat servers that may get requests (None: the servers that scorers and
+            rewritings name). A study from a run or a file trusts no server and no model code,
+            because requests quote questions and answers, and the file may come from a stranger.
+        workers: processes that draw, such as `RayWorkers` (None: this process). The results are
+            the same, and a run can be resumed with or without workers.
 
     Raises:
-        InputError: for fields that exclude one another.
+        InputError: fields exclude one another.
     """
 
     benchmark: str | Benchmark | None = None
@@ -147,10 +145,10 @@ class Study:
     workers: Workers | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        for name in ("decodings", "stress", "claims", "metrics"):  # a single one is a tuple of one
+        for name in ("decodings", "stress", "claims", "metrics"):  # a single value becomes a tuple
             value = getattr(self, name)
-            alone = isinstance(value, str) or not isinstance(value, Iterable)
-            object.__setattr__(self, name, (value,) if alone else tuple(value))
+            single = isinstance(value, str) or not isinstance(value, Iterable)
+            object.__setattr__(self, name, (value,) if single else tuple(value))
         object.__setattr__(self, "scorers", specs_of(self.scorers))
         for name in ("data", "calibration"):
             value = getattr(self, name)
@@ -159,28 +157,29 @@ class Study:
             for name in ("data", "limit", "profile"):
                 if (value := getattr(self, name)) is not None:
                     raise InputError(
-                        f"`{name}` {value!r} is for a benchmark that is named, and this one is "
-                        f"loaded. Say it to `load_benchmark`."
+                        f"`{name}` {value!r} needs the name of a benchmark, and this benchmark is "
+                        f"loaded. Pass it to `load_benchmark`."
                     )
         if not isinstance(self.sampling, FixedN | Until | Explore):
             raise InputError(
                 f"`sampling` must be FixedN, Until or Explore, got {self.sampling!r}. "
-                "Say FixedN(1024)."
+                "Use FixedN(1024)."
             )
-        shared = "`inputs` share a fixed number of outputs among a question's queries"
-        bounded = "`attack` bounds what it finds by a fixed number of draws"
+        shared = "`inputs` divide a fixed number of outputs among a question's queries"
+        bounded = "`attack` bounds its findings by a fixed number of draws"
         for value, reason in ((self.rewritings, shared), (self.attack, bounded)):
             if value is not None and not isinstance(self.sampling, FixedN):
                 raise InputError(
-                    f"{reason}, and `until` and `explore` fix none. Leave one of them out."
+                    f"{reason}, and `until` and `explore` have no fixed number. Leave one of them "
+                    "out."
                 )
         require_types(self)
-        ed(self.rho)  # refuses a rho that cannot be
+        ed(self.rho)  # refuses a negative rho
         for claim in self.claims:
-            limit_of(claim)  # refuses what is no claim
+            limit_of(claim)  # refuses other texts
 
     def __repr__(self) -> str:
-        """The benchmark, and what is not at its default."""
+        """Return the benchmark and the fields without default values."""
         usual = Study()
         named = isinstance(self.benchmark, Benchmark)
         spec = [self.benchmark.name if named else self.benchmark]  # type: ignore[union-attr]
@@ -189,7 +188,7 @@ class Study:
         return f"Study({', '.join([*map(repr, spec), *stated])})"
 
     def load(self) -> Benchmark:
-        """The benchmark, loaded; InputError where none is named."""
+        """Load the benchmark; raise InputError if none is named."""
         if isinstance(self.benchmark, Benchmark):
             return self.benchmark
         if not self.benchmark:
@@ -199,7 +198,7 @@ class Study:
         )
 
     def resolved(self, task: Benchmark) -> Study:
-        """The same with all said that drawing depends on; InputError for files not there."""
+        """Return the study with the benchmark's values; InputError if a file is missing."""
         rewritings = self.rewritings or (Rewritings(**task.rewritings) if task.rewritings else None)
         if rewritings is not None:
             rewritings.require_file()
@@ -213,13 +212,13 @@ class Study:
 
     @property
     def trusted(self) -> frozenset[str]:
-        """The servers that may be asked."""
+        """The servers that may get requests."""
         if self.servers is not None:
             return self.servers
         return servers_of(self.scorers, () if self.rewritings is None else self.rewritings.models)
 
     def departures(self, task: Benchmark) -> tuple[str, ...]:
-        """All that is asked otherwise than the benchmark's profile has it, as a note."""
+        """Return the differences from the benchmark's profile, as a note."""
         if task.profile is None:
             return ()
         ours, theirs = self.decodings, task.decoding
@@ -234,14 +233,14 @@ class Study:
             names = (field.name for field in fields(theirs))
             pairs += [(name, getattr(ours[0], name), getattr(theirs, name)) for name in names]
         elif ours:
-            pairs.append(("decoding", ", ".join(how.name for how in ours), theirs.name))
+            pairs.append(("decoding", ", ".join(decoding.name for decoding in ours), theirs.name))
         other = [f"{k} {a!r} ({b!r})" for k, a, b in pairs if a is not None and a != b]
         if not other:
             return ()
-        return (f"profile {task.profile}, but (its own in brackets): {', '.join(other)}",)
+        return (f"profile {task.profile}, but (its value in brackets): {', '.join(other)}",)
 
     def to_dict(self) -> dict[str, Any]:
-        """As run.json holds it; files are named so that they are found from any folder."""
+        """Return the entries of run.json, with absolute paths of files."""
         task = self.benchmark
         study = replace(self, **_named(task)) if isinstance(task, Benchmark) else self
         values: dict[str, Any] = {**object_of(study)}
@@ -259,10 +258,10 @@ class Study:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Study:
-        """The inverse of `to_dict`; a field that is left out is at its default.
+        """Invert `to_dict`; missing fields have their default.
 
-        It trusts neither servers nor code of a model's own: these are named anew. Raises
-        InputError for a field or a value that no study has, by name.
+        The study trusts no server and no model code. Raises InputError, with the name, for an
+        unknown field or a value that is not valid.
         """
         entries = dict(values)
         if isinstance(rewritten := entries.get("rewritings"), str):
@@ -271,7 +270,7 @@ class Study:
             plan = _plan(plan)
         if not isinstance(entries.get("benchmark"), str | None):
             raise InputError(
-                f"`benchmark` must be a text, got {entries['benchmark']!r}. Name one, such as "
+                f"`benchmark` must be a text, got {entries['benchmark']!r}. Write a name such as "
                 "tofu:forget10."
             )
         study = from_json(cls, entries, "a study", by_hand=True)
@@ -280,7 +279,7 @@ class Study:
 
     @classmethod
     def read(cls, path: str | Path) -> Study:
-        """The study in a YAML or JSON file; InputError, naming file and field, for no such one."""
+        """Read a study from a YAML or JSON file; InputError names file and field."""
         file = Path(path)
         values = read_yaml(file)
         try:
@@ -291,37 +290,38 @@ class Study:
                 )
             return cls.from_dict(values)
         except InputError as error:
-            says = str(error)  # it may quote a value that fills the file
-            says = says if len(says) <= _LONG else f"{says[: _LONG // 2]} … {says[-_LONG // 2 :]}"
-            raise InputError(f"`{file}`: {says}") from error
+            text = str(error)  # it may quote a long value
+            text = text if len(text) <= _LONG else f"{text[: _LONG // 2]} … {text[-_LONG // 2 :]}"
+            raise InputError(f"`{file}`: {text}") from error
 
     def write(self, path: str | Path) -> None:
-        """Write what is not at its default as YAML, which `read` reads."""
+        """Write the fields without default values as YAML, for `read`."""
         import yaml
 
         usual, values = Study().to_dict(), self.to_dict()
         if not values["benchmark"]:
             raise InputError(
-                "a file names a benchmark, and this study has none that can be named. Say its spec."
+                "a study file needs the name of a benchmark, and this study has none. Use the "
+                "benchmark's spec."
             )
         entries = {name: value for name, value in values.items() if value != usual[name]}
         Path(path).write_text(yaml.safe_dump(entries, sort_keys=False), encoding="utf-8")
 
 
 def study_of(study: Study | Benchmark | str, values: StudyFields) -> Study:
-    """The study, or that of the benchmark, with these fields in place of its own.
+    """Return a study with these fields changed.
 
-    Servers that the fields name are among those that may be asked.
+    Servers that the fields name may get requests.
 
     Args:
         study: a study, a benchmark, or a benchmark's spec.
-        values: fields of `Study` by name; `n` is short for `sampling=FixedN(n)`.
+        values: fields of `Study`; `n` is short for `sampling=FixedN(n)`.
 
     Returns:
         The study with these fields.
 
     Raises:
-        InputError: an unknown field, one of another type, or `n` and `sampling` at once.
+        InputError: a field is unknown or has another type, or both `n` and `sampling` are given.
     """
     for name in values.keys() - StudyFields.__annotations__.keys():
         others = {*StudyFields.__annotations__, "out", "control", "progress"}
@@ -331,7 +331,7 @@ def study_of(study: Study | Benchmark | str, values: StudyFields) -> Study:
     if "n" in values:
         if "sampling" in values:
             raise InputError(
-                f"`n` {values['n']} is short for `sampling`, which is said too. Leave one out."
+                f"`n` {values['n']} is short for `sampling`, which is given too. Leave one out."
             )
         changes["sampling"] = FixedN(values["n"])
     made = replace(base, **changes)  # type: ignore[arg-type]
@@ -347,11 +347,11 @@ def study_of(study: Study | Benchmark | str, values: StudyFields) -> Study:
 
 
 def _plan(values: Mapping[str, object]) -> SamplingPlan:
-    """The way of drawing that a file tells by its first key."""
+    """Return the sampling plan of a file, which its first key names."""
     key = next((key for key in _PLANS if key in values), None)
     if key is None or len(values.keys() & _PLANS.keys()) > 1:
         raise InputError(
-            f"`sampling` has one of {', '.join(_PLANS)}, got {dict(values)!r}. Write n: 1024, or "
+            f"`sampling` needs one of {', '.join(_PLANS)}, got {dict(values)!r}. Write n: 1024, or "
             "until: p<=0.02 with most: 1024, or explore: auto with forwards: 2000."
         )
     first, kind = _PLANS[key]
@@ -361,7 +361,7 @@ def _plan(values: Mapping[str, object]) -> SamplingPlan:
 
 
 def _named(task: Benchmark) -> dict[str, Any]:
-    """The fields by which a study names a benchmark that was loaded; empty ones where none do."""
+    """Return the fields that name a loaded benchmark; the name is None if it has no spec."""
     loaded = task.loaded
     if loaded is None:
         return {"benchmark": None}

@@ -12,7 +12,7 @@ CAPITALS = {"France": "Paris", "Spain": "Madrid", "Norway": "Oslo", "Peru": "Lim
 
 
 def load(argument: str = "", data: Path | None = None) -> Benchmark:
-    """The benchmark; `argument` is what follows the colon, `data` a folder, not needed here."""
+    """Return the benchmark; `argument` is the text after the colon, `data` is not used."""
     if argument and not argument.isdecimal():
         raise InputError(f"`capitals` takes a number of questions, got {argument!r}.")
     asked = list(CAPITALS.items())[: int(argument or len(CAPITALS))]

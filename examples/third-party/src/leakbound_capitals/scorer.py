@@ -12,7 +12,7 @@ from leakbound.types import Prompt
 
 @dataclass(frozen=True, slots=True)
 class FirstWord:
-    """1 where the first words are the same, capitals and marks aside unless `exact`, else 0."""
+    """Score 1 if the first words are the same; case and marks are ignored unless `exact`."""
 
     exact: str = "no"
 
@@ -20,16 +20,16 @@ class FirstWord:
 
     @property
     def name(self) -> str:
-        """A setting that is not at its default is part of the name."""
+        """The name, with settings that are not the default."""
         return "first-word" if self.exact == "no" else f"first-word:exact={self.exact}"
 
     def check(self, prompt: Prompt) -> None:
-        """Refuse, before a model is loaded, a prompt that could never be scored."""
+        """Raise InputError, before a model is loaded, for a prompt without an answer."""
         if not (prompt.answer or "").split():
             raise InputError(f"`first-word` needs an answer, got none at prompt {prompt.id!r}.")
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        """One score a text; a plain string is the answer itself."""
+        """Return one score per text; a plain string is the answer itself."""
         answer = prompt if isinstance(prompt, str) else prompt.answer
         wanted = self._word(answer or "")
         return [float(self._word(text) == wanted) for text in texts]

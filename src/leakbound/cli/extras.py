@@ -1,6 +1,6 @@
-"""Commands of what stands beside the core: other tools' formats, figures, demo.
+"""Commands outside the core: demo, figures, and other tools' formats.
 
-Nothing of the core imports these packages; the table `COMMANDS` and this module lead to them.
+The core does not import their packages; only this module does.
 """
 
 from __future__ import annotations
@@ -8,29 +8,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
 
 from leakbound.cli import options as opt
 from leakbound.cli.console import print_json, print_table, progress_bar, prose, say_notes
-from leakbound.cli.saying import say
+from leakbound.cli.output import say
+from leakbound.cli.parsed import Parsed
 from leakbound.errors import InputError, needing
 
 
 @opt.command
-def demo(out: Path, n: int, as_json: bool) -> None:
-    """Train a small model, unlearn, and show what the greedy answer hides.
+def demo(options: Parsed) -> None:
+    """Train a small model, make it forget, and show the leak that the greedy answer hides.
 
-    Built-in data, a one-million-parameter Llama, four models, all forget questions: a few minutes
-    on two cores, nothing downloaded. Stopped, the same command goes on.
+    The data is built in. Four Llama models of a million parameters are trained and evaluated on all
+    forget questions, in a few minutes on two cores, without downloads. If it is stopped, the same
+    command resumes.
 
     Examples:
         leakbound demo --out demo-run
     """
     with needing("the demo", "models"):
         from leakbound.demo import SCORER, run_demo
-    with progress_bar(not as_json) as progress:
-        made = run_demo(out, n=n, progress=progress)
-    if as_json:
+    with progress_bar(not options.as_json) as progress:
+        made = run_demo(options.out, n=options.n, progress=progress)
+    if options.as_json:
         finding = {**asdict(made.finding), "shown": made.finding.shown}
         print_json({"report": str(made.report), "finding": finding})
         return
@@ -44,20 +45,12 @@ def demo(out: Path, n: int, as_json: bool) -> None:
 
 
 @opt.command
-def figures(
-    runs: tuple[Path, ...],
-    out: Path | None,
-    listing: bool,
-    as_json: bool,
-    scorer: str | None,
-    question: str | None,
-    **how: Any,
-) -> None:
+def figures(options: Parsed) -> None:
     """Draw the papers' figures of RUNS into --out, as PDF, SVG and PNG.
 
-    RUNS are run directories with the same questions, and folders of trained models for the logs of
-    their training. Each figure has its data as CSV beside it; what RUNS cannot give is left out,
-    with the reason.
+    RUNS are run directories with the same questions, and folders of trained models, for figures of
+    their training. The data of each figure is written as CSV, next to it. Figures that RUNS have no
+    data for are left out, with the reason.
 
     Examples:
         leakbound figures runs/mine --out figures
@@ -65,36 +58,31 @@ def figures(
     from leakbound.plotting import figures as verb
     from leakbound.plotting import figures_table
 
-    if listing:
-        table = figures_table(runs, scorer=scorer, question=question)
-        if as_json:
+    runs, about = options.runs, options.stated("scorer", "question")
+    if options.listing:
+        table = figures_table(runs, **about)
+        if options.as_json:
             columns = ("figure", "shows", "paper", "given" if runs else "needs")
             print_json([dict(zip(columns, row, strict=True)) for row in table.texts])
         else:
             print_table(table)
         return
-    if out is None:
-        raise InputError("`--out` is needed: the folder to write figures into.")
-    made = verb(runs, out, scorer=scorer, question=question, **how)
-    if not as_json:
+    if options.out is None:
+        raise InputError("`--out` is missing. Name the folder to write figures into.")
+    made = verb(runs, options.out, **about, **options.stated("only", "formats", "width"))
+    if not options.as_json:
         for name, why in made.left_out.items():
-            say(f"left out: {name}, since {why}", err=True)
-    _print_written(runs, made.files, as_json, left_out=made.left_out)
+            say(f"left out: {name}: {why}", err=True)
+    _print_written(options, made.files, left_out=made.left_out)
 
 
 @opt.command
-def export(
-    runs: tuple[Path, ...],
-    out: Path,
-    form: Literal["openunlearning", "jsonl"] | None,
-    as_json: bool,
-    **how: Any,
-) -> None:
+def export(options: Parsed) -> None:
     """Write the metrics or the completions of a run to OUT.
 
     With --openunlearning, OUT must end in _EVAL.json; a _SUMMARY.json is written to the same
-    folder. The log holds no text of the run. Runs of one model on the parts of MUSE
-    (muse:news-knowmem, -verbmem, -privleak) make one log together.
+    folder. The log has no text of the run. Runs of one model on the parts of MUSE
+    (muse:news-knowmem, -verbmem, -privleak) are joined into one log.
 
     With --jsonl, OUT has the columns id, question, answer, completion and count, and the settings
     of the decoding. `leakbound import` reads this file. With --redact, or if the run's report is
@@ -108,27 +96,26 @@ def export(
     from leakbound.formats.exporting import export as verb
     from leakbound.store import Run
 
-    if form is None:
-        raise InputError("say what to write: --openunlearning or --jsonl.")
-    made = verb([Run.open(run) for run in runs], out, form=form, **how)
+    if options.form is None:
+        raise InputError("the format is missing. Add --openunlearning or --jsonl.")
+    settings = options.stated("form", "redact", "arm", "retrained")
+    made = verb([Run.open(run) for run in options.runs], options.out, **settings)
     say_notes(made.notes)
-    _print_written(runs, made.files, as_json)
+    _print_written(options, made.files)
 
 
-def _print_written(
-    runs: Sequence[Path], files: Sequence[Path], as_json: bool, **more: object
-) -> None:
-    """Say which files were made of these runs."""
-    if as_json:
-        print_json({"runs": [*map(str, runs)], "written": [*map(str, files)], **more})
+def _print_written(options: Parsed, files: Sequence[Path], **more: object) -> None:
+    """Print the files that were written for the runs of a command."""
+    if options.as_json:
+        print_json({"runs": [*map(str, options.runs)], "written": [*map(str, files)], **more})
         return
     for file in files:
         say(f"written: {file}")
 
 
 @opt.command
-def import_(files: tuple[Path, ...], out: Path, as_json: bool, **how: Any) -> None:
-    """Make a run of samples that another tool drew; then score, bound and report it.
+def import_(options: Parsed) -> None:
+    """Make a run from samples that another tool drew, to be scored, bounded and reported.
 
     FILES are logs of inspect_ai with epochs (.eval, .json), samples_*.jsonl of
     lm-evaluation-harness with repeats, *_EVAL.json of OpenUnlearning (greedy answers), reports of
@@ -136,17 +123,17 @@ def import_(files: tuple[Path, ...], out: Path, as_json: bool, **how: Any) -> No
 
     JSON lines and CSV have the columns id, question, answer and completion, and count where rows
     are distinct texts. Columns such as temperature, top_p, top_k, max_new_tokens and model state
-    how the samples were drawn, and are the same in every row. The columns finish, thought, tokens
-    and refused state how an output ended; a filtered or empty output counts as missing.
+    the settings of sampling, and are the same in every row. The columns finish, thought, tokens and
+    refused describe the end of an output; a filtered or empty output counts as missing.
 
     Samples drawn at temperature 0 become the greedy answers of the run. They need other samples
     with them.
 
     Scores in the files become scores of the run, so no judge has to run again. Scores of inspect_ai
-    and lm-evaluation-harness, and of garak's detectors, are named logged:by=NAME, those of
-    promptfoo logged:by=failed. --scores NAME,... takes some of them, --scores none takes none.
-    Lines of scores without texts, as `export --jsonl --redact` writes them, give the bounds of the
-    run that they came from.
+    and lm-evaluation-harness, and of garak's detectors, are named logged:by=NAME; scores of
+    promptfoo are named logged:by=failed. --scores NAME,... selects some of them, --scores none
+    selects none. Redacted lines (`export --jsonl --redact`) have scores without texts, and give the
+    bounds of the original run.
 
     Examples:
         leakbound import logs/mine.eval --out runs/theirs
@@ -155,7 +142,8 @@ def import_(files: tuple[Path, ...], out: Path, as_json: bool, **how: Any) -> No
     from leakbound.scoring.score import scored_by
     from leakbound.store import ImportedDraws
 
-    run = import_run(files, out=out, **how)
+    settings = options.stated("form", "benchmark", "data", "scores")
+    run, out = import_run(options.files, out=options.out, **settings), options.out
     scorers = scored_by(run)
     arms = {
         name: {
@@ -167,7 +155,7 @@ def import_(files: tuple[Path, ...], out: Path, as_json: bool, **how: Any) -> No
         for name, arm in run.arms.items()
         if isinstance(draws := arm.spec.draws, ImportedDraws)
     }
-    if as_json:
+    if options.as_json:
         print_json({"run": str(out), "arms": arms, "scorers": list(scorers)})
         return
     for name, arm in arms.items():
