@@ -135,7 +135,8 @@ def test_the_reference_model(name: str) -> None:
     assert METRICS[name].value(MODEL, MODEL) != METRICS[name].value(MODEL, RETRAINED)
     for part in {need.part for need in METRICS[name].needs}:
         other = {**RETRAINED, part: RETRAINED[part][1:]}
-        with pytest.raises(InputError, match=f"other prompts of '{part}': only one model has '{part}/0'"):
+        named = f"other prompts of '{part}': only one model has '{part}/0'"
+        with pytest.raises(InputError, match=named):
             METRICS[name].value(MODEL, other)
 
 
