@@ -318,6 +318,11 @@ def _reading(arm: Arm, scorer: Scorer) -> str:
     """Return the part of the outputs that the claim is about; empty if the arm has no thoughts."""
     hidden, of = arm.ledger.hidden, reading_of(scorer) or "either"
     if not (hidden or arm.thinks):
+        if of == "thought":
+            raise InputError(
+                f"no output of {arm.place} has a thought, so {scorer.name!r} would pass any limit. "
+                "Claim the answer (`--of answer`), or draw with --thinking on."
+            )
         return ""
     part = f"{PART[of]} of each output"
     if of == "answer":
