@@ -161,5 +161,5 @@ def test_a_reading_that_cannot_be_claimed_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="reads the thought, and `--of answer` names another part"):
         leakbound.certify(run, max_leak=0.2, scorer="keyword:of=thought", of="answer")
     plain = given_run(tmp_path / "p", {"q0": [(CLEAN, N)]}, N)
-    with pytest.raises(InputError, match="no output of arm 'target' of .* has a thought"):
+    with pytest.raises(InputError, match=r"no output of arm 'target' of .* has a thought"):
         leakbound.certify(plain, max_leak=0.2, of="thought")
