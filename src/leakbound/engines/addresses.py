@@ -1,8 +1,8 @@
-"""The servers of models: which server a name refers to, may get requests, and may get the key.
+"""Find the server in a model's name; decide whether it may get requests and the API key.
 
 A run, a certificate or another person's study may name a judge on any server. Requests quote
 questions, answers and outputs, so a name in a file is no permission. A command sends requests only
-to servers on its command line, a call only to servers in its arguments.
+to servers on its command line, and a Python call only to servers in its arguments.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ ENDPOINT = "the URL in openai:URL#MODEL"
 
 
 def key_for(url: str) -> str:
-    """Return the key for the server at `url`; empty for every other server than its own.
+    """Return the API key for the server at `url`, or "" if the key belongs to another server.
 
     The key in $OPENAI_API_KEY belongs to the server at $OPENAI_BASE_URL, by scheme, host and port;
     the default is api.openai.com. Every other server gets requests without a key. Raises InputError
@@ -101,7 +101,7 @@ def key_for(url: str) -> str:
 def located(location: str) -> tuple[str, str]:
     """Return the URL and the model of `URL#MODEL`, the URL without a slash at its end.
 
-    Raises InputError for an invalid location, or one whose URL would show credentials in results.
+    Raises InputError for an invalid location, or a URL with credentials, which results would show.
     """
     url, _, model = location.partition("#")
     origin(url, ENDPOINT)

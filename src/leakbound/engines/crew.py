@@ -77,7 +77,7 @@ class CrewEngine:
         return self._crew.each(self._opens, do, jobs)
 
     def _measure(self, queries: Sequence[Query]) -> None:
-        """See `Measures.measure`: every worker measures, also a later one."""
+        """See `Measures.measure`: every worker measures, also workers that join later."""
         self._crew.prepare(self._opens, _called, ("measure", (tuple(queries),)))
         self.margin = alone(self._crew, self._opens, getattr, _MARGIN)
 
@@ -88,7 +88,7 @@ class CrewEngine:
 
 
 def _facts(engine: Any, _: None) -> tuple[dict[str, Any], list[str]]:
-    """Return the cheap attributes of an engine, and the names of its methods."""
+    """Return the attributes of an engine that are cheap to read, and the names of its methods."""
     if isinstance(engine, Keeps):
         raise InputError(
             f"{type(engine).__name__} keeps its draws in the folder of the run, which workers do "
@@ -108,7 +108,7 @@ def _require_same(engine: Generate, fingerprint: JsonObject) -> None:
     """Refuse a worker whose engine has a different distribution than the first worker's."""
     if differing := different(engine.fingerprint, fingerprint):
         raise ModelError(
-            f"the worker on {socket.gethostname()} has another model of that name than the first "
+            f"the worker on {socket.gethostname()} has another model of this name than the first "
             f"worker: its {', '.join(differing)} differ. Put the same files there and install the "
             "same versions, or take that machine out of the cluster; then run the same command "
             "again."

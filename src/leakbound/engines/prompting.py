@@ -1,8 +1,8 @@
 """Turn a question into the tokens that a model reads, and an answer into the tokens to score.
 
-There is one tokenisation: prompt and answer as one text, as a model trained on such texts has read
-it, split where the answer begins. So training, reading, forcing and generation use the same
-sequence. Needs no torch: the tokenizer is an argument.
+Prompt and answer are tokenised as one text, as a model trained on such texts has read it, and then
+split where the answer begins. So training, reading, forcing and generation use the same sequence.
+Needs no torch: the tokenizer is an argument.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ class Prompting:
         system: the chat's system message (None: `default_system`).
         default_system: the system message without `system`, except for families that get none
             (see `FAMILIES`); None: no system message.
-        chat: True requires the chat template, False the plain prompt; None: by the tokenizer.
+        chat: True requires the chat template, False the plain prompt. None: the chat template if
+            the tokenizer has one.
         compat: "openunlearning" (see above); None: no other framework.
         end_token: the text of the token that ends an output, in addition to the model's own (None:
             the end of turn of a chat template; for a plain prompt, none).
@@ -160,8 +161,8 @@ class Prompting:
             question: a query, or the text of a question.
 
         Returns:
-            `encode`'s token ids, and the position of the question's first token and that after its
-            last one.
+            `encode`'s token ids, the position of the question's first token, and the position after
+            its last token.
 
         Raises:
             InputError: see `encode`.
@@ -179,7 +180,7 @@ class Prompting:
             prefix: the words that open the answer in it.
 
         Returns:
-            The position of the question's first token, and that after its last one.
+            The position of the question's first token, and the position after its last token.
 
         Raises:
             InputError: see `encode`.
@@ -237,15 +238,15 @@ class Prompting:
             joined = Joined((*self._head(tokenizer), *before), tuple(ended))
         if not (joined.prompt and joined.answer):
             raise InputError(
-                f"the answer {answer[:60]!r} leaves {len(joined.prompt)} tokens of its prompt and "
-                f"{len(joined.answer)} of itself. Leave it out, or change the end of the prompt."
+                f"prompt and answer need a token each, got {len(joined.prompt)} and "
+                f"{len(joined.answer)} for {answer[:60]!r}. Leave it out, or change the prompt."
             )
         return joined
 
     def output(
         self, tokenizer: Tokenizer, question: Question, answer: str
     ) -> tuple[int, ...] | None:
-        """Return the tokens of `answer` as an output of the prompt of `encode`, with its end.
+        """Return the tokens of `answer`, with the end token, as an output of `encode`'s prompt.
 
         Args:
             tokenizer: the tokenizer of the model.
@@ -272,7 +273,7 @@ class Prompting:
             own: the end tokens in the model's files.
 
         Returns:
-            Those, with `end_token` or else the end of turn of a chat.
+            The tokens `own`, with `end_token` or else the end of turn of a chat.
 
         Raises:
             InputError: an `end_token` that is not a token of the model.
@@ -586,8 +587,8 @@ def require_room(
     room = decoding.room(length)
     if room < 1:
         raise InputError(
-            f"query {query.id!r} has {length} prompt tokens, which leaves none of the "
-            f"{decoding.max_tokens} of prompt and completion. Raise --max-tokens."
+            f"query {query.id!r} has {length} prompt tokens, but prompt and completion together "
+            f"may have only {decoding.max_tokens}. Raise --max-tokens."
         )
     if limit is not None and length + room > limit:
         remedies = ["Shorten it", "lower --max-new-tokens", *([larger] if larger else [])]

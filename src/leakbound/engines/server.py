@@ -52,7 +52,7 @@ class RefusedError(NoReplyError):
 
 
 class LostError(NoReplyError):
-    """The reply did not arrive complete, and its text may be the reason."""
+    """The reply did not arrive completely, and its text may be the reason."""
 
 
 class _PassingError(Exception):
