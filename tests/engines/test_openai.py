@@ -451,7 +451,7 @@ THOUGHT = Decoding(max_thinking_tokens=9)
     [
         ("", {}, QUERY, Decoding(top_k=5), r"'T=1 top-k=5'.*Leave top_k out"),
         ("", {}, QUERY, Decoding(adaptive_temperature=0.9), "Leave adaptive_temperature.* out"),
-        ("", {}, QUERY, Decoding(max_tokens=99), "max_tokens 99 bounds prompt and completion"),
+        ("", {}, QUERY, Decoding(max_tokens=99), "max_tokens 99 limits prompt and completion"),
         ("", {}, OPENED, DECODING, r"'q' opens the answer .*'It was'.* with --prompt-template"),
         ("api=completions", {}, QUERY, THOUGHT, "Leave max_thinking_tokens out"),
         ("api=chat", {"chat": False}, QUERY, DECODING, r"--prompt-template.*\?api=completions"),

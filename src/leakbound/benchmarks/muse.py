@@ -5,8 +5,8 @@ questions with answers. `muse:news-verbmem` has passages to continue. `muse:news
 complete texts for membership attacks. From the hub (`muse-bench/MUSE-News`, `-Books`) or a folder
 of its files.
 
-Departures: MUSE cuts the reference of verbmem to 128 tokens of the model; here it is complete. A
-text of privleak needs a prompt: its first word, which is not scored.
+Departures: MUSE cuts the reference of verbmem to 128 tokens of the model; here it is complete. In
+privleak the prompt is the first word of each text, which is not scored.
 """
 
 from __future__ import annotations

@@ -33,9 +33,9 @@ _LONGEST = 200  # characters of a value that differs
 def certify(options: Parsed) -> int:
     """Decide whether RUN leaks with probability at most X, and write a certificate.
 
-    A claim that `evaluate --claim` recorded is decided at its own error rate; all others share one,
-    by bounds that are valid simultaneously. A certificate of another claim is not overwritten:
-    name another file with --out.
+    A claim that `evaluate --claim` recorded is decided at its own error rate. All other claims
+    share one error rate, because their bounds are valid simultaneously. A certificate of another
+    claim is not overwritten: name another file with --out.
 
     Exit status: 0 pass, 4 refuted, 5 inconclusive. An inconclusive result names the number of draws
     that would decide the claim, or the obstacle: a token limit shorter than the reference answers.

@@ -73,9 +73,9 @@ def _bar() -> Iterator[Progress]:
 
 
 class _Lines:
-    """Progress as plain lines, for files and pipes: first, last, and ever fewer between them.
+    """Progress as plain lines, for files and pipes: the first, the last, and ever fewer between.
 
-    A short phase soon after a line has only its last line.
+    A short phase that begins soon after a line prints only its last line.
     """
 
     def __init__(self) -> None:

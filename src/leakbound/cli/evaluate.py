@@ -148,7 +148,7 @@ def merge(options: Parsed) -> None:
 
 
 def _study(options: Parsed, *, scores: bool) -> Study:
-    """Return the study of a command, with its benchmark loaded; `scores`: it scores answers."""
+    """Return the study of a command, with its benchmark loaded; `scores`: whether it scores."""
     from leakbound.planning.plan import by_coin
 
     if not scores:

@@ -99,10 +99,8 @@ Sampling:
 [seed]
 --seed int                         [default: 0]
 
-[proposals]
---proposal (proposals) text:RUN many
-    A finished run whose leaking answers are also tried, such as of the model before unlearning;
-    repeatable.
+[proposals] --proposal (proposals) text:RUN many A finished run whose leaking answers are also
+tried, such as one of the model before unlearning; repeatable.
 
 [scoring]
 Scoring and bounds:
@@ -113,7 +111,7 @@ Scoring and bounds:
 --check-scorers flag
     Test the scorers that need a model on the reference answers, before drawing.
 @calibration
---confidence number common         Of each estimate.  [default: 0.99]
+--confidence number common         Confidence of each estimate.  [default: 0.99]
 --rho number                       ED is mean + rho standard deviations.  [default: 2]
 @metrics
 --control-questions text:SPEC      Similar questions that MODEL was never taught.
@@ -144,7 +142,7 @@ Models:
 
 [precision]
 Models:
---dtype float32|bfloat16|float16|auto  Of the weights; auto: as stored.
+--dtype float32|bfloat16|float16|auto  Type of the weights; auto: as stored.
 --device cpu|cuda|auto             auto: a GPU if there is one.
 
 [remote code]
@@ -185,12 +183,12 @@ run folder
 [bound]
 run folder
 @scorers
---confidence number                Of each estimate.  [default: the run's]
+--confidence number                Confidence of each estimate.  [default: the run's]
 --limit number:X                   List the questions proved to leak <= X.
 @json
 
 [confidence]
---confidence number default=0.99   Of each estimate.
+--confidence number default=0.99   Confidence of each estimate.
 
 [certify]
 run folder
@@ -248,7 +246,7 @@ runs folder many
 --format (form) table|markdown|latex|csv default=table  csv: every difference, unrounded.
 --out file                         Write to this file.  [default: print]
 --utility text:METRIC              The metric for utility.  [default: one that all runs have]
---confidence number      Of all differences jointly.  [default: 0.99, method 0.95]
+--confidence number      Confidence of all differences jointly.  [default: 0.99, method 0.95]
 --by run|method default=run
     method: the median over training seeds, of runs named npo-0, npo-1 …
 --under text:STRESS                Every model under this stress; see `stress`.
@@ -278,7 +276,7 @@ runs folder any
 --list (listing) flag              List the figures, and which of them RUNS can give.
 --format (formats) names default=pdf,svg,png  Separated by commas.
 --width text default=one           one, two (columns), or inches.
---scorer text:NAME                 Whose scores are drawn.  [default: the runs' first]
+--scorer text:NAME                 Scorer to draw the scores of.  [default: the runs' first]
 --question text:ID                 For figures of one question.  [default: the one that leaks most]
 @json
 

@@ -270,7 +270,7 @@ class ServedEngine:
         self.usage.seconds += time.perf_counter() - started
 
     def _requests(self, query: Query, draws: Draws, outcomes: _Outcomes) -> Iterator[_Request]:
-        """Yield the requests of a query that must be sent; add its stored outcomes to `outcomes`."""
+        """Yield the requests of a query to be sent; add its stored outcomes to `outcomes`."""
         for chunk, size in draws.chunks(query.id):
             key = json.dumps([draws.seed, draws.purpose, query.id, chunk])
             kept = [from_json(_Outcome, value, "a kept reply") for value in self.kept.get(key)]

@@ -220,7 +220,7 @@ class VllmEngine:
             )
         if 0 < decoding.temperature < _COLDEST:
             raise InputError(
-                f"vLLM cannot draw at a temperature between 0 and {_COLDEST}, got "
+                f"vLLM does not draw at a temperature between 0 and {_COLDEST}, got "
                 f"{decoding.temperature:g}. Use 0, or at least {_COLDEST}."
             )
         limit = self.llm.llm_engine.model_config.max_model_len

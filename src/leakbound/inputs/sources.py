@@ -28,7 +28,7 @@ class InputSource(Protocol):
 
     @property
     def name(self) -> str:
-        """As results state it: the spec that gives the source."""
+        """The spec of the source, which is its name in results."""
         ...
 
     @property
@@ -39,13 +39,14 @@ class InputSource(Protocol):
     def rewritings(self, prompts: Sequence[Prompt], number: int, seed: int) -> list[list[str]]:
         """Return rewritings of each prompt; the same arguments give the same texts.
 
-        They are not filtered. A source that is not finite returns independent draws, an empty text
-        for one that failed; a prompt's draws do not depend on the others.
+        They are not filtered. A source that is not finite returns independent draws, with an empty
+        text for a failed draw. A prompt's draws do not depend on the other prompts.
 
         Args:
             prompts: the prompts to rewrite.
-            number: of texts per prompt, at most; exactly, if the source is not finite.
-            seed: of the draws, or of the order.
+            number: the largest number of texts per prompt; the exact number if the source is not
+                finite.
+            seed: the seed of the draws, or of the order.
 
         Returns:
             A list of texts for each prompt, in order.
@@ -64,7 +65,7 @@ def fingerprint_of(source: InputSource, argument: str) -> dict[str, str]:
 def digests_of(path: Path, *, deep: bool = True) -> dict[str, str]:
     """Return the SHA-256 of a file, or of each file in a folder, by its name; empty without files.
 
-    Files in subfolders count if it is `deep`.
+    Files in subfolders count if `deep` is True.
     """
     return {
         f"sha256 of {file.relative_to(path.parent).as_posix()}": _sha256(file)
@@ -124,7 +125,7 @@ class BenchmarkInputs:
 class RuleInputs:
     """Frames around the complete question, made by rule. The seed decides their order.
 
-    A question in another language has none.
+    A question in another language gets no rewriting.
     """
 
     name: ClassVar[str] = "rules"

@@ -115,7 +115,7 @@ class LossInputs:
         return precise(self.logits).log_softmax(dim=-1)
 
     def lengths_over(self, over: Over) -> Tensor:
-        """Return the number of tokens of each row over which a loss is a mean, [B].
+        """Return the number of tokens of each row that a loss averages over, [B].
 
         Args:
             over: the tokens to count.
@@ -131,7 +131,8 @@ class LossInputs:
         return of.lengths - fewer
 
     def mean_length(self, over: Over, mean: Callable[[Sequence[int]], float] = fmean) -> float:
-        """Return the mean number of tokens per row of the step over which a loss is a mean.
+        """Return the number of tokens per row that a loss averages over, as a mean over the step's
+        rows.
 
         Args:
             over: the tokens to count.

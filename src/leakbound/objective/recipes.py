@@ -69,7 +69,7 @@ def finetune(*, reduce: Reduce = "sequence") -> Terms:
 
 
 def kl_retain(*, weight: float = 1.0, reduce: Reduce = "sequence", over: str = "answer") -> Terms:
-    """Return closeness to the reference on retain, to join to other recipes; `over` as in `kl`."""
+    """Return the term that keeps retain near the reference, for joining; `over` as in `kl`."""
     return (Term("kl", "retain", weight, {"over": over}, reduce),)
 
 

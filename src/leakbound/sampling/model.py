@@ -1,4 +1,4 @@
-"""The seam between the forest and a model of next-token logits, with a public fake."""
+"""The protocol of a model that gives next-token logits of prefixes, with a public fake."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class PrefixModel(Protocol):
         """Read prompts.
 
         Args:
-            prompts: the token ids of n of them.
+            prompts: the token ids of n prompts.
 
         Returns:
             Their handles, [n], and the logits after each, [n, vocabulary].
@@ -180,11 +180,11 @@ Ended = Callable[[Ids], Finish | None]
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The ends of a completion, in this order: an end token, a stop string, a budget, its length.
+    """The conditions that end a completion: an end token, a stop string, a budget, its length.
 
     Attributes:
         eos: the end tokens.
-        longest: the most tokens.
+        longest: the most tokens of a completion.
         ended: tests generated ids for other ends; None: there are no others.
     """
 
@@ -235,7 +235,7 @@ class OutputTree:
         margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
             least 0 (see `distribution`).
         rows: the most prefixes forwarded together, at least 1.
-        ended: tests generated ids for stop strings and budgets; required if there are some.
+        ended: tests generated ids for stop strings and budgets; required if the decoding has any.
         tell: receives the progress after every step.
         usage: the cost is added here.
 

@@ -1,10 +1,11 @@
 """Test whether stored outputs are the draws of their keys, draw by draw, within the margin.
 
-The uniforms of the draws on a prefix depend only on its key and on their number. So if the stored
-number is the same, the same uniforms chose among its children. Rounding in another batch may move a
-draw across an edge, but changes no later uniform. So outputs are not drawn again and compared
-afterwards. Instead the forest grows as before, and at every prefix the stored split is used if
-`may_split` allows it. A split that it does not allow has an output that these uniforms do not draw.
+The uniform random numbers of the draws on a prefix depend only on the prefix's key and on the
+number of draws. So if the stored number is the same, the same uniforms chose among its children.
+Rounding in another batch may move a draw across an edge, but changes no later uniform. So outputs
+are not drawn again and compared afterwards. Instead the forest grows as before, and at every prefix
+the stored split is used if `may_split` allows it. A split that it does not allow has an output that
+these uniforms do not draw.
 
 A draw picks by inverse CDF the token whose stretch of [0, 1) contains its uniform. Logits within
 the margin move the bounds of a stretch. Let a be the mass up to a bound and b the mass beyond it.
@@ -72,7 +73,7 @@ def may_split(
             least 0 (see `distribution`).
 
     Returns:
-        False if the counts are certainly of other draws.
+        False if draws with these uniforms certainly have other counts.
     """
     if sum(counts.values()) != len(uniforms) or not all(0 <= t < logits.shape[1] for t in counts):
         return False

@@ -29,7 +29,7 @@ class Recipe:
 
     `model` is the fingerprint of the initial model, empty until it is loaded. `rows` are the rows
     to train on. `embedder` clusters rewritings (None: none are clustered). `coin` chose the taught
-    subjects, here or before (None: no coin did).
+    subjects, in this training or an earlier one (None: no coin chose).
     """
 
     objective: Objective

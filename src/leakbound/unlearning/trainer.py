@@ -289,7 +289,7 @@ def _are_finite(gradients: Sequence[torch.Tensor]) -> bool:
 
 
 def _logged(line: Mapping[str, float]) -> dict[str, float]:
-    """Remove Trainer's epoch from a line of the log: it takes all of our epochs for one."""
+    """Remove Trainer's epoch from a line of the log: Trainer counts all of our epochs as one."""
     return {name: value for name, value in line.items() if name != "epoch"}
 
 

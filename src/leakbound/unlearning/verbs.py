@@ -121,7 +121,7 @@ def unlearn(
         retain: rows or texts to keep, or a benchmark whose retain split is kept (None: that of the
             benchmark `forget`, if the objective needs one).
         out: the new model's folder, with its recipe, log and card.
-        settings: how training runs and questions are asked (None: the settings of the preset's
+        settings: the settings of training and of prompts (None: the settings of the preset's
             authors, else the defaults).
         watch: the records and reports during training; none changes the weights.
         progress: called with step, number of steps and loss (None: nothing is called).
@@ -198,11 +198,11 @@ def finetune(
         model: a folder or hub name; a `LoadedModel` is trained in place.
         rows: rows or texts to learn, or a benchmark whose evaluated questions are taught.
         out: the new model's folder, with its recipe, log and card.
-        settings: how training runs and questions are asked (default: `TrainingSettings()`).
+        settings: the settings of training and of prompts (default: `TrainingSettings()`).
         watch: the records and reports during training; none changes the weights.
         progress: called with step, number of steps and loss (None: nothing is called).
-        coin: the coin that chose the taught subjects (None: that of `rows` if they are a half
-            `taught:SEED,SPEC`, else that of the model).
+        coin: the coin that chose the taught subjects (None: the coin of `rows` if their spec is
+            `taught:SEED,SPEC`, else the coin of the model).
 
     Returns:
         The finished folder, with the mean loss at each step; `reused` if the same call had made it
@@ -221,8 +221,8 @@ def finetune(
         coin = Coin.of(taught)
     if coin is not None and before is not None and coin != before:
         raise InputError(
-            f"coin {before.seed} already chose the subjects that `{model}` was taught. Use that "
-            "coin, or a model without one."
+            f"`{model}` was already trained on a random half of subjects, chosen with --coin "
+            f"{before.seed}. Use the same --coin, or a model that was trained without --coin."
         )
     splits = {"train": rows_of(taught)}
     thoughts = any(row.thought is not None for row in prompts(splits["train"]))

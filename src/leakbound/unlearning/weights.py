@@ -45,7 +45,7 @@ class Weights:
     """The weights to train: modules in layers, or adapters on them; all weights by default.
 
     Attributes:
-        modules: the ends of their names, such as `down_proj` (empty: all).
+        modules: suffixes of the modules' names, such as `down_proj` (empty: all).
         layers: blocks, counted from 0 (empty: all).
         adapters: train only adapters on those modules (by default on every linear layer but the
             head), which are merged into the weights when training ends (None: train the weights
