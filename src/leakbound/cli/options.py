@@ -99,8 +99,10 @@ Sampling:
 [seed]
 --seed int                         [default: 0]
 
-[proposals] --proposal (proposals) text:RUN many A finished run whose leaking answers are also
-tried, such as one of the model before unlearning; repeatable.
+[proposals]
+--proposal (proposals) text:RUN many
+    A finished run whose leaking answers are also tried, such as a run of the model before
+    unlearning; repeatable.
 
 [scoring]
 Scoring and bounds:

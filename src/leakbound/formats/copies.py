@@ -2,9 +2,9 @@
 
 On servers that seed draw i with s + i, calls seeded with s and s + 1 share all draws but one. A
 cache keyed without the number of the draw repeats its outputs. Probabilities are not known here, so
-the order decides. If two sequences agree draw by draw at every question, the probability of that is
-about the product of the outputs' frequencies among the question's draws. Outputs that are always
-equal show nothing: a peaked model draws them too.
+copies are found by their order. If two sequences agree draw by draw at every question, the
+probability of that is about the product of the outputs' frequencies among the question's draws.
+Outputs that are always equal show nothing: a peaked model draws them too.
 """
 
 from __future__ import annotations

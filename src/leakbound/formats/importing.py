@@ -1,4 +1,4 @@
-"""`import_run`: make a run of the samples of other tools, to score, bound and report it."""
+"""Make a run from the samples of other tools (`import_run`), to score, bound and report it."""
 
 from __future__ import annotations
 
@@ -68,9 +68,10 @@ def import_run(
     """Make a run at `out` of the samples in these files; leakbound draws nothing.
 
     Draws at temperature 0 become the arm `greedy`, the others the arm `target`. The bounds are
-    about the sampled distribution, also if parts of it are unknown. They take the number of draws
-    as fixed in advance. The order in which bets meet the draws has the key that the files state,
-    else a digest of role, questions and n. So importing a file again gives the same bounds.
+    about the sampled distribution, also if parts of it are unknown. They assume that the number of
+    draws was fixed in advance. The key of the order in which betting bounds process the draws is
+    the key in the files, or else a digest of role, questions and n. So importing a file again gives
+    the same bounds.
 
     JSON lines are read one row at a time, and their draws are kept on disk in `out`. Other formats,
     and a JSON array, are held in memory while they are read.
@@ -199,7 +200,7 @@ def _own(arms: Mapping[ArmKey, SampledQuestions], files: Sequence[SampleFile]) -
 def _matched(
     arms: Mapping[ArmKey, SampledQuestions], benchmark: str | Benchmark, data: str | Path | None
 ) -> Benchmark:
-    """Return the benchmark with only the arms' questions, and rename those to its ids."""
+    """Return the benchmark with only the arms' questions; rename these questions to its ids."""
     task = load_benchmark(benchmark, data=data) if isinstance(benchmark, str) else benchmark
     for arm in arms.values():
         matched = {_match(question, task.prompts): question for question in arm.questions.values()}

@@ -4,8 +4,8 @@
 
 Each epoch is a draw of its sample. The metrics get the scores before inspect_ai reduces them, so
 they work with any reducer. A failed epoch has no score there, so `epochs` states the planned
-number. The rest is missing: 1 in upper bounds, 0 in lower bounds. An epoch is also missing if its
-score is not a number, or if its scored text is empty.
+number. The other epochs are missing: they count as 1 in upper bounds and as 0 in lower bounds. An
+epoch is also missing if its score is not a number, or if its scored text is empty.
 
 A metric cannot see a sample of which every epoch failed (pass `samples`), nor whether an output
 came from a cache or was filtered. `scored_by` and `leakbound import` read the outputs themselves,
@@ -37,7 +37,7 @@ from leakbound.text.counting import visible
 
 @scorer(metrics=[])
 def scored_by(spec: str) -> Scorer:
-    """Return a scorer of leakbound for inspect_ai: 1 is a full leak, NaN undecided or missing.
+    """Return a leakbound scorer for inspect_ai: 1 is a full leak, NaN is undecided or missing.
 
     Args:
         spec: a spec for `leakbound evaluate --scorer`, such as "rouge-l-recall"; binary with `>=t`.
@@ -235,7 +235,7 @@ class _Settings:
 
 
 def _value(score: SampleScore, at_least: float | None) -> float:
-    """Return a score as a number, or NaN; with `at_least`, 1 from there on, else 0.
+    """Return a score as a number, or NaN; with `at_least`, 1 if it reaches that, else 0.
 
     The score of a text without visible characters is ignored.
     """
@@ -248,10 +248,10 @@ def _value(score: SampleScore, at_least: float | None) -> float:
 class StopWhen:
     """Draw each sample until a claim about it is decided: `Task(early_stopping=StopWhen(...))`.
 
-    Epochs are read by number, without gaps, because epochs with short outputs finish first. After
-    a decision the later epochs of a sample are dropped. A failed epoch is a gap: its sample is
-    drawn to the end, and the epoch is missing. Only metrics that get this rule as their `epochs`
-    have valid bounds.
+    Epochs are read by number, without gaps, because epochs with short outputs finish first. After a
+    decision the later epochs of a sample are dropped. A failed epoch is a gap: all epochs of its
+    sample are drawn, and the failed epoch is missing. Only metrics that get this rule as their
+    `epochs` have valid bounds.
 
     Args:
         claim: "p<=0.02" (of binary scores, or with `at_least`) or "mean<=0.1".
@@ -262,7 +262,8 @@ class StopWhen:
 
     Raises:
         InputError: for a claim of another form, or a `most` or confidence out of range. Its methods
-            raise it for a task with another number of epochs, or several scorers and no name.
+            raise InputError for a task with another number of epochs, or with several scorers if
+            `scorer` is None.
     """
 
     def __init__(
