@@ -52,7 +52,7 @@ class ModelError(LeakboundError):
 
 
 class IncompleteError(LeakboundError):
-    """The work ended with parts missing; what was finished is kept."""
+    """The work ended with parts missing; finished parts are kept."""
 
     exit_status = 3
 
@@ -97,7 +97,7 @@ def needing(feature: str, extra: str, instead: str = "") -> Iterator[None]:
     """Return a context in which imports may fail because something is not installed.
 
     Args:
-        feature: the feature that needs it, to begin the message.
+        feature: the feature that needs the library; the message begins with it.
         extra: as for `install`.
         instead: another fix, added to the message; empty: none.
 

@@ -42,7 +42,7 @@ def find(family: str, table: Mapping[str, T], name: str, remedy: str = "") -> T:
     Args:
         family: such as "scorer".
         table: the built-in members with their names.
-        name: the member's.
+        name: the member's name.
         remedy: another fix if the name is unknown.
 
     Returns:
@@ -85,7 +85,7 @@ def opening(family: str, name: str) -> Iterator[None]:
 
     Args:
         family: such as "scorer".
-        name: the member's.
+        name: the member's name.
 
     Raises:
         InputError: a plug-in raised another error, or exited.
@@ -105,7 +105,7 @@ def require_parts(family: str, name: str, made: object, parts: Iterable[str]) ->
 
     Args:
         family: such as "scorer".
-        name: the member's; a built-in member is not checked.
+        name: the member's name; a built-in member is not checked.
         made: its result.
         parts: names of attributes that it must have.
 
@@ -127,7 +127,7 @@ def setting_types(family: str, name: str, member: object) -> dict[str, Any]:
 
     Args:
         family: such as "scorer".
-        name: the member's.
+        name: the member's name.
         member: a dataclass of settings; fields with `compare=False` are no settings.
 
     Returns:
@@ -149,7 +149,7 @@ def make(
 
     Args:
         family: such as "scorer".
-        name: the member's.
+        name: the member's name.
         member: the result of `find`.
         values: its settings with their names.
         parts: names of attributes that the result must have.
@@ -181,10 +181,10 @@ def read_settings(
 
     Args:
         family: such as "scorer".
-        name: the member's.
+        name: the member's name.
         written: the text after the colon of its name.
         types: the types of its settings, with their names.
-        first: the setting that may be written without its name, as the first; empty: none may.
+        first: the setting whose name may be omitted if it comes first; empty: no setting.
 
     Returns:
         Values by the names of the settings that are written.

@@ -93,7 +93,7 @@ class Benchmark:
 
     Attributes:
         name: the name in results.
-        prompts: the evaluated prompts, without those that a limit `left_out`; ids are distinct.
+        prompts: the evaluated prompts, without the prompts in `left_out`; ids are distinct.
         left_out: the prompts that a limit left out.
         others: loads the splits of the remaining roles on demand.
         utility: the named sets that only metrics use; they replace a split of the same name.

@@ -70,7 +70,7 @@ class Cuts:
         return "".join(f",{name}={value}" for name, value in changed(self).items())
 
     def of(self, document: Passage) -> Iterator[Prompt]:
-        """Yield a prompt for each suffix of a document; none if it is too short."""
+        """Yield a prompt for each suffix of a document; nothing if the document is too short."""
         text, words = document.text, [match.span() for match in _WORD.finditer(document.text)]
         stride = self.stride or self.prefix + self.suffix
         for at in range(self.first or self.prefix, len(words) - self.suffix + 1, stride):

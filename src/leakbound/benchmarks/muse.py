@@ -1,4 +1,4 @@
-"""`muse:news` and `muse:books`: what a model still knows of news or novels (Shi et al., 2024).
+"""`muse:news` and `muse:books`: test knowledge of news or novels (Shi et al., 2024).
 
 `muse:news-knowmem`, the default of `muse:news`, has questions about the texts, each after ten
 questions with answers. `muse:news-verbmem` has passages to continue. `muse:news-privleak` has
@@ -36,7 +36,7 @@ _SPLITS = {"forget": ("forget_qa",), "retain": ("retain_qa", "retain2_qa")}  # o
 def choose_file(
     source: Source, corpus: str, stems: Sequence[str], endings: Sequence[str] = _ENDINGS
 ) -> Path:
-    """Return a file of a corpus: the hub's by the first of its `stems`, or one by any of them.
+    """Return a file of a corpus: the hub's file has the first of `stems`, a local file any of them.
 
     A local file has the hub's name or any of `endings`, in a folder of the corpus, unless the
     source's folder is that folder.

@@ -1,7 +1,7 @@
 """Profiles: the queries and draws of published evaluations, for comparable numbers.
 
 A profile changes the queries of a benchmark, and its draws if the user specifies none. Its notes
-state what it does not replicate.
+state the parts of the evaluation that it does not replicate.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def profiles() -> Mapping[str, Profile]:
 def sets_limit(benchmark: BenchmarkRecord, decoding: Decoding) -> bool:
     """Return whether a published protocol sets a decoding's limit on the tokens of an answer.
 
-    The protocol is the profile's, or else that of the benchmark's publication.
+    The protocol is the profile's, or else the protocol of the benchmark's publication.
     """
     usual, profile = benchmark.usual, profiles().get(benchmark.profile or "")
     if usual is None or usual.decoding.max_new_tokens != decoding.max_new_tokens:

@@ -46,7 +46,7 @@ class Source:
                 return path
         raise InputError(
             f"there is no file {hub!r} in {self.folder} (its name in {self.repo} on the hub), nor "
-            f"one such as {', '.join(local[:3])}. Put one there, or leave `data` out to use the hub."
+            f"one such as {', '.join(local[:3])}. Put one there, or omit `data` to use the hub."
         )
 
     def origin(self, path: Path) -> str:

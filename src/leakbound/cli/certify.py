@@ -71,8 +71,8 @@ def certify(options: Parsed) -> int:
 def verify(options: Parsed) -> int:
     """Compute the values of CERTIFICATE again from RUN, and list all differences.
 
-    The table lists what was checked, assumed and not checked. If the model is under a stress, name
-    the model before the stress; the stress is applied again.
+    The table lists all checks, all assumptions, and everything that was not checked. If the model
+    is under a stress, name the model before the stress; the stress is applied again.
 
     A judge on a server gets requests only if --scorer names it: a certificate may come from a
     stranger, so no completions are sent to servers that only the certificate names.

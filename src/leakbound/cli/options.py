@@ -389,7 +389,7 @@ class Formats(click.Choice[str]):
     """Formats of files; `garak:PROBE` names a part of one."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name; refuse a format that is not one of these."""
+        """Return the name; refuse an unknown format."""
         part = str(value).startswith("garak:")
         return str(value) if part else super().convert(value, param, ctx)
 
@@ -466,7 +466,7 @@ _SECTIONS = {
 
 
 def _params(section: str, heading: str = WRITTEN) -> list[click.Parameter]:
-    """Return the parameters of a section, those that it includes under its last heading."""
+    """Return the parameters of a section; included parameters get its last heading."""
     params: list[click.Parameter] = []
     for row in _SECTIONS[section]:
         if row.endswith(":"):
@@ -512,5 +512,5 @@ def _parser(kind: str) -> Any:
 
 
 def _redaction(ctx: click.Context, param: click.Parameter, value: bool | None) -> object:
-    """Return the amount that --redact and --redact-questions, which was read before, name."""
+    """Return the redaction of --redact, or of --redact-questions, which was parsed before it."""
     return "questions" if ctx.params.pop("redact_questions") else value

@@ -18,7 +18,7 @@ from leakbound.scorers import make_scorer, models_of
 
 
 class UnnamedServerError(InputError):
-    """A server that a file names and the user does not; nothing was sent to it."""
+    """The server is named only by a file, not by the user; nothing was sent to it."""
 
 
 def server_of(model: str) -> str | None:

@@ -165,7 +165,7 @@ def distance(actual: torch.Tensor, want: torch.Tensor) -> float:
 
 
 def _layers_of(model: Any) -> list[tuple[Any, Any]]:
-    """Return each layer with its attention; nothing if the model has no such list."""
+    """Return each layer with its attention; an empty list if the model has no such layers."""
     count = getattr(model.config.get_text_config(), "num_hidden_layers", None)
     for module in model.modules():
         if isinstance(module, torch.nn.ModuleList) and len(module) == count:

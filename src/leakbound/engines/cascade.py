@@ -7,8 +7,8 @@ If prompts are long and rows many, one product of matrices reads the keys of a p
 of its rows. A row's scores of its prompt and of its generated tokens then go through one softmax
 (`_attend_joined`). Prompts differ in length and in their number of rows. So rows are grouped into
 *strips* of equal height. All rows of a strip follow one prompt, and a step makes the same few
-products for all prompts. The order of summation differs from that of adjacent keys, so the last
-bits of logits change, as they do between batches of other shapes.
+products for all prompts. The order of summation differs from the order for adjacent keys. So the
+last bits of logits change, as they do between batches of other shapes.
 
 Models call this module through transformers' attention interface, by the name `NAME`, during one
 forward (`attending`). Before that, the cache of the same layer has `offer`ed its keys and values,

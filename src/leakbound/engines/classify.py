@@ -1,7 +1,7 @@
 """Models that classify texts: sequence classifiers, and causal models that answer yes or no.
 
-A new one is a function `open(location, *, dtype, device) -> Classify` and a row of `CLASSIFIERS`.
-Opening a classifier reads everything except its weights; the first text loads them.
+To add a classifier, add a function `open(location, *, dtype, device) -> Classify` and a row of
+`CLASSIFIERS`. Opening a classifier reads everything except its weights; the first text loads them.
 """
 
 from __future__ import annotations

@@ -170,7 +170,7 @@ class EndpointChat:
         Args:
             requests: conversations, each keyed by its id.
             decoding: the distribution to draw from.
-            seed: of the draws; a greedy decoding does not depend on it.
+            seed: the seed of the draws; a greedy decoding does not depend on it.
 
         Returns:
             One reply per request, in order; None if the server refuses it or the model declines.

@@ -78,13 +78,13 @@ class ModelFiles:
 
     @property
     def settings(self) -> tuple[Path, ...]:
-        """The files of settings; none of a `.gguf` file, which contains them."""
+        """The files of settings; empty for a `.gguf` file, which contains the settings."""
         names = () if self.gguf else (_CONFIG, _GENERATION)
         return tuple(file for name in names if (file := self.folder / name).is_file())
 
     @property
     def tokenizer(self) -> tuple[Path, ...]:
-        """The files of the tokenizer and its chat templates; none of a `.gguf` file."""
+        """The files of the tokenizer and its chat templates; empty for a `.gguf` file."""
         forms = () if self.gguf else TOKENIZER_FORMS
         files = {file for form in forms for file in self.folder.glob(form) if file.is_file()}
         return tuple(sorted(files))

@@ -297,7 +297,7 @@ class TransformersEngine:
             tokens of the prompt: then the text is not an output of this prompt.
 
         Raises:
-            InputError: a decoding or weights without an exact mode, as of `explore`.
+            InputError: a decoding or weights without an exact mode, as for `explore`.
         """
         sampler = self._exact(decoding, [query for query, _ in texts])
         outputs = [(query, self._output(query, text, decoding)) for query, text in texts]
@@ -317,7 +317,7 @@ class TransformersEngine:
             A completion of count 0 for each output; None if the decoding cannot produce it.
 
         Raises:
-            InputError: a decoding or weights without an exact mode, as of `explore`.
+            InputError: a decoding or weights without an exact mode, as for `explore`.
         """
         return self._exact(decoding, [query for query, _ in outputs]).force(
             outputs, decoding, beginnings=True
@@ -342,7 +342,7 @@ class TransformersEngine:
             An iterator, one Redrawn per query.
 
         Raises:
-            InputError: a decoding or weights without an exact mode, as of `explore`.
+            InputError: a decoding or weights without an exact mode, as for `explore`.
         """
         yield from self._exact(decoding, queries).retrace(queries, decoding, draws, stored)
 
@@ -361,7 +361,7 @@ class TransformersEngine:
             An iterator.
 
         Raises:
-            InputError: a decoding or weights without an exact mode, as of `explore`.
+            InputError: a decoding or weights without an exact mode, as for `explore`.
         """
         sampler = self._exact(decoding, [query for query, _ in queries])
         leads = [

@@ -1,4 +1,4 @@
-"""Models other than the one under test: for scorers, rewriters and judges."""
+"""Open models that are not under test, for scorers, rewriters and judges."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ such setting, under the names that common servers use or that its `/openapi.json
 applies them is unknown.
 
 Servers also differ in the field that turns thinking on or off. Each documented field is tried with
-a greeting. The first one that the server accepts and that has the effect is used.
+a greeting. The first field that the server accepts and that has the effect is used.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class ServerInfo:
 
 
 def server_info(server: Server, model: str, models: Sequence[JsonObject]) -> ServerInfo:
-    """Return the properties that a server reports of itself and of one of its models."""
+    """Return the properties that a server reports of itself and of the model `model`."""
     root = server.url.removesuffix("/v1")
     named = [entry for entry in models if entry.get("id") == model] or models
     entry = named[0] if len(named) == 1 else {}
@@ -420,7 +420,7 @@ def _greeted(
 
 
 def require_supported(decoding: Decoding, *, thoughts: bool) -> None:
-    """Raise InputError for a decoding that requests cannot express; `thoughts`: limits are ok."""
+    """Raise InputError if requests cannot express a decoding; `thoughts` allows their limit."""
     budget = ("max_thinking_tokens",) if thoughts else ()
     others = decoding.beyond(
         "temperature", "top_p", "max_new_tokens", "max_tokens", "stop", "filter", *budget

@@ -344,7 +344,7 @@ class Prompting:
             The rule.
 
         Raises:
-            InputError: a description with an unknown setting, or one of another type.
+            InputError: a description with an unknown setting, or a setting of another type.
         """
         stated = description if isinstance(description, Mapping) else {}
         rule = {name: value for name, value in stated.items() if name not in _NOT_FIELDS}
@@ -509,7 +509,7 @@ class Prompting:
         return ids if ids[-1:] == [end] else [*ids, end]
 
     def _encoded(self, tokenizer: Tokenizer, text: str) -> list[int]:
-        """Return the tokens of a text, with those that the tokenizer adds to a plain text."""
+        """Return the tokens of a text; a plain text includes the tokens that the tokenizer adds."""
         return list(tokenizer.encode(text, add_special_tokens=not self.uses_chat(tokenizer)))
 
     def _seen(self, tokenizer: Tokenizer, ids: Sequence[int]) -> list[int]:
@@ -559,7 +559,7 @@ def bos_ids(tokenizer: Tokenizer) -> list[int]:
 def _end_of_turn(tokenizer: Tokenizer) -> int | None:
     """Return the first special token after the last assistant's message, if any.
 
-    A token that also ends other channels than that of the answer cannot end an output.
+    A token that also ends channels other than the answer's cannot end an output.
     """
     turns = [turn_of("user", "?"), turn_of("assistant", _MARK)]
     try:

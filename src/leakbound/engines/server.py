@@ -213,7 +213,8 @@ class Server:
     def _why_not_wait(self, failure: str, pause: float, began: float) -> str:
         """Return why a stated wait is too long; report the wait and return nothing if it is not.
 
-        All requests share the time since the last reply: once it is used up, none is repeated.
+        All requests share the time since the last reply: once it is used up, no request is
+        repeated.
         """
         with self._lock:
             now = time.monotonic()
@@ -272,7 +273,7 @@ class Server:
 
 
 def _content(response: httpx2.Response) -> bytes:
-    """Return the body as it was sent; _PassingError for one that is too long or compressed."""
+    """Return the body as it was sent; _PassingError if it is too long or compressed."""
     coding = response.headers.get("content-encoding", "identity")
     if coding != "identity":
         raise _PassingError(f"a reply compressed by {coding[:_SHOWN]!r}, although none was allowed")

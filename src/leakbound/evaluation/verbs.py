@@ -84,7 +84,7 @@ def evaluate(
     Args:
         model: a folder or hub name, an engine, or the name of an engine to open, such as
             `vllm:MODEL`. If its recipe has a coin, the questions are about the subjects that it was
-            taught, and the questions about the others are control questions.
+            taught, and questions about the other subjects are control questions.
         study: a `Study`, or a benchmark or its spec, with the defaults.
         out: the run directory.
         control: a model that never saw the data, or a finished run of one: it is drawn in the same

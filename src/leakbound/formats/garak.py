@@ -2,8 +2,8 @@
 
 A prompt is a question, each of its generations a draw, and the value of a detector a score: 1 if it
 fires. Garak counts a value that reaches a threshold as a hit; here `logged:by=DETECTOR>=0.5` makes
-a score binary. A failed generation is missing. An empty prompt, such as that of `test.Blank`, is
-read as "(empty prompt)".
+a score binary. A failed generation is missing. An empty prompt, such as in `test.Blank`, is read as
+"(empty prompt)".
 
 Before 0.13 prompts and generations are texts; since then a prompt has turns, and each text is in an
 object. Before 0.13.1 detectors gave failed generations no value.
@@ -30,7 +30,7 @@ Placed: TypeAlias = tuple[str, Json]
 
 
 def read(path: Path, probe: str = "") -> SampleFile:
-    """Read the attempts of a report, or of one of its probes (`--format garak:PROBE`).
+    """Read the attempts of a report, or of a single probe in it (`--format garak:PROBE`).
 
     Raises InputError for an incomplete report, for conversations of several turns, and for probes
     with different detectors, because a draw without a score counts against every claim.

@@ -129,7 +129,7 @@ def _scorers(parts: Sequence[SampledQuestions], wanted: Sequence[str] | None) ->
     """Return the scorers of the wanted scores of the files.
 
     A score in another tool's log becomes the scorer `logged:by=NAME`. It is binary if every log
-    states that its values are 0 or 1 and none has another value; else it is in [0, 1]. Scores
+    states that its values are 0 or 1 and no log has another value; else it is in [0, 1]. Scores
     without texts keep the names of their scorers. A draw without a score is undecided.
     """
     names = list(dict.fromkeys(name for part in parts for name in part.scores))
@@ -321,7 +321,7 @@ def _store(arm: Arm, sampled: SampledQuestions, spool: Spool, scorers: Scorers) 
 
 
 def _score(name: str, scorer: Scorer, draw: Draw, absent: bool) -> float | None:
-    """Return the file's score of a draw; None for a missing answer, unless a visible part leaks."""
+    """Return the file's score of a draw; None if a part is missing, unless a visible part leaks."""
     score = dict(draw.scores).get(name)
     seen = not absent or (reads_thoughts(scorer) and visible(draw.output.thought))
     unscored = is_unscored(scorer, missing=absent, hidden=draw.output.hidden)

@@ -44,7 +44,7 @@ class Filters:
 
 
 def require_similarity(similarity: float | None, embedder: bool) -> None:
-    """Refuse a similarity outside [-1, 1], and one without an embedder."""
+    """Refuse a similarity outside [-1, 1], and a similarity without an embedder."""
     if similarity is None:
         return
     if not embedder:

@@ -29,7 +29,7 @@ class Standing:
     """The results of a candidate after a round, from all draws so far.
 
     `lower` is a lower confidence bound on the target quantity, `value` its point estimate, both
-    from `draws`. `proved` is what `forwards` and these draws prove with certainty.
+    from `draws`. `proved` is the lower bound that `forwards` and these draws prove with certainty.
     """
 
     draws: int

@@ -133,7 +133,7 @@ def _bare(line: str) -> str:
 
 
 def _unled(text: str, question: str) -> str:
-    """Return the question if the text is it after a label or a sentence; else the text."""
+    """Return the question if the text only puts a label or sentence before it; else the text."""
     lead, same, tail = text.casefold().rpartition(question.casefold().rstrip(_ENDS))
     led = lead.rstrip(_MARKS).endswith((":", ".", "!", "?"))
     return question if same and led and not tail.strip(_ENDS) else text

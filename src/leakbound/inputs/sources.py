@@ -84,8 +84,8 @@ def read_rewritings(prompts: Sequence[Prompt], path: Path) -> dict[str, tuple[st
 
     A CSV file or JSON lines. A row names a prompt by `id`, or by its exact `question`, and has a
     list `rewritings` or one `rewriting`; several rows may name one prompt. Raises InputError, with
-    file and row, for an unknown prompt and for a row without a rewriting, or with one that is not
-    text.
+    file and row, for an unknown prompt, for a row without a rewriting, and for a rewriting that is
+    not text.
     """
     ids = {prompt.id: [prompt.id] for prompt in prompts}
     questions = defaultdict(list)

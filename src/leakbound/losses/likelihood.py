@@ -1,8 +1,8 @@
 """Losses on the next-token distributions of an answer: its likelihood, and their entropy.
 
 Gradient ascent is Yao et al. (2023), as used by Maini et al. (2024). `kl` is the anchor of their KL
-minimisation, `idk` fine-tuning on answers that admit ignorance. Entropy is that of Scholten et al.
-(2025).
+minimisation, `idk` fine-tuning on answers that admit ignorance. The entropy loss is from Scholten
+et al. (2025).
 
 Deviations: A value is the mean over one answer, so the mean over answers weights each answer
 equally. The published code takes one mean over all tokens of a batch (`reduce` of a term does).

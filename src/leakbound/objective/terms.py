@@ -115,7 +115,7 @@ class Term:
 
         Args:
             batch: the split's rows, with the parts that `needs` names.
-            joint: the `length` of all joined terms together (None: that of this term).
+            joint: the `length` of all joined terms together (None: the `length` of this term).
 
         Raises:
             InputError: a loss that does not return one value per row, [B].

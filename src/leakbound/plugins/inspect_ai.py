@@ -9,8 +9,8 @@ epoch is also missing if its score is not a number, or if its scored text is emp
 
 A metric cannot see a sample of which every epoch failed (pass `samples`), nor whether an output
 came from a cache or was filtered. `scored_by` and `leakbound import` read the outputs themselves,
-and count those as missing. If no such output exists, `leakbound import` gives the log exactly the
-same bounds. If bets were used, the metric states the `seed` of their order.
+and count cached and filtered outputs as missing. If no such output exists, `leakbound import` gives
+the log exactly the same bounds. If bets were used, the metric states the `seed` of their order.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def leak_probability(
         at_least: the smallest score that is a leak.
         samples: the planned number; None: the number of samples with a scored epoch.
         confidence: the confidence of the two-sided interval, in (0, 1).
-        seed: the seed of the order in which bets meet the draws, from 0 to 16,777,215; None: that
-            of this process, drawn once.
+        seed: the seed of the order in which betting bounds process the draws, from 0 to
+            16,777,215; None: the seed of this process, drawn once.
 
     Returns:
         A metric with "leak", "leak lower" and "leak upper", the fraction of draws that are
@@ -105,8 +105,8 @@ def mean_leakage(
         epochs: the planned number per sample, at least 2, or the rule that stopped them.
         samples: the planned number; None: the number of samples with a scored epoch.
         confidence: the confidence of the two-sided interval, in (0, 1).
-        seed: the seed of the order in which bets meet the draws, from 0 to 16,777,215; None: that
-            of this process, drawn once.
+        seed: the seed of the order in which betting bounds process the draws, from 0 to
+            16,777,215; None: the seed of this process, drawn once.
 
     Returns:
         A metric with "mean", "mean lower" and "mean upper", the fraction of draws that are
@@ -135,8 +135,8 @@ def worst_sample(
         at_least: the smallest score that is a leak; None: scores in [0, 1] are used directly.
         samples: the planned number; None: the number of samples with a scored epoch.
         confidence: the confidence of the two-sided interval, in (0, 1).
-        seed: the seed of the order in which bets meet the draws, from 0 to 16,777,215; None: that
-            of this process, drawn once.
+        seed: the seed of the order in which betting bounds process the draws, from 0 to
+            16,777,215; None: the seed of this process, drawn once.
 
     Returns:
         A metric with "worst", "worst lower" and "worst upper", the fraction of draws that are
@@ -168,8 +168,8 @@ def leak_at_k(
         at_least: the smallest score that is a leak; None: scores in [0, 1] are used directly.
         samples: the planned number; None: the number of samples with a scored epoch.
         confidence: the confidence of the two-sided interval, in (0, 1).
-        seed: the seed of the order in which bets meet the draws, from 0 to 16,777,215; None: that
-            of this process, drawn once.
+        seed: the seed of the order in which betting bounds process the draws, from 0 to
+            16,777,215; None: the seed of this process, drawn once.
 
     Returns:
         A metric with "leak@k" (unless k exceeds a quarter of the draws), "leak@k lower" and "leak@k

@@ -83,7 +83,7 @@ class LogitsReading:
 
     Attributes:
         logits: [rows, vocabulary].
-        weights: those at T = 1.
+        weights: the weights at T = 1.
         top: the largest logit of each row, [rows], float64.
         log_total: the natural logarithm of each row's summed weights, [rows].
         p_max: the largest probability of each row, [rows].
@@ -116,7 +116,7 @@ class LogitsReading:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """Natural log-probabilities of every next token; those of impossible tokens are −inf.
+    """Natural log-probabilities of every next token; −inf for impossible tokens.
 
     Attributes:
         logprob: under the decoding, [rows, vocabulary].
@@ -263,9 +263,9 @@ def next_distribution(
     """Return the next-token distribution of each row of logits, and its floors for this margin.
 
     Args:
-        logits: of the untruncated T = 1 model, [rows, vocabulary].
+        logits: the untruncated T = 1 logits, [rows, vocabulary].
         decoding: the distribution to draw from.
-        confidence: of the prefix of each row (adaptive temperature, `running`).
+        confidence: the confidence of each row's prefix (adaptive temperature, `running`).
         margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
             least 0 (see `distribution`).
 
@@ -392,7 +392,7 @@ def _doubt(
     margin: float,
     whole: torch.Tensor | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the number of leading tokens that are certainly kept, and of those that may be.
+    """Return the numbers of leading tokens that are certainly kept, and that may be kept.
 
     A weight changes by a factor within e^(±margin / 2T), so two tokens change places only if their
     ratio is within `factor`. In the worst case for a token, every token that may precede it does so
@@ -481,11 +481,11 @@ def pick(
     """Draw token i from row `rows[i]` of the logits with `uniforms[i]`, by inverse CDF.
 
     Args:
-        logits: of the untruncated T = 1 model, [rows, vocabulary].
+        logits: the untruncated T = 1 logits, [rows, vocabulary].
         decoding: the distribution to draw from.
         rows: the row of each draw, sorted, [draws].
         uniforms: a number in [0, 1) for each draw, [draws].
-        confidence: of the prefix of each row (adaptive temperature, `running`).
+        confidence: the confidence of each row's prefix (adaptive temperature, `running`).
         margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
             least 0 (see `distribution`).
 

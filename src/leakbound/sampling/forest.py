@@ -2,9 +2,9 @@
 
 A live prefix has a count of the draws of each chunk. One forward gives its next-token distribution;
 every draw on it picks a token by inverse CDF from its own uniform random number; draws that pick
-the same token form a child. The conditional distributions and the independence of the uniforms are
-those of a single draw. So by the chain rule the leaves have exactly the distribution of n
-independent ancestral samples, for one forward per distinct prefix.
+the same token form a child. Each draw has the same conditional distributions and independent
+uniforms as if it were drawn separately. So by the chain rule the leaves have exactly the
+distribution of n independent ancestral samples, for one forward per distinct prefix.
 
 Uniforms are keyed by (seed, purpose, query, chunk, prefix): neither the row budget nor the other
 queries in the forest change them. So queries whose prompts are the same tokens share one tree,

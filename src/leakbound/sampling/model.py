@@ -20,9 +20,9 @@ Ids = tuple[int, ...]
 class PrefixModel(Protocol):
     """Next-token logits of prefixes, each of which has a handle until it is released.
 
-    A handle refers to a prompt and the tokens generated after it. Logits are those of the
-    untruncated T = 1 model, [rows, vocabulary], float32 or float64, on any device; −inf is a
-    token of probability 0. NaN, +inf or a row without a finite entry makes that query fail.
+    A handle refers to a prompt and the tokens generated after it. Logits belong to the untruncated
+    T = 1 model, [rows, vocabulary], in float32 or float64, on any device. −inf marks a token of
+    probability 0. NaN, +inf or a row without a finite entry makes that query fail.
 
     Attributes:
         vocab_size: tokens in the vocabulary.
@@ -155,7 +155,7 @@ class TableModel(WholePrefixes):
             Probabilities, [vocabulary].
 
         Raises:
-            InputError: the table has no row for it, or one of another length or sum.
+            InputError: the table has no row for it, or the row has another length or sum.
         """
         table = self._table
         if isinstance(table, Mapping) and prefix not in table:

@@ -64,7 +64,7 @@ def may_split(
     its uniform.
 
     Args:
-        logits: of the untruncated T = 1 model, [1, vocabulary].
+        logits: the untruncated T = 1 logits, [1, vocabulary].
         decoding: the distribution to draw from.
         uniforms: a number in [0, 1) for each draw, [draws].
         counts: the number of draws that picked each token.
@@ -212,7 +212,7 @@ class Retracer(Forest):
             self._differs.setdefault(tree.root, min(paths) if stored else ())
 
     def _pick(self, rows: Frontier, logits: torch.Tensor, u: Floats) -> Picks:
-        """Pick as the draws do, but use the stored tokens if the draws may pick those."""
+        """Pick as the draws do, but use the stored tokens if the draws may pick them."""
         picks = super()._pick(rows, logits, u)
         paths, confidence = self._paths.ids(rows.path, rows.depth), rows.confidence
         ends = np.cumsum(rows.count)

@@ -322,14 +322,14 @@ class BestFirstSearch(Search):
         self._waiting = []
 
     def _settle_texts(self, prefixes: Sequence[Candidate]) -> list[Candidate]:
-        """Settle the texts of prefixes and file those that are settled; return the others."""
+        """Settle the texts of prefixes; turn settled prefixes into nodes and return the others."""
         self._settle(prefixes)
         for prefix in prefixes:
             prefix.share = 1.0
         return [prefix for prefix in prefixes if self._stays_open(prefix)]
 
     def _stays_open(self, prefix: Candidate) -> bool:
-        """Return whether a prefix may be expanded; if not, file it."""
+        """Return whether a prefix may be expanded; if not, turn it into a node."""
         low, high = prefix.scores
         if low < high:
             return True
@@ -380,7 +380,7 @@ def forward(tree: OutputTree, batch: Batch[S], split: Split[S]) -> None:
 
     Args:
         tree: the model and the decoding.
-        batch: prefixes of at least one token, those of one search together.
+        batch: prefixes of at least one token; the prefixes of a search are adjacent.
         split: chooses the children of prefixes.
     """
     parents = np.array([prefix.stem.parent for _, prefix in batch], dtype=np.int64)

@@ -91,7 +91,7 @@ class Root:
         query_id: the id of its query, which keys the draws.
         token_ids: the prompt.
         starts: stems to draw from instead of the prompt; empty: the prompt. The caller keeps the
-            handles of stems: they are neither taken over nor released.
+            stems' handles: the forest neither takes them over nor releases them.
     """
 
     query_id: str

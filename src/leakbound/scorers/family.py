@@ -231,7 +231,7 @@ def score_texts(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> l
     A score of lower precision than float64 is read as the decimal that it prints as.
 
     Args:
-        scorer: any scorer; one that queries a model must be connected.
+        scorer: any scorer; a scorer that queries a model must be connected.
         texts: completions.
         prompt: the prompt, or only its reference answer.
 
@@ -253,7 +253,7 @@ def score_pairs(scorer: Scorer, pairs: Sequence[tuple[str, Prompt | str]]) -> li
     scorers are called once per prompt.
 
     Args:
-        scorer: any scorer; one that queries a model must be connected.
+        scorer: any scorer; a scorer that queries a model must be connected.
         pairs: completions, each with its prompt or its reference answer; prompts are identified by
             id.
 
@@ -310,7 +310,7 @@ def text_ranges(
     Equal pairs are scored once.
 
     Args:
-        scorer: any scorer; one that queries a model must be connected.
+        scorer: any scorer; a scorer that queries a model must be connected.
         texts: beginnings of completions, each with True if the completion has ended.
         prompt: the prompt, or only its reference answer.
 

@@ -73,7 +73,7 @@ class Entailment(QueriesModel):
         return replace(self, classifier=classifier)
 
     def check(self, prompt: Prompt | str) -> None:
-        """Refuse a prompt without an answer, or with one that ROUGE cannot read."""
+        """Refuse a prompt without an answer, or with an answer that ROUGE cannot read."""
         self._answer(prompt)
 
     def score_pairs(self, pairs: Sequence[tuple[str, Prompt | str]]) -> list[float | None]:

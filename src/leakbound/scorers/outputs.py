@@ -75,7 +75,7 @@ def score_outputs(
     """Score outputs in the reading of the scorer, checked as by `score_pairs`.
 
     Args:
-        scorer: any scorer; one that queries a model must be connected.
+        scorer: any scorer; a scorer that queries a model must be connected.
         outputs: n outputs.
         prompts: the prompt of each output, or its reference answer, [n]; prompts are identified by
             id.
@@ -125,7 +125,7 @@ def score_ranges(
     """Return the lowest and the highest score of the outputs in each event.
 
     Args:
-        scorer: any scorer; one that queries a model must be connected.
+        scorer: any scorer; a scorer that queries a model must be connected.
         events: complete outputs, and beginnings of outputs.
         prompt: the prompt, or its reference answer.
         stop: the stop strings of the decoding.

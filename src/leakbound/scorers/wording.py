@@ -124,7 +124,7 @@ class Keyword(_Seeks):
 
     Raises:
         InputError: by `check` and `score`, for a plain answer, which has no keywords, and for a
-            prompt without keywords, or with one that the matching rule leaves empty.
+            prompt without keywords, or with a keyword that the matching rule leaves empty.
     """
 
     match: Match = "word"
@@ -134,7 +134,7 @@ class Keyword(_Seeks):
     name = named("keyword")
 
     def sought(self, prompt: Prompt | str) -> tuple[str, ...]:
-        """Return the keywords, normalised; InputError if they are missing or one is blank."""
+        """Return the keywords, normalised; InputError if they are missing or a keyword is blank."""
         prompt = prompt_of(prompt, "keyword", "keywords", ", keywords=(…,)")
         keywords = tuple(map(normalise, prompt.keywords))
         if not all(keywords) or not keywords:

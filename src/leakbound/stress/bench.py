@@ -76,11 +76,11 @@ class Stress(ABC):
         return model
 
     def queries(self, bench: Bench) -> tuple[Query, ...]:
-        """Return one query per prompt under its id; empty: the questions are unchanged."""
+        """Return one query per prompt, with its id; empty if the stress keeps the questions."""
         return ()
 
     def engine(self, bench: Bench, engine: Generate) -> Generate:
-        """Return the engine that draws: the model's engine, or one that uses it."""
+        """Return the engine that draws: the model's engine, or an engine that wraps it."""
         return engine
 
 

@@ -189,7 +189,7 @@ class _Conversations:
 
 
 def _turn(drawn: Completion, decoding: Decoding) -> Completion:
-    """Return an output as a turn, its finish one of `_MISSING` if its answer is missing."""
+    """Return an output as a turn; if its answer is missing, its finish is one of `_MISSING`."""
     counted, in_system = counted_as(drawn, decoding.stop), decoding.filter != "missing"
     missing = is_missing(drawn, counted, filter_in_system=in_system)
     lost: Finish = "filtered" if counted == "filtered" else "error"

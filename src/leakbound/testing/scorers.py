@@ -1,4 +1,4 @@
-"""Test the promises of a scorer on given texts (`check_scorer`); fake one by a table of scores."""
+"""Test the promises of a scorer on given texts (`check_scorer`); fake a scorer (`FakeScorer`)."""
 
 from __future__ import annotations
 

@@ -172,8 +172,8 @@ def choose_centres(
     """Return the centres of each row of the splits that need them.
 
     They are read from `folder`, or else chosen and written there. If the settings select
-    rewritings, only those that the model answers with confidence are candidates. Raises InputError
-    if clustering leaves a row with too few centres for its loss.
+    rewritings, only rewritings that the model answers with confidence are candidates. Raises
+    InputError if clustering leaves a row with too few centres for its loss.
     """
     settings, objective = recipe.settings, recipe.objective
     needing = splits_with("centres", objective.needs)
@@ -234,7 +234,7 @@ def _require_enough(row: Prompt, objective: Objective, split: str, number: int) 
 def selected(
     rows: Sequence[Prompt], engine: TransformersEngine, selecting: ModelAnswers, seed: int
 ) -> list[Prompt]:
-    """Return rows with those paraphrases that the model answers with enough confidence.
+    """Return rows with only the paraphrases that the model answers with enough confidence.
 
     It must answer them at least as confidently as the question. The same seed selects the same
     paraphrases. IncompleteError if the model cannot be queried.

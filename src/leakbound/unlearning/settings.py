@@ -82,7 +82,7 @@ class StepCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingSettings:
-    """Settings of a training by AdamW; the defaults are those of Scholten et al. (2025).
+    """Settings of a training by AdamW; the defaults are from Scholten et al. (2025).
 
     Attributes:
         epochs: passes over the leading split, which is forgotten or taught.
@@ -158,14 +158,14 @@ class TrainingSettings:
         return StepCount(steps * accumulation, accumulation, steps, int(warm))
 
     def to_dict(self) -> dict[str, object]:
-        """Return the settings for recipe files, without those that recipes state separately."""
+        """Return the settings for recipe files, without settings that recipes state separately."""
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _OWN_PARTS}
         return plain | {"weights": asdict(self.weights)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """The records and reports during training; none changes the weights.
+    """The records and reports during training, which do not change the weights.
 
     Attributes:
         checkpoint_minutes: minutes between checkpoints, 0 (each step) or more.

@@ -1,4 +1,4 @@
-"""The weights that are trained: all, those of chosen modules, or low-rank adapters on modules."""
+"""Choose the weights to train: all, the weights of some modules, or low-rank adapters."""
 
 from __future__ import annotations
 
