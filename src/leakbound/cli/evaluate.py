@@ -182,7 +182,7 @@ def _print_cost(options: Parsed, study: Study, *, scores: bool) -> None:
         return
     say(cost.text())
     if slices > 1:
-        say(f"of the whole study: this slice takes about one of {slices:,} parts of it")
+        say(f"the cost is of the whole study; this slice takes about 1/{slices:,} of it")
     if study.metrics:
         say("not counted: the probabilities and answers that --metrics needs")
     if study.prove is not None:

@@ -93,7 +93,7 @@ def key_for(url: str) -> str:
     if not (key.isascii() and key.isprintable() and " " not in key):
         raise InputError(
             f"{KEY_VARIABLE} holds a blank, a line break or another character that no key has. "
-            "Set it to nothing but the key."
+            "Set it to the key only."
         )
     return key
 
@@ -107,7 +107,7 @@ def located(location: str) -> tuple[str, str]:
     origin(url, ENDPOINT)
     if not model:
         raise InputError(
-            "a chat endpoint is named openai:URL#MODEL, and after the URL there is no model. "
+            "a chat endpoint is named openai:URL#MODEL, but this name has no model after the URL. "
             "For example openai:http://localhost:8000/v1#my-model."
         )
     parts = urlsplit(url)

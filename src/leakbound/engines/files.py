@@ -106,7 +106,7 @@ def _download(location: str) -> Path:
         return Path(snapshot_download(location, ignore_patterns=["*/*", "*.bin", "*.gguf"]))
     except (OSError, ValueError) as error:
         raise ModelError(
-            f"`{location}` is no folder here, and the hub did not give it: {first_line(error)} "
+            f"`{location}` is not a folder, and the hub did not give it: {first_line(error)} "
             "Check the name and the network, or name a folder."
         ) from error
 

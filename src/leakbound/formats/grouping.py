@@ -83,7 +83,7 @@ def _on_disk() -> Iterator[None]:
     except OSError as error:
         raise IncompleteError(
             f"cannot keep the draws of the files on the run's disk: {error.strerror or error}. "
-            "Free as much space as the files have, then run the same command again."
+            "Free as much space as the files take, then run the same command again."
         ) from error
 
 

@@ -55,10 +55,11 @@ def evidence(completions: Sequence[Completion], criterion: Criterion = "mean_pro
     """Return the criterion of one text from its answers and their counts; natural log, float64.
 
     `mean_prob`: log of the mean sequence probability, logsumexp(log count + logprob) - log m.
-    `mean_logprob`: the mean log-probability. `mean_logprob_per_token`: the same, but each
-        log-probability is divided by the answer's number of tokens, with the end token. Raises
-        InputError without answers, or for answers without log-probabilities (or, for
-        `mean_logprob_per_token`, without token ids).
+    `mean_logprob`: the mean log-probability. `mean_logprob_per_token`: the same, but each log-
+    probability is divided by the answer's number of tokens, with the end token.
+
+    Raises InputError without answers, or for answers without log-probabilities (or, for
+    `mean_logprob_per_token`, without token ids).
     """
     if not completions:
         raise InputError("input selection needs at least one answer to a text, got none.")

@@ -131,8 +131,7 @@ class LossInputs:
         return of.lengths - fewer
 
     def mean_length(self, over: Over, mean: Callable[[Sequence[int]], float] = fmean) -> float:
-        """Return the number of tokens per row that a loss averages over, as a mean over the step's
-        rows.
+        """Return the mean number of tokens per row of the step that a loss averages over.
 
         Args:
             over: the tokens to count.

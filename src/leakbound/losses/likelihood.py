@@ -93,8 +93,8 @@ def kl(batch: LossInputs, *, over: str = "answer") -> Tensor:
     mass.
 
     Args:
-        batch: the packed answers; reads `logits` and `reference_logits`; with `over` "all" those of
-            `whole`.
+        batch: the packed answers; reads `logits` and `reference_logits`, from `whole` if `over` is
+            "all".
         over: "answer", or "all" for every token of prompt and answer.
 
     Returns:
@@ -115,7 +115,7 @@ def entropy(batch: LossInputs, *, over: str = "answer") -> Tensor:
     al. 2025).
 
     Args:
-        batch: the packed answers; reads `logits`; with `over` "all" those of `whole`.
+        batch: the packed answers; reads `logits`, from `whole` if `over` is "all".
         over: "answer", or "all" for every token of prompt and answer.
 
     Returns:

@@ -30,8 +30,8 @@ def undial(batch: LossInputs, *, beta: float = 10.0, over: str = "answer") -> Te
     model's own distribution.
 
     Args:
-        batch: the packed answers; reads `labels`, `logits` and `reference_logits`; with `over`
-            "all" the logits of `whole`.
+        batch: the packed answers; reads `labels`; also `logits` and `reference_logits`, from
+            `whole` if `over` is "all".
         beta: β, in logits, 0 or more.
         over: "answer", or "all" for every token of prompt and answer but the last of each row,
             which predicts nothing.
@@ -84,7 +84,7 @@ def margin(batch: LossInputs, *, over: str = "answer") -> Tensor:
     """Return the mean of (largest - mean logit)² over each answer's tokens, [B] (Entesari et al.).
 
     Args:
-        batch: the packed answers; reads `logits`; with `over` "read" those of `whole`.
+        batch: the packed answers; reads `logits`, from `whole` if `over` is "read".
         over: "answer", or "read" for the positions where the answer's tokens are read, one place
             late.
 

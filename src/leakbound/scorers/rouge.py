@@ -33,7 +33,7 @@ class _RougeL:
         require_rouge_answer(prompt, self.name)
 
     def check_all(self, prompts: Sequence[Prompt]) -> list[str]:
-        """Note answers that lose words which the question lacks; refuse if all answers lose all."""
+        """Note answers that lose words which the question lacks; refuse if no answer keeps one."""
         answers = [(prompt, answer_of(prompt, self.name)) for prompt in prompts]
         words = [dropped_words(answer, prompt.question) for prompt, answer in answers]
         lost = {prompt.id: drop for prompt, (drop, _) in zip(prompts, words, strict=True) if drop}
@@ -75,8 +75,9 @@ class RougeLRecall(_RougeL):
             other forms of a word are other words.
 
     Raises:
-        InputError: by `check` and `score`, for a prompt without an answer, or with an answer of
-            whose letters and digits less than half are ASCII: ROUGE's tokeniser drops all others.
+        InputError: by `check` and `score`, for a prompt without an answer, or with an answer in
+            which fewer than half of the letters and digits are ASCII (ROUGE's tokeniser drops all
+            others).
     """
 
     of = "recall"

@@ -414,7 +414,7 @@ def check_before_loading(
     trackers = integration_utils.INTEGRATION_TO_CALLBACK
     for name in watch.report_to:
         if name not in trackers:
-            raise InputError(f"no tracker {name!r}. {suggestion(name, trackers)}")
+            raise InputError(f"there is no tracker {name!r}. {suggestion(name, trackers)}")
         if name not in integration_utils.get_available_reporting_integrations():
             raise InputError(f"tracker {name!r} is not installed. Install it, or name no tracker.")
     if settings.weights.adapters:
