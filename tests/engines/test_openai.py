@@ -463,7 +463,7 @@ THOUGHT = Decoding(max_thinking_tokens=9)
             DECODING,
             "cannot express the prompts of openunlearning",
         ),
-        ("api=completions", {"thinking": "off"}, QUERY, DECODING, "--thinking off is a setting of"),
+        ("api=completions", {"thinking": "off"}, QUERY, DECODING, "--thinking off works only"),
         ("n=0", {}, QUERY, DECODING, "`n` of a server must be at least 1, got 0"),
         ("speed=1", {}, QUERY, DECODING, "speed"),
     ],

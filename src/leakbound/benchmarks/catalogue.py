@@ -64,8 +64,7 @@ def load_benchmark(
         The benchmark; splits other than the evaluated one are read on demand.
 
     Raises:
-        InputError: an unknown name or profile, an unusable file or folder, or a limit below 1;
-            nothing is guessed.
+        InputError: an unknown name or profile, an unusable file or folder, or a limit below 1.
     """
     folder = checked(data, limit)
     name, _, argument = spec.partition(":")

@@ -114,7 +114,7 @@ def _known_role(row: Row, column: str, text: str) -> Role:
 
 
 def _keywords(row: Row) -> tuple[str, ...]:
-    """Return a list, or texts between semicolons; keywords may contain commas if that is clear."""
+    """Return a list, or texts between semicolons; InputError if commas make a text ambiguous."""
     value = row.values.get("keywords")
     if isinstance(value, str) and "," in value and ";" not in value and value.strip()[0] != "[":
         whole, parts = json.dumps([value], ensure_ascii=False), value.replace(",", ";")

@@ -114,7 +114,7 @@ def _download(location: str) -> Path:
 def _require_no_adapter(folder: Path) -> None:
     """Refuse adapters: transformers applies an adapter next to complete weights silently.
 
-    No file shows whether it was merged into the weights before.
+    No file shows whether the adapter was already merged into the weights.
     """
     if not (folder / _ADAPTER).is_file():
         return

@@ -1,6 +1,6 @@
 """Load complete models from disk or hub, and save them atomically.
 
-transformers loads a checkpoint that lacks a tensor with a warning and random weights in its place.
+If a checkpoint lacks a tensor, transformers only warns and uses random weights instead.
 Such a model looks perfectly unlearned, so it is refused here. Every other fault that would load a
 different model than the user named is refused too.
 """
@@ -46,8 +46,8 @@ class LoadedModel:
         tokenizer: its tokenizer.
         eos_token_ids: tokens that end a completion.
         context_length: the most tokens that it reads; None if the config has no limit.
-        fingerprint: two equal fingerprints mean the same next-token distribution and the same ends
-            of answers, in any folder; empty for a model that a user loaded.
+        fingerprint: models with equal fingerprints have the same next-token distribution and end
+            answers at the same tokens, in any folder. Empty for a model that a user loaded.
     """
 
     model: Any

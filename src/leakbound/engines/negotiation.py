@@ -366,7 +366,7 @@ def negotiate(
 
 
 def _attempts(plain: RequestFormat, most: int) -> Iterator[RequestFormat]:
-    """Yield formats to try: complete settings first, then many outputs per request first."""
+    """Yield formats to try: the most complete settings first, with the most outputs first."""
     for neutral in plain.info.neutral_settings():
         base = replace(plain, neutral=neutral)
         choices = most

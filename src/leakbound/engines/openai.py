@@ -76,7 +76,7 @@ class _Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Outcome:
-    """The stored outcome of a request; without outputs and losses nothing was drawn.
+    """The stored outcome of a request. If it has no outputs and no losses, nothing was drawn.
 
     opened: whether an output closes a thought that its prompt opened.
     """

@@ -398,7 +398,7 @@ class _Gathered(Cache):  # type: ignore[misc]
         return bool(torch.stack([pool[written].isfinite().all() for pool in self._pools]).all())
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Return the number of key columns before the new tokens, with the longest prompt's."""
+        """Return the number of key columns before the new tokens, including the longest prompt."""
         return self._ahead + self._paths.shape[1] - self._slots.shape[1]
 
     def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:

@@ -64,8 +64,8 @@ class Prompting:
     Attributes:
         template: the plain prompt, with {question} for the question (None: `BASE_TEMPLATE`).
         system: the chat's system message (None: `default_system`).
-        default_system: the system message without `system`, except for families that get none
-            (see `FAMILIES`); None: no system message.
+        default_system: the system message if `system` is None, except for families that get no
+            system message (see `FAMILIES`). None: no system message.
         chat: True requires the chat template, False the plain prompt. None: the chat template if
             the tokenizer has one.
         compat: "openunlearning" (see above); None: no other framework.
@@ -515,7 +515,7 @@ class Prompting:
     def _seen(self, tokenizer: Tokenizer, ids: Sequence[int]) -> list[int]:
         """Return the tokens of a prompt that later tokens see.
 
-        Generation numbers positions by these tokens, so a token that is left out is hidden.
+        Generation counts positions over these tokens only, so an omitted token is hidden.
         """
         hidden = self.hidden_token_id(tokenizer)
         return [token for token in ids if hidden is None or token != hidden]

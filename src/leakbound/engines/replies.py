@@ -281,7 +281,7 @@ def _by_count(outputs: Sequence[Output], tokens: int, request: OutputRequest) ->
 
 
 def _is_bare(output: Output) -> bool:
-    """Return True if an output ended and shows nothing, so its tokens must explain it."""
+    """Return True if an output ended and shows nothing, so that its token count must explain it."""
     shows = visible(output.answer) or visible(output.thought) or output.hidden
     return output.finish in ("stop", "stop_string") and not shows
 

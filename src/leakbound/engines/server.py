@@ -166,10 +166,10 @@ class Server:
     ) -> T:
         """Return `read` of the JSON that the server replies with, within the limits of `patience`.
 
-        `read` raises ValueError for an unusable reply. Unless `again`, only a rejected request is
-        repeated: any other may have been lost because of its text, which is a LostError. Raises
-        RefusedError for a request that the server does not accept, NoReplyError if it kept
-        failing, ModelError if it cannot be reached or needs another key or address.
+        `read` raises ValueError for an unusable reply. Without `again`, only a rejected request is
+        repeated. Any other failed request may have been lost because of its text, so it raises
+        LostError. Raises RefusedError for a request that the server does not accept, NoReplyError
+        if it kept failing, ModelError if it cannot be reached or needs another key or address.
         """
         return self._fetch(f"{self.url}/{path}", body, read, again)
 

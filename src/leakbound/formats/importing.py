@@ -85,9 +85,9 @@ def import_run(
         benchmark: the source of questions, answers and keywords, matched by id or by the model's
             input; None: the files, which must then have the same questions.
         data: the folder with the files of a named `benchmark`; None: as in `load_benchmark`.
-        scores: the names of the files' scores that are stored, "none" for none; None: all. They are
-            binary if the files state or show it. If the files contain scores without texts, nothing
-            else can be scored.
+        scores: the names of the files' scores that are stored, "none" for none; None: all. A score
+            is binary if the files state this and all of its values are 0 or 1. If the files contain
+            scores without texts, nothing else can be scored.
 
     Returns:
         The run with every draw, without further scores or bounds.

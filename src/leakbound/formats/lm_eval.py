@@ -28,7 +28,7 @@ _PLUGGED = {"scorer", "binary", "confidence"}  # keys that our plug-in stores un
 
 
 def read(path: Path) -> SampleFile:
-    """Read the repeats before any filter."""
+    """Read the unfiltered repeats of every document."""
     rows = read_rows(path, "jsonl")
     documents: dict[str, list[Row]] = {}
     for row in rows:

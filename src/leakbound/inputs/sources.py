@@ -33,7 +33,7 @@ class InputSource(Protocol):
 
     @property
     def finite(self) -> bool:
-        """True for a list; False for a distribution whose draws are independent."""
+        """Whether the source is a finite list, and not a distribution with independent draws."""
         ...
 
     def rewritings(self, prompts: Sequence[Prompt], number: int, seed: int) -> list[list[str]]:

@@ -213,7 +213,7 @@ class Objective:
         return sum(shares[1:], start=shares[0])
 
     def to_dict(self) -> dict[str, object]:
-        """Return its terms for recipe files; two names of one sum give equal values."""
+        """Return its terms for recipe files; equal sums give equal values under any name."""
         terms = map(asdict, self.terms)
         return {
             "terms": [{k: v for k, v in term.items() if (k, v) != ("dual", None)} for term in terms]

@@ -564,6 +564,6 @@ def _search_truncated(
 
 
 def _place(upto: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Return the first entry of each ascending row that exceeds its target, or the largest."""
+    """Return the index of each ascending row's first entry above its target, or of its largest."""
     first = torch.searchsorted(upto, targets[:, None], right=True)
     return torch.minimum(first, torch.searchsorted(upto, upto[:, -1:].contiguous()))[:, 0]

@@ -184,7 +184,7 @@ class Forest:
         return np.repeat(chosen, sizes)
 
     def _advance(self, rows: Frontier) -> list[Frontier]:
-        """Forward these rows, a budget at a time; return their incomplete children."""
+        """Forward these rows, at most the tree's `rows` at a time; return incomplete children."""
         takes_over = np.zeros(len(rows), dtype=bool)
         takes_over[len(rows) - 1 - np.unique(rows.parent[::-1], return_index=True)[1]] = True
         takes_over &= ~rows.lent

@@ -242,7 +242,7 @@ class Search(ABC):
 
 @dataclass(slots=True, kw_only=True)
 class BestFirstSearch(Search):
-    """A search that expands the prefixes with the greatest worth of a forward first.
+    """A search that first expands the prefixes whose forward pass is worth most.
 
     Attributes:
         ending: the ends of a completion.

@@ -55,7 +55,7 @@ class Lines:
     def inputs(self, batch: Padded) -> dict[str, Tensor]:
         """Return the model's inputs. Positions restart with each row, which separates the rows.
 
-        There must be no mask: transformers uses the positions only without one.
+        No mask is passed, because transformers ignores the positions if there is a mask.
         """
         places = batch.attention_mask.nonzero(as_tuple=True)
         ids = batch.input_ids.new_zeros(int(self.line.max()) + 1, self.width)

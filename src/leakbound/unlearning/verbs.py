@@ -131,10 +131,10 @@ def unlearn(
             before.
 
     Raises:
-        InputError: before the model is loaded, for an unknown objective, an empty or missing split,
-            a row without the answer it needs, a question on both sides, an `out` that leakbound did
-            not make, and, for a model on disk, a layer or module that it lacks; after loading, for
-            a row that exceeds the limit.
+        InputError: before the model is loaded: an unknown objective, an empty or missing split, a
+            row without the answer it needs, a question in both forget and retain, an `out` that
+            leakbound did not make, or, for a model on disk, a layer or module that it lacks. After
+            loading: a row that exceeds the limit.
         ModelError: a model that cannot be loaded.
         MixError: `out` is the model of another recipe or an unfinished one, or another command
             is training into it.
