@@ -181,7 +181,7 @@ def test_an_adapter_is_applied_and_part_of_the_fingerprint(model: Path, tmp_path
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ("?top_k=5", r"`top_k=5` is no option for vLLM"),
+        ("?top_k=5", r"`top_k=5` is not valid for vLLM"),
         ("?data_parallel_size=2", r"not work within one vLLM"),
         ("?lora=/nowhere", r"has no adapter_config.json"),
         ("?tensor_parallel_size=2", r"World size .* Fix the options after the `\?`"),

@@ -69,8 +69,8 @@ class SequenceClassifier:
         made = config.architectures or ()
         if made and not any("SequenceClassification" in name for name in made):
             raise ModelError(
-                f"`{location}` is no sequence classifier but {', '.join(made)}. Name one; a "
-                "causal model can answer yes or no with `form=yes-no`."
+                f"`{location}` is not a sequence classifier but {', '.join(made)}. Name one, or "
+                "let a causal model answer yes or no with `form=yes-no`."
             )
         kind = getattr(config, "problem_type", None) or "single_label_classification"
         if kind != "single_label_classification" or len(model.labels) < 2:

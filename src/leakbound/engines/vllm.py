@@ -388,8 +388,8 @@ def _options(written: str) -> dict[str, Any]:
     for name, value in options.items():
         if name not in _LAYOUT + _DISTRIBUTION or value is None:
             raise InputError(
-                f"`{name}={'' if value is None else value}` is no option for "
-                f"vLLM. There are {', '.join(sorted(_LAYOUT + _DISTRIBUTION))}; each needs a value."
+                f"`{name}={'' if value is None else value}` is not valid for "
+                f"vLLM. Options: {', '.join(sorted(_LAYOUT + _DISTRIBUTION))}; each needs a value."
             )
     for name in _ADAPTER if "lora" in options else ():
         if not (Path(options["lora"]) / name).is_file():

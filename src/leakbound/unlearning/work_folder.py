@@ -53,7 +53,7 @@ class WorkFolder:
                 return
             if self.checkpoint:
                 raise MixError(
-                    f"`{self.path}` keeps an unfinished training with other "
+                    f"`{self.path}` keeps an unfinished training that differs in "
                     f"{', '.join(differing)} (see its {RECIPE}). Repeat that command to finish "
                     "it, choose another --out, or remove the folder."
                 )
