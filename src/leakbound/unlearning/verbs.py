@@ -400,7 +400,7 @@ def _reuse(out: Path, recipe: Recipe) -> Trained:
     differing = recipe.departures(read_object(out / RECIPE))
     if differing:
         raise MixError(
-            f"`{out}` has a model whose recipe differs in {', '.join(differing)} (see its {RECIPE}). "
+            f"`{out}` has a model; its recipe differs in {', '.join(differing)} (see {RECIPE}). "
             "Choose another folder, or remove it."
         )
     return Trained.read(out, reused=True)
