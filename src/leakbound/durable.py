@@ -1,4 +1,4 @@
-"""Files and names that outlive a power cut: once a call returns, its work is on the disk.
+"""Write files and names that survive a power cut: when a call returns, its work is on disk.
 
 A rename may reach the disk before the bytes of the renamed file, which are zeros then. So each file
 is flushed, then the names in its folder, then the rename is made, and then that is flushed too.
@@ -25,7 +25,7 @@ def sync_file(file: Path) -> None:
 
 
 def sync_names(folder: Path) -> None:
-    """Flush the names in a folder to disk, where there is a way to: Windows opens no folder.
+    """Flush the names in a folder to disk; do nothing on Windows, which cannot open folders.
 
     Args:
         folder: the folder.
@@ -55,7 +55,7 @@ def sync_tree(folder: Path) -> None:
 
 
 def place(partial: Path, path: Path) -> None:
-    """Rename a folder that is finished; its files and its new name then outlive a power cut.
+    """Rename a finished folder, so that its files and its new name survive a power cut.
 
     Args:
         partial: the folder.

@@ -29,7 +29,7 @@ class LeakboundError(Exception):
     """Base of every error that leakbound raises on purpose.
 
     Attributes:
-        exit_status: of a command that ends with it.
+        exit_status: the exit status of a command that ends with this error.
     """
 
     exit_status = 1
@@ -52,7 +52,7 @@ class ModelError(LeakboundError):
 
 
 class IncompleteError(LeakboundError):
-    """The work ended with parts missing; what was finished is kept."""
+    """The work ended with parts missing; finished parts are kept."""
 
     exit_status = 3
 
@@ -62,20 +62,20 @@ class UnansweredError(IncompleteError):
 
 
 def require_no_fault(path: Path, error: BaseException) -> None:
-    """Raise IncompleteError if a file was not read because the machine failed.
+    """Raise IncompleteError if a file could not be read because the machine failed.
 
-    Else its content or its name is the cause.
+    Otherwise the cause is the file's content or name, and nothing is raised.
 
     Args:
         path: the file.
         error: the exception from reading it.
 
     Raises:
-        IncompleteError: the error is one of a machine that fails.
+        IncompleteError: the error shows that the machine failed.
     """
     if isinstance(error, OSError) and error.errno in PASSING:
         raise IncompleteError(
-            f"`{path}` could not be read ({error.strerror or error}). See to its disk, then run "
+            f"`{path}` could not be read ({error.strerror or error}). Check its disk, then run "
             "the same command again: nothing was changed."
         ) from error
 
@@ -97,9 +97,9 @@ def needing(feature: str, extra: str, instead: str = "") -> Iterator[None]:
     """Return a context in which imports may fail because something is not installed.
 
     Args:
-        feature: the feature that needs it, to begin the message.
+        feature: the feature that needs the library; the message begins with it.
         extra: as for `install`.
-        instead: another fix, to follow the remedy; empty: nothing.
+        instead: another fix, added to the message; empty: none.
 
     Raises:
         InputError: a module is not there.

@@ -1,7 +1,7 @@
 """Look up a member of a family: built-in members first, then entry points of other packages.
 
-A member of another package may raise anything, exit, or give no member of the family. The message
-names the package.
+A member of another package may raise anything, exit, or return a value that does not fit the
+family. The message then names the package.
 """
 
 from __future__ import annotations
@@ -42,14 +42,15 @@ def find(family: str, table: Mapping[str, T], name: str, remedy: str = "") -> T:
     Args:
         family: such as "scorer".
         table: the built-in members with their names.
-        name: the member's.
+        name: the member's name.
         remedy: another fix if the name is unknown.
 
     Returns:
         The member.
 
     Raises:
-        InputError: an unknown name (it lists what there is), or a member whose package is broken.
+        InputError: an unknown name (the message lists the known names), or a member whose package
+            is broken.
     """
     if name in table:
         return table[name]
@@ -80,11 +81,11 @@ def plug_ins(family: str) -> set[str]:
 
 @contextmanager
 def opening(family: str, name: str) -> Iterator[None]:
-    """Name the package of a plug-in that raises; our own errors and built-in members' pass.
+    """Report errors of a plug-in with its package; pass on our own and built-in members' errors.
 
     Args:
         family: such as "scorer".
-        name: the member's.
+        name: the member's name.
 
     Raises:
         InputError: a plug-in raised another error, or exited.
@@ -104,7 +105,7 @@ def require_parts(family: str, name: str, made: object, parts: Iterable[str]) ->
 
     Args:
         family: such as "scorer".
-        name: the member's; a built-in member is not checked.
+        name: the member's name; a built-in member is not checked.
         made: its result.
         parts: names of attributes that it must have.
 
@@ -126,11 +127,11 @@ def setting_types(family: str, name: str, member: object) -> dict[str, Any]:
 
     Args:
         family: such as "scorer".
-        name: the member's.
+        name: the member's name.
         member: a dataclass of settings; fields with `compare=False` are no settings.
 
     Returns:
-        The types; empty where the member is no dataclass.
+        The types; empty if the member is not a dataclass.
 
     Raises:
         InputError: a plug-in whose types cannot be read.
@@ -148,7 +149,7 @@ def make(
 
     Args:
         family: such as "scorer".
-        name: the member's.
+        name: the member's name.
         member: the result of `find`.
         values: its settings with their names.
         parts: names of attributes that the result must have.
@@ -180,16 +181,16 @@ def read_settings(
 
     Args:
         family: such as "scorer".
-        name: the member's.
+        name: the member's name.
         written: the text after the colon of its name.
         types: the types of its settings, with their names.
-        first: the setting that may be written without its name, as the first; empty: none may.
+        first: the setting whose name may be omitted if it comes first; empty: no setting.
 
     Returns:
         Values by the names of the settings that are written.
 
     Raises:
-        InputError: an unknown setting, or an invalid value; it names the setting.
+        InputError: an unknown setting, or an invalid value; the message names the setting.
     """
     begin, *others = _COMMA.split(written)
     if begin and "=" not in begin and first in types:
@@ -241,7 +242,7 @@ def origin(value: object) -> str:
         value: any object.
 
     Returns:
-        ` of the package <name and version>` where another package made it, else empty.
+        ` of the package <name and version>` if another package made it, else empty.
     """
     module = type(value).__module__.partition(".")[0]
     packages = (package for package, own in _packages.values() if own == module)
@@ -250,11 +251,11 @@ def origin(value: object) -> str:
 
 
 def suggestion(name: str, names: Iterable[Any]) -> str:
-    """Return the remedy for a misspelt name: the closest there is, and all of them unless too many.
+    """Return a remedy for a misspelt name: the closest name, and all names unless there are many.
 
     Args:
-        name: as it was written.
-        names: those that there are.
+        name: the name as the user wrote it.
+        names: the known names.
 
     Returns:
         One or two sentences.
@@ -270,7 +271,7 @@ def suggestion(name: str, names: Iterable[Any]) -> str:
 
 
 def near(path: Path) -> str:
-    """`Did you mean …? ` where nothing is at a path and something nearby has almost that name.
+    """Return `Did you mean …? ` if nothing is at a path and a similar name is nearby.
 
     Args:
         path: where something was looked for.
@@ -290,7 +291,7 @@ def near(path: Path) -> str:
     close = difflib.get_close_matches(at.name, there, n=1)
     if not close:
         return ""
-    guess = at.with_name(close[0])  # told from where the path was
+    guess = at.with_name(close[0])  # written as the path was: absolute or relative
     return f"Did you mean `{guess if path.is_absolute() else Path(os.path.relpath(guess))}`? "
 
 

@@ -95,7 +95,7 @@ def test_a_dry_run_counts_all_of_it_and_stores_nothing(
     assert "2 questions, 1 decoding, 130 draws in 2 parts" in shown
     assert "this is the maximum: --until" in shown
     asked = ("evaluate", model, "--benchmark", questions, *SMALL, "--dry-run", "--questions", "1/2")
-    assert "this slice takes about one of 2 parts of it" in done(*asked).out
+    assert "this slice takes about 1/2 of it" in done(*asked).out
     assert list(tmp_path.iterdir()) == []
 
 

@@ -209,7 +209,7 @@ def test_a_completion_has_the_room_that_its_prompt_leaves(new: int) -> None:
     ("limit", "fits", "said"),
     [
         ("max_new_tokens", (121, 122), "'q2' has 7 prompt tokens.*context of 128"),
-        ("max_tokens", (8, 7), "'q2' has 7 prompt tokens, which leaves none of the 7"),
+        ("max_tokens", (8, 7), "'q2' has 7 prompt tokens, but prompt and completion together"),
         ("max_tokens", (128, 129), "'q0' has 5 prompt tokens; with max_new_tokens 124 that"),
     ],
 )

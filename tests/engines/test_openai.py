@@ -451,7 +451,7 @@ THOUGHT = Decoding(max_thinking_tokens=9)
     [
         ("", {}, QUERY, Decoding(top_k=5), r"'T=1 top-k=5'.*Leave top_k out"),
         ("", {}, QUERY, Decoding(adaptive_temperature=0.9), "Leave adaptive_temperature.* out"),
-        ("", {}, QUERY, Decoding(max_tokens=99), "max_tokens 99 bounds prompt and completion"),
+        ("", {}, QUERY, Decoding(max_tokens=99), "max_tokens 99 limits prompt and completion"),
         ("", {}, OPENED, DECODING, r"'q' opens the answer .*'It was'.* with --prompt-template"),
         ("api=completions", {}, QUERY, THOUGHT, "Leave max_thinking_tokens out"),
         ("api=chat", {"chat": False}, QUERY, DECODING, r"--prompt-template.*\?api=completions"),
@@ -463,7 +463,7 @@ THOUGHT = Decoding(max_thinking_tokens=9)
             DECODING,
             "cannot express the prompts of openunlearning",
         ),
-        ("api=completions", {"thinking": "off"}, QUERY, DECODING, "--thinking off is a setting of"),
+        ("api=completions", {"thinking": "off"}, QUERY, DECODING, "--thinking off works only"),
         ("n=0", {}, QUERY, DECODING, "`n` of a server must be at least 1, got 0"),
         ("speed=1", {}, QUERY, DECODING, "speed"),
     ],

@@ -181,8 +181,8 @@ def test_an_adapter_is_applied_and_part_of_the_fingerprint(model: Path, tmp_path
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ("?top_k=5", r"`top_k=5` is no option for vLLM"),
-        ("?data_parallel_size=2", r"not for one process of vLLM"),
+        ("?top_k=5", r"`top_k=5` is not valid for vLLM"),
+        ("?data_parallel_size=2", r"not work within one vLLM"),
         ("?lora=/nowhere", r"has no adapter_config.json"),
         ("?tensor_parallel_size=2", r"World size .* Fix the options after the `\?`"),
     ],
@@ -196,7 +196,7 @@ def test_options_that_are_not_taken_are_refused(options: str, said: str, model: 
     ("decoding", "said"),
     [
         (Decoding(adaptive_temperature=0.5), "no adaptive_temperature"),
-        (Decoding(temperature=0.001), "at no temperature between 0 and 0.01"),
+        (Decoding(temperature=0.001), "not draw at a temperature between 0 and 0.01"),
         (Decoding(max_new_tokens=200), "exceeds the model's context of 128"),
     ],
 )

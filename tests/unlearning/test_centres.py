@@ -198,7 +198,7 @@ def test_the_model_itself_is_the_embedder_unless_another_is_given(
     rows = [replace(FORGET[0], paraphrases=words)]
     out = centred(base, tmp_path / "m", forget=rows).path
     assert json.loads((out / "centres.json").read_text())["embedder"] == "the model itself"
-    with pytest.raises(MixError, match="made from other centres"):
+    with pytest.raises(MixError, match="recipe differs in centres"):
         centred(base, tmp_path / "m", forget=rows, embedder=_Named())
 
 
@@ -225,7 +225,7 @@ def test_input_selection_comes_first(tmp_path: Path) -> None:
     assert [row["texts"] for row in kept(centred(base, tmp_path / "all", forget=rows).path)] == [
         [question, less, more]
     ]
-    with pytest.raises(MixError, match="made from other selecting"):
+    with pytest.raises(MixError, match="recipe differs in selecting"):
         centred(base, tmp_path / "m", forget=rows)
 
 

@@ -132,9 +132,9 @@ def test_a_finished_model_states_its_recipe_and_is_reused_for_that_only(
     again = short(target, tmp_path / "m", "gd")
     assert (first.reused, again.reused) == (False, True)
     assert again.losses == first.losses
-    with pytest.raises(MixError, match="made from other rows"):
+    with pytest.raises(MixError, match="recipe differs in rows"):
         short(target, tmp_path / "m", "gd", forget=FORGET[:1])
-    with pytest.raises(MixError, match="made from other objective, settings"):
+    with pytest.raises(MixError, match="recipe differs in objective, settings"):
         short(target, tmp_path / "m", "npo", settings=FAST)
 
 
@@ -187,7 +187,7 @@ def test_made_up_answers_are_drawn_once_and_each_makes_a_row(base: str, tmp_path
     same = short(base, tmp_path / "n", "dpo", forget=copies, epochs=2, batch_size=9)
     assert not changed(done.path, same.path)
     assert "inventing" not in recipe(same.path)
-    with pytest.raises(MixError, match="made from other rows, inventing"):
+    with pytest.raises(MixError, match="recipe differs in rows, inventing"):
         short(base, done.path, "altpo", **{**how, "inventing": ModelAnswers(draws=2)})
 
 
@@ -298,7 +298,7 @@ def test_prompting_is_used_and_part_of_the_recipe(target: str, tmp_path: Path) -
     with pytest.raises(InputError, match="'f0' has 9 tokens, the limit is 7"):
         short(target, tmp_path / "m", **seven)
     short(target, tmp_path / "m", **seven, prompting=Prompting(template="{question}"))
-    with pytest.raises(MixError, match="made from other prompting"):
+    with pytest.raises(MixError, match="recipe differs in prompting"):
         short(target, tmp_path / "m", **seven)
     long = Prompt(id="long", question="who " * 130, answer="Ann")
     with pytest.raises(InputError, match="the limit is 128"):  # the context, unless one is set

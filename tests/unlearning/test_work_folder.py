@@ -99,9 +99,9 @@ def test_another_command_does_not_resume_it_unless_there_is_no_checkpoint(
     dropping: Path, tmp_path: Path
 ) -> None:
     stopped(dropping, tmp_path / "m", 3)
-    with pytest.raises(MixError, match=r"unfinished training with other objective, rows .*remove"):
+    with pytest.raises(MixError, match=r"training that differs in objective, rows .*remove"):
         going(dropping, tmp_path / "m", "ga")
-    with pytest.raises(MixError, match="with other settings"):
+    with pytest.raises(MixError, match="differs in settings"):
         going(dropping, tmp_path / "m", seed=1)
     going(dropping, tmp_path / "m", "npo:beta=0.1")  # the same sum under another name
     kept = stopped(dropping, tmp_path / "n", 5, watch=Watch())

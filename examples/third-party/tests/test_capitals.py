@@ -1,4 +1,4 @@
-"""What leakbound asks of a scorer, asked of this one: `pytest examples/third-party/tests`."""
+"""Test the scorer with leakbound's own checks: `pytest examples/third-party/tests`."""
 
 from __future__ import annotations
 

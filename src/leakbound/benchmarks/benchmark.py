@@ -31,9 +31,9 @@ def published() -> Mapping[str, tuple[str, ...]]:
 
 
 def as_published(name: str, prompts: Sequence[Prompt]) -> bool | None:
-    """Return whether these are the rows published under this name, in any order.
+    """Return whether these rows are the rows published under this name, in any order.
 
-    None if none are known.
+    None if no published rows are known for the name.
     """
     rows = published().get(name)
     return None if rows is None else sorted(row_digests(prompts)) == sorted(rows)
@@ -75,10 +75,10 @@ class Loaded:
     """The arguments of `load_benchmark` that load a benchmark again from any folder.
 
     Attributes:
-        spec: with the full path of its file, if any.
+        spec: the spec, with the full path of its file, if any.
         data: the folder's full path (None: none was given).
-        limit: as there.
-        profile: as there.
+        limit: as in `load_benchmark`.
+        profile: as in `load_benchmark`.
     """
 
     spec: str
@@ -92,34 +92,35 @@ class Benchmark:
     """A named set of prompts, with the defaults that make its numbers comparable.
 
     Attributes:
-        name: as results state it.
-        prompts: the evaluated prompts, without those that a limit `left_out`; ids are distinct.
+        name: the name in results.
+        prompts: the evaluated prompts, without the prompts in `left_out`; ids are distinct.
         left_out: the prompts that a limit left out.
         others: loads the splits of the remaining roles on demand.
-        utility: the named sets that only metrics use, also instead of the split of that name.
+        utility: the named sets that only metrics use; they replace a split of the same name.
         scorers: the default scorers; empty if nothing can be scored by default.
         max_new_tokens: the length of completions.
         stop: strings that end a completion.
         n: the default number of completions per prompt.
-        sampling: the default decoding; its length and stop strings are those given here.
+        sampling: the default decoding; `max_new_tokens` and `stop` replace its length and stop
+            strings.
         rewritings: fields of the default `leakbound.study.Rewritings`.
         openers: by prompt id, possible openings of an answer; only for attacks.
-        template: for models without a chat template, with {question}.
+        template: the prompt for models without a chat template, with {question}.
         system: the chat's system prompt (None: none).
         chat: True: only for chat models. False: the template applies to chat models too. None: chat
             models use their own template, others `template`.
         subjects: by prompt id, the subject of an evaluated prompt, if it is known.
         half: the queried side of a coin that chose among the subjects (None: no coin did).
         held_out: the alternative training data, if the prompts are only for evaluation.
-        as_taught: makes the row to train on from a prompt (None: the prompt is that row).
+        as_taught: makes the row to train on from a prompt (None: the prompt itself is the row).
         profile: the profile whose settings were applied.
         compat: the faults that an engine reproduces for it (see `Prompting`).
         loaded: how to load it again.
         origin: the source of the data.
-        notes: what readers should know about any of these.
+        notes: notes for readers of the results, about any of these.
 
     Raises:
-        InputError: no prompt, or two with one id.
+        InputError: no prompt, or two prompts with one id.
     """
 
     name: str
@@ -161,7 +162,7 @@ class Benchmark:
         return self.prompts[0].role
 
     def split(self, role: Role) -> Prompts:
-        """Return the prompts of a role; raise InputError for one that the benchmark lacks."""
+        """Return the prompts of a role; raise InputError if the benchmark lacks the role."""
         if role == self.role:
             return self.prompts
         if role not in self.others:

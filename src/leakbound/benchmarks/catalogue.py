@@ -57,15 +57,14 @@ def load_benchmark(
         data: a folder with the benchmark's own files (None: they are searched under the environment
             variable LEAKBOUND_DATA, then on the hub).
         limit: keep only the first evaluated prompts, at least 1 (None: all).
-        profile: query them as this profile of `profiles()` does; `evaluate` then draws as it does
-            (None: as the benchmark does).
+        profile: the name of a profile in `profiles()`, whose prompts and draws are used (None: the
+            benchmark's).
 
     Returns:
         The benchmark; splits other than the evaluated one are read on demand.
 
     Raises:
-        InputError: an unknown name or profile, an unusable file or folder, or a limit below 1;
-            nothing is guessed.
+        InputError: an unknown name or profile, an unusable file or folder, or a limit below 1.
     """
     folder = checked(data, limit)
     name, _, argument = spec.partition(":")
@@ -129,7 +128,7 @@ def _from_anywhere(name: str, spec: str, argument: str, data: Path | None) -> st
 
 
 def _with_ending(spec: str) -> str | None:
-    """Return the file that has this name with an ending."""
+    """Return an existing file with this name and a known ending; None without one."""
     return next((file for end in FORMS if Path(file := f"{spec}{end}").is_file()), None)
 
 
@@ -137,7 +136,7 @@ def with_rewritings(prompts: Sequence[Prompt], path: str | Path) -> tuple[Prompt
     """Return the prompts with a file's rewritings after their paraphrases.
 
     Args:
-        prompts: those of a benchmark.
+        prompts: the prompts of a benchmark.
         path: a file as `leakbound.inputs.sources.read_rewritings` describes.
 
     Returns:

@@ -27,7 +27,7 @@ class Coin:
 
     Attributes:
         benchmark: the name of the complete benchmark.
-        seed: that of the coin.
+        seed: the seed of the coin.
         taught: the number of taught subjects.
         untaught: the number of other subjects.
         withheld: digests of the questions about subjects that were not taught.
@@ -57,7 +57,7 @@ class Coin:
     def taught_of(self, task: Benchmark) -> Benchmark:
         """Return the half of the benchmark that was taught; return any other benchmark unchanged.
 
-        InputError if its subjects or questions have changed since the coin's choice.
+        Raises InputError if its subjects or questions have changed since the coin chose.
         """
         if task.name != self.benchmark:
             return task

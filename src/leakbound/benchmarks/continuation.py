@@ -39,8 +39,9 @@ class Cuts:
     prefix, suffix: the number of words in the prompt, and in the answer.
     first: the number of words before the first suffix (None: `prefix`). If it is fixed, runs with
     different prefixes have the same suffixes.
-    stride: from one suffix to the next (None: `prefix` + `suffix`).
-    seed: of the order of all questions, so that a limit keeps random ones (None: document order).
+    stride: the number of words from one suffix to the next (None: `prefix` + `suffix`).
+    seed: the seed of the order of all questions, so that a limit keeps random questions (None:
+        document order).
     """
 
     prefix: int = 50
@@ -69,7 +70,7 @@ class Cuts:
         return "".join(f",{name}={value}" for name, value in changed(self).items())
 
     def of(self, document: Passage) -> Iterator[Prompt]:
-        """Yield a prompt for each suffix of a document; none if it is too short."""
+        """Yield a prompt for each suffix of a document; nothing if the document is too short."""
         text, words = document.text, [match.span() for match in _WORD.finditer(document.text)]
         stride = self.stride or self.prefix + self.suffix
         for at in range(self.first or self.prefix, len(words) - self.suffix + 1, stride):
@@ -86,8 +87,8 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
     """Load the benchmark for `FILE,prefix=50,suffix=50,first=50,stride=100,seed=0`, see `Cuts`.
 
     A file or folder is searched in `data` if that is given. Completions end after two tokens per
-    word of the suffix. Notes name documents that are too short; InputError if all are, for an
-    unknown corpus, and for an unknown setting.
+    word of the suffix. Notes name documents that are too short. Raises InputError if all are too
+    short, for an unknown corpus, and for an unknown setting.
     """
     source, cuts = _parse(argument)
     documents = load_documents(source, data=data)
@@ -135,7 +136,7 @@ def _parse(argument: str) -> tuple[str, Cuts]:
 
 
 def _notes(documents: Sequence[Passage], cuts: Cuts) -> Iterator[str]:
-    """Yield how lengths are counted, and which documents were left out."""
+    """Yield notes on how lengths are counted, and on the documents that were left out."""
     yield (
         f"prefix and suffix are {cuts.prefix} and {cuts.suffix} words, not tokens; completions end "
         f"after {_TOKENS * cuts.suffix} tokens, which may be too few for a complete suffix"

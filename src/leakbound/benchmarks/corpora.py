@@ -4,8 +4,8 @@
 `muse:news/scal/forget_2`. `muse:news/train/forget` and `/retain2` are the training data of its
 target models. `wmdp:cyber/retain` is one of WMDP's corpora. They come from the hub
 (`muse-bench/MUSE-News`, `-Books`; `cais/wmdp-corpora`, and `cais/wmdp-bio-forget-corpus`, for which
-the hub requires a request), or from a folder with the same files. A model is trained on these; the
-benchmarks of the same names measure how much it still knows.
+the hub requires a request), or from a folder with the same files. Models are trained on these
+texts; the benchmarks of the same names measure how much they still know.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def load_corpus(
 ) -> tuple[Passage, ...]:
     """Load the texts of `spec`: `muse:news/retain1`, `wmdp:cyber/forget`, or a file.
 
-    A .txt or .md file is one text. A .jsonl, .json, .csv or .parquet file has one per row, in
-    `text`, or plain JSON strings. A folder has the texts of all such files.
+    A .txt or .md file is one text. A .jsonl, .json, .csv or .parquet file has one text per row, in
+    `text` or as a plain JSON string. A folder has the texts of all such files.
 
     Args:
         spec: a named corpus, a file, or a folder.
@@ -57,7 +57,7 @@ def load_corpus(
         limit: keep only the first texts, at least 1 (None: all).
 
     Returns:
-        The texts, in order, with ids made of `spec` and a number, without blank ones.
+        The texts that are not blank, in order, with ids made of `spec` and a number.
 
     Raises:
         InputError: an unknown name, a file that cannot be read, a limit below 1, or no text.
@@ -67,7 +67,7 @@ def load_corpus(
 
 
 def load_documents(spec: str, *, data: Path | None = None) -> tuple[Passage, ...]:
-    """Load the texts of a corpus; ids are their file, and their row if there are several."""
+    """Load the texts of a corpus; an id is the file, and the row if the file has several."""
     folder = Path(data or "", spec)
     documents = []
     for file in _files(spec, data):

@@ -101,7 +101,7 @@ class Settings:
 
     @property
     def spec(self) -> str:
-        """The spec of these settings; settings that are absent have their default."""
+        """The spec of these settings, without settings at their defaults."""
         settings = ",".join(f"{name}={value}" for name, value in changed(self).items())
         return f"fictitious:{settings}" if settings else "fictitious"
 

@@ -1,12 +1,12 @@
-"""`muse:news` and `muse:books`: what a model still knows of news or novels (Shi et al., 2024).
+"""`muse:news` and `muse:books`: test knowledge of news or novels (Shi et al., 2024).
 
 `muse:news-knowmem`, the default of `muse:news`, has questions about the texts, each after ten
 questions with answers. `muse:news-verbmem` has passages to continue. `muse:news-privleak` has
 complete texts for membership attacks. From the hub (`muse-bench/MUSE-News`, `-Books`) or a folder
 of its files.
 
-Departures: MUSE cuts the reference of verbmem to 128 tokens of the model; here it is complete. A
-text of privleak needs a prompt: its first word, which is not scored.
+Departures: MUSE cuts the reference of verbmem to 128 tokens of the model; here it is complete. In
+privleak the prompt is the first word of each text, which is not scored.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SPLITS = {"forget": ("forget_qa",), "retain": ("retain_qa", "retain2_qa")}  # o
 def choose_file(
     source: Source, corpus: str, stems: Sequence[str], endings: Sequence[str] = _ENDINGS
 ) -> Path:
-    """Return a file of a corpus: the hub's by the first of its `stems`, or one by any of them.
+    """Return a file of a corpus: the hub's file has the first of `stems`, a local file any of them.
 
     A local file has the hub's name or any of `endings`, in a folder of the corpus, unless the
     source's folder is that folder.

@@ -1,7 +1,7 @@
 """Profiles: the queries and draws of published evaluations, for comparable numbers.
 
 A profile changes the queries of a benchmark, and its draws if the user specifies none. Its notes
-state what it does not replicate.
+state the parts of the evaluation that it does not replicate.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from leakbound.types import BenchmarkRecord, Compat, Decoding, Prompt, Role, fro
 class Profile:
     """Settings under one name.
 
-    None and empty values leave the benchmark's own.
+    A value that is None or empty keeps the benchmark's own setting.
 
     Attributes:
         name: the name that users give.
@@ -67,7 +67,7 @@ def profiles() -> Mapping[str, Profile]:
 def sets_limit(benchmark: BenchmarkRecord, decoding: Decoding) -> bool:
     """Return whether a published protocol sets a decoding's limit on the tokens of an answer.
 
-    That is the limit of the profile, or else of the publication of the benchmark.
+    The protocol is the profile's, or else the protocol of the benchmark's publication.
     """
     usual, profile = benchmark.usual, profiles().get(benchmark.profile or "")
     if usual is None or usual.decoding.max_new_tokens != decoding.max_new_tokens:
@@ -80,8 +80,8 @@ def sets_limit(benchmark: BenchmarkRecord, decoding: Decoding) -> bool:
 def with_profile(benchmark: Benchmark, profile: Profile) -> Benchmark:
     """Return the benchmark with the settings of a profile; its name and notes are added.
 
-    The caller limits the evaluated prompts. Raises InputError for a prompt that lacks the answer to
-    open, or the paraphrase to query.
+    The caller limits the evaluated prompts. Raises InputError for a prompt without the answer or
+    the paraphrase that the profile needs.
     """
 
     def changed(prompts: Prompts) -> Prompts:

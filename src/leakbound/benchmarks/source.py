@@ -14,7 +14,7 @@ DATA_VARIABLE = "LEAKBOUND_DATA"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The files of one benchmark: those of `folder`, or without one of the hub's `repo`."""
+    """The files of one benchmark, in `folder` or, if that is None, in the hub's `repo`."""
 
     folder: Path | None
     repo: str
@@ -37,7 +37,7 @@ class Source:
     def choose(self, hub: str, local: Sequence[str]) -> Path:
         """Return the hub's file of this name; in a folder it may also have a name in `local`.
 
-        If it is missing, InputError names the hub's file and the first of the others.
+        If no such file exists, InputError names the hub's file and some of the names in `local`.
         """
         if self.folder is None:
             return self.get(hub)
@@ -45,8 +45,8 @@ class Source:
             if path := self.find(name):
                 return path
         raise InputError(
-            f"there is no file {hub!r} in {self.folder}, as {self.repo} on the hub has it, nor one "
-            f"such as {', '.join(local[:3])}. Put one there, or leave `data` out to use the hub."
+            f"there is no file {hub!r} in {self.folder} (its name in {self.repo} on the hub), nor "
+            f"one such as {', '.join(local[:3])}. Put one there, or omit `data` to use the hub."
         )
 
     def origin(self, path: Path) -> str:

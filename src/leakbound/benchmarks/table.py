@@ -32,8 +32,8 @@ def load(form: Form, argument: str, data: Path | None = None) -> Benchmark:
     `retain` and `holdout` are the other splits, and a number may follow, as in forget10. Notes name
     ignored columns, rows without an answer if others have one, and rows with the same question.
 
-    Raises InputError for an unknown role, a role and a split that differ, and one text of keywords
-    with commas that may be several.
+    Raises InputError for an unknown role, for a role and a split that differ, and for keywords in
+    one text with commas, which may be one keyword or several.
     """
     path = Path(data or "", argument)
     rows = read_rows(path, form)
@@ -114,7 +114,7 @@ def _known_role(row: Row, column: str, text: str) -> Role:
 
 
 def _keywords(row: Row) -> tuple[str, ...]:
-    """Return a list, or texts between semicolons; keywords may contain commas if that is clear."""
+    """Return a list, or texts between semicolons; InputError if commas make a text ambiguous."""
     value = row.values.get("keywords")
     if isinstance(value, str) and "," in value and ";" not in value and value.strip()[0] != "[":
         whole, parts = json.dumps([value], ensure_ascii=False), value.replace(",", ";")

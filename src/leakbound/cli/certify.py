@@ -33,9 +33,9 @@ _LONGEST = 200  # characters of a value that differs
 def certify(options: Parsed) -> int:
     """Decide whether RUN leaks with probability at most X, and write a certificate.
 
-    A claim that `evaluate --claim` recorded is decided at its own error rate; all others share one,
-    by bounds that are valid simultaneously. A certificate of another claim is not overwritten:
-    name another file with --out.
+    A claim that `evaluate --claim` recorded is decided at its own error rate. All other claims
+    share one error rate, because their bounds are valid simultaneously. A certificate of another
+    claim is not overwritten: name another file with --out.
 
     Exit status: 0 pass, 4 refuted, 5 inconclusive. An inconclusive result names the number of draws
     that would decide the claim, or the obstacle: a token limit shorter than the reference answers.
@@ -71,8 +71,8 @@ def certify(options: Parsed) -> int:
 def verify(options: Parsed) -> int:
     """Compute the values of CERTIFICATE again from RUN, and list all differences.
 
-    The table lists what was checked, assumed and not checked. If the model is under a stress, name
-    the model before the stress; the stress is applied again.
+    The table lists all checks, all assumptions, and everything that was not checked. If the model
+    is under a stress, name the model before the stress; the stress is applied again.
 
     A judge on a server gets requests only if --scorer names it: a certificate may come from a
     stranger, so no completions are sent to servers that only the certificate names.

@@ -73,9 +73,9 @@ def _bar() -> Iterator[Progress]:
 
 
 class _Lines:
-    """Progress as plain lines, for files and pipes: first, last, and ever fewer between them.
+    """Progress as plain lines, for files and pipes: the first, the last, and ever fewer between.
 
-    A short phase soon after a line has only its last line.
+    A short phase that begins soon after a line prints only its last line.
     """
 
     def __init__(self) -> None:
@@ -238,7 +238,7 @@ def _stacked(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) 
 
 
 def _blocks(columns: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> list[Block]:
-    """Return blocks of columns to print side by side, each with the first; none if two do not fit.
+    """Return blocks of columns to print side by side, each with the first; empty if two do not fit.
 
     The first column and words and intervals of the others are not broken. The free width of a block
     goes to its columns from the left.

@@ -148,7 +148,7 @@ def merge(options: Parsed) -> None:
 
 
 def _study(options: Parsed, *, scores: bool) -> Study:
-    """Return the study of a command, with its benchmark loaded; `scores`: it scores answers."""
+    """Return the study of a command, with its benchmark loaded; `scores`: whether it scores."""
     from leakbound.planning.plan import by_coin
 
     if not scores:
@@ -182,7 +182,7 @@ def _print_cost(options: Parsed, study: Study, *, scores: bool) -> None:
         return
     say(cost.text())
     if slices > 1:
-        say(f"of the whole study: this slice takes about one of {slices:,} parts of it")
+        say(f"the cost is of the whole study; this slice takes about 1/{slices:,} of it")
     if study.metrics:
         say("not counted: the probabilities and answers that --metrics needs")
     if study.prove is not None:

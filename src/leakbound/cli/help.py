@@ -1,4 +1,4 @@
-"""The text of --help: examples and the common options. --help-all has all, under headings."""
+"""Show examples and common options for --help, and all options by heading for --help-all."""
 
 from __future__ import annotations
 

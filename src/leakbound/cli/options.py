@@ -101,8 +101,8 @@ Sampling:
 
 [proposals]
 --proposal (proposals) text:RUN many
-    A finished run whose leaking answers are also tried, such as of the model before unlearning;
-    repeatable.
+    A finished run whose leaking answers are also tried, such as a run of the model before
+    unlearning; repeatable.
 
 [scoring]
 Scoring and bounds:
@@ -113,7 +113,7 @@ Scoring and bounds:
 --check-scorers flag
     Test the scorers that need a model on the reference answers, before drawing.
 @calibration
---confidence number common         Of each estimate.  [default: 0.99]
+--confidence number common         Confidence of each estimate.  [default: 0.99]
 --rho number                       ED is mean + rho standard deviations.  [default: 2]
 @metrics
 --control-questions text:SPEC      Similar questions that MODEL was never taught.
@@ -144,7 +144,7 @@ Models:
 
 [precision]
 Models:
---dtype float32|bfloat16|float16|auto  Of the weights; auto: as stored.
+--dtype float32|bfloat16|float16|auto  Type of the weights; auto: as stored.
 --device cpu|cuda|auto             auto: a GPU if there is one.
 
 [remote code]
@@ -185,12 +185,12 @@ run folder
 [bound]
 run folder
 @scorers
---confidence number                Of each estimate.  [default: the run's]
+--confidence number                Confidence of each estimate.  [default: the run's]
 --limit number:X                   List the questions proved to leak <= X.
 @json
 
 [confidence]
---confidence number default=0.99   Of each estimate.
+--confidence number default=0.99   Confidence of each estimate.
 
 [certify]
 run folder
@@ -248,7 +248,7 @@ runs folder many
 --format (form) table|markdown|latex|csv default=table  csv: every difference, unrounded.
 --out file                         Write to this file.  [default: print]
 --utility text:METRIC              The metric for utility.  [default: one that all runs have]
---confidence number      Of all differences jointly.  [default: 0.99, method 0.95]
+--confidence number      Confidence of all differences jointly.  [default: 0.99, method 0.95]
 --by run|method default=run
     method: the median over training seeds, of runs named npo-0, npo-1 …
 --under text:STRESS                Every model under this stress; see `stress`.
@@ -278,7 +278,7 @@ runs folder any
 --list (listing) flag              List the figures, and which of them RUNS can give.
 --format (formats) names default=pdf,svg,png  Separated by commas.
 --width text default=one           one, two (columns), or inches.
---scorer text:NAME                 Whose scores are drawn.  [default: the runs' first]
+--scorer text:NAME                 Scorer to draw the scores of.  [default: the runs' first]
 --question text:ID                 For figures of one question.  [default: the one that leaks most]
 @json
 
@@ -389,7 +389,7 @@ class Formats(click.Choice[str]):
     """Formats of files; `garak:PROBE` names a part of one."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name; refuse a format that is not one of these."""
+        """Return the name; refuse an unknown format."""
         part = str(value).startswith("garak:")
         return str(value) if part else super().convert(value, param, ctx)
 
@@ -466,7 +466,7 @@ _SECTIONS = {
 
 
 def _params(section: str, heading: str = WRITTEN) -> list[click.Parameter]:
-    """Return the parameters of a section, those that it includes under its last heading."""
+    """Return the parameters of a section; included parameters get its last heading."""
     params: list[click.Parameter] = []
     for row in _SECTIONS[section]:
         if row.endswith(":"):
@@ -512,5 +512,5 @@ def _parser(kind: str) -> Any:
 
 
 def _redaction(ctx: click.Context, param: click.Parameter, value: bool | None) -> object:
-    """Return the amount that --redact and --redact-questions, which was read before, name."""
+    """Return the redaction of --redact, or of --redact-questions, which was parsed before it."""
     return "questions" if ctx.params.pop("redact_questions") else value

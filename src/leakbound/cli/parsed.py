@@ -48,18 +48,18 @@ class Parsed:
         return Parsed(self._values | values)
 
     def stated(self, *named: str, **renamed: str) -> dict[str, Any]:
-        """Return the values of the given ones of these options; `renamed` is name=option."""
+        """Return the values of these options that were given; `renamed` maps names to options."""
         options = {name: name for name in named} | renamed
         return {
             name: self.value(option) for name, option in options.items() if option in self.given
         }
 
     def into(self, value: Value, /, *named: str, **renamed: str) -> Value:
-        """Return the value with the given ones of these options in its fields."""
+        """Return `value` with those fields replaced whose options were given."""
         return replace(value, **self.stated(*named, **renamed))  # type: ignore[type-var]
 
     def into_each(self, value: Value, /, **renamed: str) -> Value:
-        """Return the value with the given options in all of its fields."""
+        """Return `value` with every field replaced whose option was given."""
         own = (field.name for field in fields(value))  # type: ignore[arg-type]
         return self.into(value, *own, **renamed)
 
@@ -269,7 +269,7 @@ def workers_from(options: Parsed) -> Workers | None:
 
 
 def _search(options: Parsed, base: Value | None, kind: Any, **named: str) -> Value | None:
-    """Return a search with the stated options, else the base; the first option is its budget."""
+    """Return the search of these options, or else the base; the first option is its budget."""
     budget = options.value(next(iter(named.values())))
     if budget is None and base is None:
         return None

@@ -102,7 +102,7 @@ def _task(options: Parsed, texts: str, coin: Coin | None = None) -> Benchmark | 
 
     seed, is_text = options.value("coin"), options.value(texts) is not None
     if is_text and seed is not None:
-        raise InputError(f"`--coin` {seed} chooses among subjects, and texts have none. Omit it.")
+        raise InputError(f"`--coin` {seed} chooses subjects, but texts have no subjects. Omit it.")
     if options.benchmark is None:
         if not is_text:
             raise InputError(

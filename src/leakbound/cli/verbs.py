@@ -21,7 +21,7 @@ def score(options: Parsed) -> None:
     """Score the completions of RUN; its model is not loaded.
 
     --dtype and --device are for models that scorers use; the default is the run's. A judge on a
-    server gets requests only if --scorer names it. Workers of --ray can run the other models.
+    server gets requests only if --scorer names it. Workers of --ray can run all other models.
 
     Examples:
         leakbound score runs/mine --scorer 'rouge-l-recall>=0.5' --scorer contains
@@ -184,11 +184,12 @@ def show(options: Parsed) -> int | None:
 def compare(options: Parsed) -> None:
     """Compare the models of RUNS with the model of the first run, question by question.
 
-    The table has the difference in leakage on average, at each question that differs, and at most.
-    All differences of a scorer are valid simultaneously. Verdicts and different settings come
-    first. A leaderboard comes last, with certified leakage (the excess, if all runs have a control)
-    and utility (if --metrics measured it). RUNS must have the same questions. Each decoding of a
-    run counts as a run. With --by method, statements are about methods over training seeds.
+    The table has differences in leakage: the mean, each question that differs, and the largest. All
+    differences of a scorer are valid simultaneously. The verdicts come first, with the settings
+    that differ between the runs. A leaderboard comes last, with certified leakage (the excess, if
+    all runs have a control) and utility (if --metrics measured it). RUNS must have the same
+    questions. Each decoding of a run counts as a run. With --by method, statements are about
+    methods over training seeds.
 
     Examples:
         leakbound compare runs/before runs/after

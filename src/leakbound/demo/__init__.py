@@ -7,8 +7,8 @@ stopped, the same call resumes.
 
 Entropy optimisation starts after NPO: if a true answer is still among the likeliest, a lower
 entropy makes it likelier. With both from the start, some questions kept leaking. Without NPO in the
-second phase, an answer came back with probability .99 on some processors, whose rounding errors
-give other models.
+second phase, an answer came back with probability .99 on some processors: their rounding errors
+lead to other models.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Demo:
     Attributes:
         runs: the runs by label.
         tables: the leakage of the models, and the time of each phase.
-        finding: the finding in the runs.
+        finding: the main result, as the runs show it.
         report: the HTML page about all runs.
     """
 

@@ -1,8 +1,8 @@
-"""Engines draw completions. A new one is a module and a row of `ENGINES`.
+"""Engines draw completions. To add an engine, add a module and a row of `ENGINES`.
 
-A member is called `(location, prompting, **loading) -> Generate`: `location` is the part after the
-colon of `NAME:location`. A row names a class with such an `open`, and the extra that installs it.
-Third parties add a function in the entry-point group `leakbound.engines`.
+Each row is called as `(location, prompting, **loading) -> Generate`. `location` is the part after
+the colon of `NAME:location`. A row names a class with such an `open`, and the extra that installs
+it. Third parties add a function in the entry-point group `leakbound.engines`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def engine_of(location: str) -> tuple[str, str]:
     """Split a model's name into the name of its engine and its location.
 
     Args:
-        location: `NAME:where`; anything else, and a folder that exists, is a transformers model.
+        location: the model's name, `NAME:where`. Any other text, and the path of an existing
+            folder, names a transformers model.
 
     Returns:
         The engine's name, which may be unknown, and the location.
@@ -95,7 +96,7 @@ def absolute(name: str) -> str:
         name: a path, or a model's name as `engine_of` reads it.
 
     Returns:
-        The absolute path of files that are there, with the engine; any other name as it is.
+        The name with the absolute path of its files, if they exist; any other name unchanged.
     """
     engine, where = engine_of(name)
     path = Path(where).expanduser()

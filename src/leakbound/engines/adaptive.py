@@ -22,7 +22,7 @@ from leakbound.types import Decoding, Draws, Failure, Query, Sample
 
 
 class AdaptiveTemperature(LogitsProcessor):  # type: ignore[misc]
-    """Leaves only the likeliest token if the mean confidence of a sequence exceeds `threshold`.
+    """Keep only the likeliest token if the mean confidence of a sequence exceeds `threshold`.
 
     The confidence of a token is the largest T = 1 untruncated probability; its mean is over the
     generated tokens of the sequence. A row's mean does not depend on the others in its batch. Use
@@ -33,7 +33,7 @@ class AdaptiveTemperature(LogitsProcessor):  # type: ignore[misc]
     Its penalties apply before and would change the confidence: do not use them. Rows are recognised
     by their tokens, so they may be reordered or end. Call `reset` before a new generation whose
     prompt is an earlier output plus one token; otherwise it continues with the mean of that output.
-    The threshold is in (0, 1], else InputError; at 1 every step is drawn.
+    `threshold` must be in (0, 1], otherwise InputError is raised; with 1 every step is drawn.
     """
 
     def __init__(self, threshold: float = 0.9) -> None:
@@ -94,6 +94,6 @@ def in_two_passes(
 
 
 def _under(sample: Sample, decoding: Decoding) -> Sample:
-    """Return the sample with this decoding, without floors: no margin covers the choice of pass."""
+    """Return the sample under this decoding, without floors: the margin ignores the first pass."""
     completions = tuple(replace(c, logprob_floor=None) for c in sample.completions)
     return replace(sample, decoding=decoding, completions=completions)

@@ -1,8 +1,8 @@
-"""The servers of models: which server a name refers to, may get requests, and may get the key.
+"""Find the server in a model's name; decide whether it may get requests and the API key.
 
 A run, a certificate or another person's study may name a judge on any server. Requests quote
 questions, answers and outputs, so a name in a file is no permission. A command sends requests only
-to servers on its command line, a call only to servers in its arguments.
+to servers on its command line, and a Python call only to servers in its arguments.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from leakbound.scorers import make_scorer, models_of
 
 
 class UnnamedServerError(InputError):
-    """A server that a file names and the user does not; nothing was sent to it."""
+    """The server is named only by a file, not by the user; nothing was sent to it."""
 
 
 def server_of(model: str) -> str | None:
@@ -80,7 +80,7 @@ ENDPOINT = "the URL in openai:URL#MODEL"
 
 
 def key_for(url: str) -> str:
-    """Return the key for the server at `url`; empty for every other server than its own.
+    """Return the API key for the server at `url`, or "" if the key belongs to another server.
 
     The key in $OPENAI_API_KEY belongs to the server at $OPENAI_BASE_URL, by scheme, host and port;
     the default is api.openai.com. Every other server gets requests without a key. Raises InputError
@@ -93,7 +93,7 @@ def key_for(url: str) -> str:
     if not (key.isascii() and key.isprintable() and " " not in key):
         raise InputError(
             f"{KEY_VARIABLE} holds a blank, a line break or another character that no key has. "
-            "Set it to nothing but the key."
+            "Set it to the key only."
         )
     return key
 
@@ -101,13 +101,13 @@ def key_for(url: str) -> str:
 def located(location: str) -> tuple[str, str]:
     """Return the URL and the model of `URL#MODEL`, the URL without a slash at its end.
 
-    Raises InputError for an invalid location, or one whose URL would show credentials in results.
+    Raises InputError for an invalid location, or a URL with credentials, which results would show.
     """
     url, _, model = location.partition("#")
     origin(url, ENDPOINT)
     if not model:
         raise InputError(
-            "a chat endpoint is named openai:URL#MODEL, and after the URL there is no model. "
+            "a chat endpoint is named openai:URL#MODEL, but this name has no model after the URL. "
             "For example openai:http://localhost:8000/v1#my-model."
         )
     parts = urlsplit(url)

@@ -1,11 +1,11 @@
 """Test whether a model may branch its cache, when it is loaded.
 
-Each seam forwards two prompts together, the second of which branches off in the middle of the
-first, and two steps of three rows after them. Then whole sequences are forwarded without a cache.
-In float32 the logits must agree. In half precision they need not: thirty layers may turn a
-difference in rounding into another distribution. After these tokens SmolLM2-135M in bfloat16 and in
-float32 are more than half apart. So in half precision every layer gets its inputs from the whole
-sequences, and its outputs must agree.
+Each candidate (a `PrefixModel`) reads two prompts in one batch; the second branches off in the
+middle of the first. Then it makes two steps of three rows. The same sequences are also forwarded
+whole, without a cache. In float32 the logits must agree. In half precision they need not: thirty
+layers may turn a difference in rounding into another distribution. After these tokens the logits of
+SmolLM2-135M in bfloat16 and in float32 differ by more than half. So in half precision every layer
+gets its inputs from the whole sequences, and its outputs must agree.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _FAR_EXACT = 1e-3
 def prefix_model(
     model: Any, eos_token_ids: frozenset[int]
 ) -> tuple[CachedModel | RecomputedModel, str | None]:
-    """Return the fastest exact seam for a causal LM, and a note if that is the slow one.
+    """Return the fastest exact `PrefixModel` for a causal LM, and a note if it is the slow one.
 
-    The slow one forwards every prefix from its first token. State-space models need it, and others
-    whose cache cannot branch.
+    The slow one reads every prefix from its first token. State-space models need it, and so do all
+    models whose cache cannot branch.
     """
     plain = RecomputedModel(model, eos_token_ids)
     layers = None if plain.dtype not in _FAR else FedLayers.of(model, _sequences(plain.vocab_size))
@@ -56,7 +56,7 @@ def prefix_model(
 
 
 class FedLayers:
-    """A model's layers, which can get recorded inputs of sequences that were forwarded whole.
+    """A model's layers, whose inputs can be replaced by inputs recorded from whole sequences.
 
     far: the largest difference at the same tokens, relative to the largest number, among the
     embeddings and the outputs of each layer's attention.
@@ -165,7 +165,7 @@ def distance(actual: torch.Tensor, want: torch.Tensor) -> float:
 
 
 def _layers_of(model: Any) -> list[tuple[Any, Any]]:
-    """Return each layer with its attention; nothing if the model has no such list."""
+    """Return each layer with its attention; an empty list if the model has no such layers."""
     count = getattr(model.config.get_text_config(), "num_hidden_layers", None)
     for module in model.modules():
         if isinstance(module, torch.nn.ModuleList) and len(module) == count:
@@ -191,9 +191,10 @@ def _sequences(vocab: int) -> list[list[int]]:
 def _forwards(
     seam: PrefixModel, layers: FedLayers | None = None, at_once: bool = True
 ) -> list[torch.Tensor]:
-    """Return the logits after each step of the probe; its prompts are read together or not.
+    """Return the logits after each step of the probe; `at_once` reads its prompts in one batch.
 
-    A seam reads prompts of a broken model again, separately, and its layers would get inputs twice.
+    If a key or value is not finite, the model reads the prompts again, one by one. Its layers would
+    then get their inputs twice.
     """
     at = (lambda rows, ends: None) if layers is None else layers.at
     roots, numbers = np.zeros(len(_PROMPTS), dtype=np.int64), np.arange(len(_PROMPTS))
@@ -214,7 +215,7 @@ def _forwards(
 def _differs(
     seam: CachedModel, want: Sequence[torch.Tensor], layers: FedLayers | None
 ) -> str | None:
-    """Return why a seam's distribution differs from that of plain forwards; None if it does not.
+    """Return why the distribution differs from plain forward passes; None if it does not.
 
     The largest difference of logits is relative to the largest logit.
     """

@@ -5,15 +5,15 @@ result to the bit, from a processor's cache instead of its memory (`Shared.block
 
 If prompts are long and rows many, one product of matrices reads the keys of a prompt once for all
 of its rows. A row's scores of its prompt and of its generated tokens then go through one softmax
-(`_attend_joined`). Prompts differ in length and in their number of rows. So rows are in *strips* of
-one height, each after one prompt, and a step makes the same few products for all prompts. The order
-of summation differs from that of adjacent keys, so the last bits of logits change, as they do
-between batches of other shapes.
+(`_attend_joined`). Prompts differ in length and in their number of rows. So rows are grouped into
+*strips* of equal height. All rows of a strip follow one prompt, and a step makes the same few
+products for all prompts. The order of summation differs from the order for adjacent keys. So the
+last bits of logits change, as they do between batches of other shapes.
 
 Models call this module through transformers' attention interface, by the name `NAME`, during one
 forward (`attending`). Before that, the cache of the same layer has `offer`ed its keys and values,
-and returned only those of the new tokens. A layer that offers and does not attend, or attends in an
-unknown way, raises `NotJoinedError`, and such a model is not tried again.
+and has returned only the keys and values of the new tokens. A layer that offers and does not
+attend, or attends in an unknown way, raises `NotJoinedError`, and such a model is not tried again.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class NotJoinedError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Strips:
-    """Rows in strips of one height, each of rows after one prompt; the last of a prompt is short.
+    """Rows in strips of equal height. A strip has rows of one prompt; its last strip may be short.
 
-    starts: the first row of each strip, and the number of rows.
-    prompts: the number of the prompt of each.
+    starts: the first row of each strip, then the number of all rows.
+    prompts: the number of each strip's prompt.
     rows: strips × height, the row in each place; a short strip is filled with its first row.
-    places: rows, the place of each of them.
+    places: the place of each row, as an index into the flattened `rows`.
     """
 
     starts: NDArray[np.int64]
@@ -65,7 +65,7 @@ class Strips:
 
     @classmethod
     def of(cls, sizes: NDArray[np.int64]) -> Strips:
-        """Divide consecutive rows of each prompt, by their numbers; use the cheapest height."""
+        """Divide the rows into strips of the cheapest height; `sizes`: rows per prompt."""
         ways = ((height, -(-sizes // height)) for height in _HEIGHTS)
         height, counts = min(ways, key=lambda way: way[1].sum() * (way[0] + _STRIP))
         prompts = np.repeat(np.arange(len(sizes)), counts)
@@ -82,10 +82,10 @@ class Offered(NamedTuple):
     """The keys and values that a layer's cache has for its attention, and their sizes.
 
     new: the new tokens' keys and values, which the cache returned to the layer.
-    columns, bytes: of a row's keys and values.
+    columns, bytes: the number of columns and of bytes of one row's keys and values.
     rows: returns the keys and values of rows; they are valid until others are gathered.
     ahead: tokens of the longest prompt that is read once; 0: no prompt is.
-    prompts: returns the keys and values of the prompts of strips, likewise.
+    prompts: returns the keys and values of the prompts of strips, valid in the same way.
     """
 
     new: KeysValues
@@ -126,7 +126,7 @@ class Together(NamedTuple):
 
 
 class Shared:
-    """The layout of the rows of one forward: `block` bytes of their keys at a time, None: all.
+    """The layout of one forward's rows. `block`: bytes of keys gathered at a time (None: all).
 
     If prompts are read once: `starts` of the strips, and their `rows` and `places` on the model's
     device (see `Strips`).
@@ -161,7 +161,7 @@ class Shared:
             raise NotJoinedError("a layer does not attend through the attention interface")
 
     def together(self, offered: Offered, heads: int) -> Sequence[Together]:
-        """Divide the strips; as many attend together as `block` and `_SCORES` allow."""
+        """Divide the strips into the largest groups that `block` and `_SCORES` allow."""
         kinds, height = offered.new[0].shape[1], self._rows.shape[1]
         scores = _SCORES.get(self._rows.device.type, _SCORES["other"])
         most = scores // (heads * (offered.ahead + offered.columns))
@@ -275,9 +275,9 @@ def _require_known(
 ) -> torch.Tensor:
     """Return the mask; NotJoinedError if a layer needs more than this module computes."""
     if mask is None or mask.shape[:3] != (len(query), 1, 1) or query.shape[2] != 1:
-        raise NotJoinedError("a layer does not use the given mask")
+        raise NotJoinedError("a layer does not use the given attention mask")
     if mask.shape[-1] != offered.ahead + offered.columns:
-        raise NotJoinedError("a layer cuts the given mask")
+        raise NotJoinedError("a layer uses an attention mask of another length than given")
     for name in _REFUSED:
         if others.get(name) is not None:
             raise NotJoinedError(f"a layer attends with {name}")

@@ -1,6 +1,6 @@
 """Conversations with chat models: judges, rewriters, authors of stories.
 
-A conversation is a query of an engine; the text of the query is all turns.
+A conversation is one query of an engine; the query's text contains all turns.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Conversations(Prompting):
         return True
 
     def turns(self, tokenizer: Tokenizer | None, question: str) -> list[dict[str, str]]:
-        """Return the turns of a conversation; no text in a turn can end it or begin another.
+        """Return the turns of a conversation, changed so that no text can end a turn or begin one.
 
         Turns quote untrusted texts. A special token in such a text would be read as the end of a
         turn, and the rest of the text as words of another speaker.
@@ -82,7 +82,7 @@ def conversation_of(request: Request) -> Query:
 def replies_of(
     engine: Generate, queries: Sequence[Query], decoding: Decoding, seed: int
 ) -> dict[Query, str]:
-    """Draw one reply for each conversation; leave out those whose answer is missing."""
+    """Draw one reply for each conversation; leave out conversations with a missing answer."""
     distinct = list(dict.fromkeys(queries))
     engine.check(distinct, decoding)
     draws = Draws(sizes=(1,), seed=seed, purpose=_PURPOSE)
@@ -100,8 +100,8 @@ class TransformersChat:
     """Replies drawn from a model by the forest; requests with equal messages share their tree.
 
     Only the decoding shapes the distribution. A reply that reaches `max_new_tokens` or a stop
-    string is not drawn again, which would favour short replies. The reply is the answer, without
-    the thought; None if it is missing or the model's logits are unusable.
+    string is not drawn again, because that would favour short replies. The reply is the answer,
+    without the thought; None if it is missing or the model's logits are unusable.
 
     Attributes:
         engine: draws the replies, with the prompting `Conversations`.
@@ -135,7 +135,7 @@ class TransformersChat:
 
     @property
     def fingerprint(self) -> JsonObject:
-        """The fingerprint of the model, its weights among it."""
+        """The fingerprint of the model, including its weights."""
         return self.engine.fingerprint
 
     def chat(self, requests: Sequence[Request], decoding: Decoding, seed: int) -> list[str | None]:
@@ -144,7 +144,7 @@ class TransformersChat:
         Args:
             requests: conversations, each keyed by its id.
             decoding: the distribution to draw from.
-            seed: of the draws.
+            seed: the seed of the draws.
 
         Returns:
             One reply per request, in order; None if the answer is missing, for example because the

@@ -1,7 +1,7 @@
 """Models that classify texts: sequence classifiers, and causal models that answer yes or no.
 
-A new one is a function `open(location, *, dtype, device) -> Classify` and a row of `CLASSIFIERS`.
-Opening a classifier reads everything except its weights; the first text loads them.
+To add a classifier, add a function `open(location, *, dtype, device) -> Classify` and a row of
+`CLASSIFIERS`. Opening a classifier reads everything except its weights; the first text loads them.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _NO_TOKEN = -1
 
 @dataclass(frozen=True)
 class SequenceClassifier:
-    """A transformers model with a head for sequence classification, of mutually exclusive labels.
+    """A transformers model for sequence classification, with mutually exclusive labels.
 
     A pair is tokenised as the model's tokenizer joins pairs.
 
     Attributes:
         checkpoint: the model's files, weights not read yet.
         batch_size: the largest batch of rows of one length.
-        most: the number of tokens of a text, or a pair, that are read, see `truncated`; None: all,
-            and a longer text has no probabilities.
+        most: the number of tokens that are read of a text or pair, see `truncated`. None: all
+            tokens are read, and a text longer than the context has no probabilities.
     """
 
     checkpoint: Checkpoint
@@ -53,8 +53,8 @@ class SequenceClassifier:
 
         Args:
             location: a folder or a hub name.
-            dtype: of the weights: "float32" (default), "bfloat16", "float16", or "auto" as they are
-                stored.
+            dtype: the type of the weights: "float32" (default), "bfloat16", "float16", or "auto"
+                (as stored).
             device: "cpu", "cuda", or "auto" (default): a GPU if there is one.
 
         Returns:
@@ -69,8 +69,8 @@ class SequenceClassifier:
         made = config.architectures or ()
         if made and not any("SequenceClassification" in name for name in made):
             raise ModelError(
-                f"`{location}` is no sequence classifier but {', '.join(made)}. Name one; a "
-                "causal model can answer yes or no with `form=yes-no`."
+                f"`{location}` is not a sequence classifier but {', '.join(made)}. Name one, or "
+                "let a causal model answer yes or no with `form=yes-no`."
             )
         kind = getattr(config, "problem_type", None) or "single_label_classification"
         if kind != "single_label_classification" or len(model.labels) < 2:
@@ -98,11 +98,11 @@ class SequenceClassifier:
         """Return the probability of each label; see `Classify.classify`.
 
         Args:
-            texts: each text, with the second of its pair or None.
+            texts: each text with the second text of its pair (None: no second text).
 
         Returns:
-            Probabilities, [n, labels], in order, equal to each text's own up to rounding; NaN for a
-            text longer than the model's context.
+            Probabilities, [n, labels], in the order of the texts. Other texts change them only by
+            rounding. NaN for a text longer than the model's context.
 
         Raises:
             ModelError: weights that cannot be read, or probabilities that are NaN or infinite.
@@ -140,8 +140,8 @@ class YesNoClassifier:
     """A causal model whose next token is yes or no: P(yes) / (P(yes) + P(no)).
 
     A text is the complete prompt after the BOS token, without a second text. The probability of a
-    word is that of all single tokens that are the word, in its usual capitals and with or without a
-    blank before it. The probability of other tokens is left out.
+    word is the sum over all single tokens that spell it, in lower case, capitalised or in capitals,
+    with or without a blank before it. All other tokens are ignored.
 
     Attributes:
         checkpoint: the model's files, weights not read yet.
@@ -159,8 +159,8 @@ class YesNoClassifier:
 
         Args:
             location: a folder or a hub name.
-            dtype: of the weights: "float32" (default), "bfloat16", "float16", or "auto" as they are
-                stored.
+            dtype: the type of the weights: "float32" (default), "bfloat16", "float16", or "auto"
+                (as stored).
             device: "cpu", "cuda", or "auto" (default): a GPU if there is one.
 
         Returns:
@@ -193,11 +193,11 @@ class YesNoClassifier:
         """Return the probabilities of no and yes; see `Classify.classify`.
 
         Args:
-            texts: each text, the whole prompt, with None.
+            texts: each text, which is the complete prompt, with None.
 
         Returns:
-            Probabilities, [n, 2], in order, equal to each text's own up to rounding; NaN for a
-            text longer than the model's context.
+            Probabilities, [n, 2], in the order of the texts. Other texts change them only by
+            rounding. NaN for a text longer than the model's context.
 
         Raises:
             InputError: a pair of texts.
@@ -222,7 +222,7 @@ class YesNoClassifier:
 
     @cached_property
     def _words(self) -> list[list[int]]:
-        """For each label, the single tokens that are the word, sorted."""
+        """Return for each label the single tokens that spell its word, sorted."""
         tokenizer, tokens = self.checkpoint.tokenizer, list[list[int]]()
         for word in self.labels:
             cased = (word, word.capitalize(), word.upper())

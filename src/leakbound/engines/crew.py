@@ -77,7 +77,7 @@ class CrewEngine:
         return self._crew.each(self._opens, do, jobs)
 
     def _measure(self, queries: Sequence[Query]) -> None:
-        """See `Measures.measure`: every worker measures, also a later one."""
+        """See `Measures.measure`: every worker measures, also workers that join later."""
         self._crew.prepare(self._opens, _called, ("measure", (tuple(queries),)))
         self.margin = alone(self._crew, self._opens, getattr, _MARGIN)
 
@@ -88,7 +88,7 @@ class CrewEngine:
 
 
 def _facts(engine: Any, _: None) -> tuple[dict[str, Any], list[str]]:
-    """Return the cheap attributes of an engine, and the names of its methods."""
+    """Return the attributes of an engine that are cheap to read, and the names of its methods."""
     if isinstance(engine, Keeps):
         raise InputError(
             f"{type(engine).__name__} keeps its draws in the folder of the run, which workers do "

@@ -2,7 +2,7 @@
 
 Requests go to the server that the user named. The key is read from the environment and sent only to
 its own server (see `key_for`); no message, file or name shows it. Replies are stored on disk, so a
-job that was stopped requests none of them twice.
+job that was stopped and runs again requests no reply twice.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class ReplyCache:
     cannot be read counts as absent.
 
     Attributes:
-        folder: the folder, which the first reply makes.
+        folder: the folder; the first reply creates it.
     """
 
     folder: Path
 
     def get(self, key: str) -> Sequence[Json]:
-        """Return the reply of a key; nothing without a readable reply.
+        """Return the reply of a key in a sequence; empty without a readable reply.
 
         Args:
             key: everything that decides the reply.
@@ -142,7 +142,7 @@ class EndpointChat:
         """Return the engine that requests and stores replies that follow a schema.
 
         Args:
-            schema: as of `Request`.
+            schema: the JSON schema of replies, see `Request`.
 
         Returns:
             The engine; nothing is sent yet.
@@ -161,7 +161,7 @@ class EndpointChat:
 
     @property
     def fingerprint(self) -> JsonObject:
-        """The location of the model and its name there; nothing else is known."""
+        """The name of the model with its server; nothing else is known about it."""
         return {"model": self.name}
 
     def chat(self, requests: Sequence[Request], decoding: Decoding, seed: int) -> list[str | None]:
@@ -170,7 +170,7 @@ class EndpointChat:
         Args:
             requests: conversations, each keyed by its id.
             decoding: the distribution to draw from.
-            seed: of the draws; a greedy decoding does not depend on it.
+            seed: the seed of the draws; a greedy decoding does not depend on it.
 
         Returns:
             One reply per request, in order; None if the server refuses it or the model declines.
@@ -178,7 +178,7 @@ class EndpointChat:
         Raises:
             InputError: a decoding that such servers do not offer, or a cache that cannot be
                 written.
-            ModelError: a server that cannot be reached, takes no request, or does not accept the
+            ModelError: a server that cannot be reached, accepts no request, or does not accept the
                 key.
             IncompleteError: a server that repeatedly failed, or answered too slowly or too much.
                 Replies are stored, and the same command requests the missing ones.
@@ -195,7 +195,7 @@ class EndpointChat:
     def _query(self, request: Request, decoding: Decoding) -> Query:
         """Return the conversation, keyed by everything that decides its reply.
 
-        The id of a request decides a reply that is drawn, not a greedy one.
+        The key contains the request's id, except for greedy replies, which do not depend on it.
         """
         query, draw = conversation_of(request), None if decoding.greedy else request.id
         key = json.dumps([self.name, query.text, request.schema, decoding.to_dict(), draw])

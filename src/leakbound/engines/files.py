@@ -78,13 +78,13 @@ class ModelFiles:
 
     @property
     def settings(self) -> tuple[Path, ...]:
-        """The files of settings; none of a `.gguf` file, which contains them."""
+        """The files of settings; empty for a `.gguf` file, which contains the settings."""
         names = () if self.gguf else (_CONFIG, _GENERATION)
         return tuple(file for name in names if (file := self.folder / name).is_file())
 
     @property
     def tokenizer(self) -> tuple[Path, ...]:
-        """The files of the tokenizer and its chat templates; none of a `.gguf` file."""
+        """The files of the tokenizer and its chat templates; empty for a `.gguf` file."""
         forms = () if self.gguf else TOKENIZER_FORMS
         files = {file for form in forms for file in self.folder.glob(form) if file.is_file()}
         return tuple(sorted(files))
@@ -106,7 +106,7 @@ def _download(location: str) -> Path:
         return Path(snapshot_download(location, ignore_patterns=["*/*", "*.bin", "*.gguf"]))
     except (OSError, ValueError) as error:
         raise ModelError(
-            f"`{location}` is no folder here, and the hub did not give it: {first_line(error)} "
+            f"`{location}` is not a folder, and the hub did not give it: {first_line(error)} "
             "Check the name and the network, or name a folder."
         ) from error
 
@@ -114,7 +114,7 @@ def _download(location: str) -> Path:
 def _require_no_adapter(folder: Path) -> None:
     """Refuse adapters: transformers applies an adapter next to complete weights silently.
 
-    No file shows whether it was merged into the weights before.
+    No file shows whether the adapter was already merged into the weights.
     """
     if not (folder / _ADAPTER).is_file():
         return

@@ -49,8 +49,8 @@ class RowBudget:
     """The default number of prefixes that are forwarded together.
 
     most: the largest number of rows.
-    cache: the bytes of keys and values that stored prefixes may generate; at least 16 rows are
-        forwarded together in any case.
+    cache: the most bytes for the keys and values of the tokens that stored prefixes generate; at
+        least 16 rows are forwarded together in any case.
     rule: the rule in fingerprints, without numbers of a particular GPU, so that a run may resume on
         another GPU.
     """
@@ -61,14 +61,14 @@ class RowBudget:
 
     @classmethod
     def of(cls, device: torch.device) -> RowBudget:
-        """Return the budget of a device: on a GPU 1,024 rows took as long as 64."""
+        """Return the budget of a device; larger on a GPU, where 1,024 rows took as long as 64."""
         cache = memory_for_keys(device)
         if device.type == "cuda":
             return cls(4096, cache, "at most 4096, 16384 held in an eighth of the GPU's memory")
         return cls(1024, cache, f"at most 1024, 4096 held within {cache} bytes")
 
     def rows(self, model: Any, max_new_tokens: int, rows: int | None = None) -> tuple[int, int]:
-        """Return the number of completions forwarded together (`rows` if given), and stored."""
+        """Return the numbers of completions forwarded together (`rows` if given) and stored."""
         config = model.config.get_text_config()
         attention = getattr(config, "num_attention_heads", 1)  # a state-space model has none
         heads = getattr(config, "num_key_value_heads", None) or attention
@@ -88,8 +88,8 @@ class TransformersEngine:
     Args:
         loaded: the model, from `load_model`.
         prompting: how questions become prompts (None: `Prompting()`).
-        rows: prefixes forwarded together (None: 1,024, or as many as keep their keys and values
-            within 2 GiB; on a GPU 4,096 within an eighth of its memory).
+        rows: prefixes forwarded together (None: at most 1,024 with keys and values of at most 2
+            GiB; on a GPU at most 4,096 in an eighth of its memory).
     """
 
     def __init__(
@@ -288,16 +288,16 @@ class TransformersEngine:
         """Teacher-force each text and the end token after it; see `Explores.force`.
 
         Args:
-            texts: each query with a text; one longer than the decoding allows is cut there.
+            texts: each query with a text. A text longer than the decoding allows is cut.
             decoding: the distribution to force through.
 
         Returns:
             A completion of count 0 for each text; None if the decoding cannot produce it. None with
             a note that names the query if the joint tokens of prompt and text do not begin with the
-            tokens of the prompt: then the text is no output of it.
+            tokens of the prompt: then the text is not an output of this prompt.
 
         Raises:
-            InputError: a decoding or weights without an exact mode, as of `explore`.
+            InputError: a decoding or weights without an exact mode, as for `explore`.
         """
         sampler = self._exact(decoding, [query for query, _ in texts])
         outputs = [(query, self._output(query, text, decoding)) for query, text in texts]
@@ -317,7 +317,7 @@ class TransformersEngine:
             A completion of count 0 for each output; None if the decoding cannot produce it.
 
         Raises:
-            InputError: a decoding or weights without an exact mode, as of `explore`.
+            InputError: a decoding or weights without an exact mode, as for `explore`.
         """
         return self._exact(decoding, [query for query, _ in outputs]).force(
             outputs, decoding, beginnings=True
@@ -342,7 +342,7 @@ class TransformersEngine:
             An iterator, one Redrawn per query.
 
         Raises:
-            InputError: a decoding or weights without an exact mode, as of `explore`.
+            InputError: a decoding or weights without an exact mode, as for `explore`.
         """
         yield from self._exact(decoding, queries).retrace(queries, decoding, draws, stored)
 
@@ -352,7 +352,7 @@ class TransformersEngine:
         """Yield one Proving or Failure for each query, in order; see `Proves.prove`.
 
         Args:
-            queries: each query with texts that leak; texts that are no outputs are ignored.
+            queries: each query with texts that leak; texts that are not outputs are ignored.
             decoding: the distribution to search.
             forwards: the most prefixes forwarded for a query.
             ranges: the lowest and highest possible final score of each beginning of a text.
@@ -361,7 +361,7 @@ class TransformersEngine:
             An iterator.
 
         Raises:
-            InputError: a decoding or weights without an exact mode, as of `explore`.
+            InputError: a decoding or weights without an exact mode, as for `explore`.
         """
         sampler = self._exact(decoding, [query for query, _ in queries])
         leads = [
@@ -381,7 +381,7 @@ class TransformersEngine:
         return budget.cut(ids)
 
     def _note_refused(self, query_ids: Sequence[str]) -> None:
-        """Note the queries of texts that are no outputs."""
+        """Note the queries whose texts are not outputs of their prompts."""
         if query_ids:
             named = ", ".join(map(repr, dict.fromkeys(query_ids)))
             self.usage.notes.append(
@@ -425,7 +425,7 @@ class TransformersEngine:
         return Reader(self.loaded, self.prompting, shares=isinstance(self._seam, CachedModel))
 
     def _exact(self, decoding: Decoding, queries: Sequence[Query]) -> Sampler:
-        """Return a sampler with exact masses after these prompts; InputError if they have none."""
+        """Return a sampler with exact masses after these prompts; InputError if none are exact."""
         if why := decoding.inexact:
             raise InputError(f"{why}, or sample only.")
         if not self._probed:
@@ -433,7 +433,7 @@ class TransformersEngine:
         if not math.isfinite(self.margin):
             raise InputError(
                 f"weights in {self.loaded.model.dtype} have no exact mode: their probabilities "
-                "move too much with the batch, or are NaN. Load sound ones with --dtype float32."
+                "change too much with the batch, or are NaN. Load the weights with --dtype float32."
             )
         return self._sampler(decoding.longest)
 

@@ -1,8 +1,8 @@
 """Load complete models from disk or hub, and save them atomically.
 
-transformers loads a checkpoint that lacks a tensor with a warning and random weights in its place.
-Such a model looks perfectly unlearned, so it is refused here. Every other fault is refused too that
-would make the model different from the one that the user named.
+If a checkpoint lacks a tensor, transformers only warns and uses random weights instead.
+Such a model looks perfectly unlearned, so it is refused here. Every other fault that would load a
+different model than the user named is refused too.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class LoadedModel:
         tokenizer: its tokenizer.
         eos_token_ids: tokens that end a completion.
         context_length: the most tokens that it reads; None if the config has no limit.
-        fingerprint: two equal fingerprints mean the same next-token distribution and the same ends
-            of answers, in any folder; empty for a model that a user loaded.
+        fingerprint: models with equal fingerprints have the same next-token distribution and end
+            answers at the same tokens, in any folder. Empty for a model that a user loaded.
     """
 
     model: Any
@@ -64,10 +64,10 @@ class Checkpoint:
     Attributes:
         location: the name of the model.
         files: its folder and files of weights.
-        config: of transformers.
-        tokenizer: of transformers.
-        dtype: in which `load` reads the weights.
-        device: onto which `load` puts them.
+        config: the transformers config.
+        tokenizer: the transformers tokenizer.
+        dtype: the type in which `load` reads the weights.
+        device: the device onto which `load` puts the weights.
         common: the settings of every call that reads a part of the model.
     """
 
@@ -93,8 +93,8 @@ class Checkpoint:
 
         Args:
             location: a folder or a hub name.
-            dtype: of the weights: "float32" (default), "bfloat16", "float16", or "auto" as they are
-                stored.
+            dtype: the type of the weights: "float32" (default), "bfloat16", "float16", or "auto"
+                (as stored).
             device: "cpu", "cuda", or "auto" (default): a GPU if there is one.
             trust_remote_code: run code that came with the model.
             gguf: accept a `.gguf` file.
@@ -125,7 +125,7 @@ class Checkpoint:
 
     @property
     def fingerprint(self) -> JsonObject:
-        """See `LoadedModel.fingerprint`: two equal ones compute the same."""
+        """See `LoadedModel.fingerprint`: models with equal fingerprints compute the same."""
         return self.fingerprint_of(self.dtype, [self.config, self.tokenizer])
 
     def fingerprint_of(self, dtype: str, parts: Iterable[Any]) -> JsonObject:
@@ -135,7 +135,7 @@ class Checkpoint:
         classes that the libraries made, because a config may name code that is stored elsewhere.
 
         Args:
-            dtype: of the weights.
+            dtype: the type of the weights.
             parts: the objects that the libraries made of the files.
 
         Returns:
@@ -232,8 +232,8 @@ def load_model(
 
     Args:
         location: a folder, a `.gguf` file (dequantised), or a hub name.
-        dtype: of the weights: "float32" (default), "bfloat16", "float16", or "auto" as they are
-            stored.
+        dtype: the type of the weights: "float32" (default), "bfloat16", "float16", or "auto"
+            (as stored).
         device: "cpu", "cuda", or "auto" (default): a GPU if there is one.
         trust_remote_code: run code that came with the model.
         before: called with the tokenizer before any weight is read; its exceptions propagate.
@@ -301,8 +301,8 @@ def end_notes(tokenizer: Any, stated: Collection[int], ends: Collection[int]) ->
         ends: the tokens that end an output.
 
     Returns:
-        A note if ordinary tokens end outputs, which names up to five of them, and one if a token
-        does that the files do not state.
+        At most two notes: one names up to five ordinary tokens that end outputs, the other names
+            the tokens that end outputs although the files do not state them.
     """
     notes = []
     if ordinary := ordinary_tokens(tokenizer, stated):
@@ -327,8 +327,8 @@ def save_model(
 ) -> None:
     """Write a model folder atomically: into a temporary sibling, which is renamed to `path`.
 
-    Every byte is on the disk before that, and the name after it, so a power cut leaves the complete
-    folder or nothing.
+    All bytes are flushed to disk before the rename, and the new name after it. So a power cut
+    leaves the complete folder or nothing.
 
     Args:
         model: the transformers model.
@@ -367,7 +367,7 @@ def partial_of(path: Path) -> Path:
 
 
 def load_weights(model: Any, folder: Path) -> None:
-    """Give `model` all weights that it had when it was saved to `folder`, also tied ones.
+    """Load into `model` all weights that were saved to `folder`, including tied weights.
 
     Args:
         model: the transformers model, which is changed.

@@ -1,8 +1,8 @@
-"""Measure the change of a model's log-probabilities with the shape of the batch.
+"""Measure how much a model's log-probabilities change with the shape of the batch.
 
-The order of summation depends on the shape. So a prefix has slightly different logits in a single
-row, in a batch, and if all of its tokens are read together. A mass computed in one shape is a bound
-in every other shape only after each of its tokens is corrected for this.
+The order of summation depends on the shape. So a prefix has slightly different logits if it is a
+single row, if it is part of a batch, and if all of its tokens are read together. A mass computed in
+one shape is a bound in every other shape only after each of its tokens is corrected for this.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Models other than the one under test: for scorers, rewriters and judges."""
+"""Open models that are not under test, for scorers, rewriters and judges."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class OpenModels:
     torch is imported with the first model.
 
     Attributes:
-        dtype: of the weights: "float32", "bfloat16", "float16", or "auto" as they are stored.
+        dtype: the type of the weights: "float32", "bfloat16", "float16", or "auto" (as stored).
         device: "cpu", "cuda", or "auto": a GPU where there is one.
         trust_remote_code: run code that came with a chat model.
         servers: the URLs of the only servers that may get requests.

@@ -1,13 +1,14 @@
 """Negotiate which request fields an OpenAI-compatible server supports.
 
-Servers have their own defaults. llama.cpp keeps 40 tokens and applies min-p. llama-cpp-python does
-both and penalises repetition. vLLM and transformers read the generation config of the model's
-folder. If a server reports its kind, each of its settings is sent at its neutral value, as its
-documentation defines it. Any other server gets the neutral value of every such setting, under the
-names that common servers use or that its `/openapi.json` lists. Whether it applies them is unknown.
+Servers have their own defaults. llama.cpp keeps the 40 likeliest tokens and applies min-p.
+llama-cpp-python does both and penalises repetition. vLLM and transformers read the generation
+config of the model's folder. If a server reports its kind, each of its settings is sent at its
+neutral value, as its documentation defines it. Any other server gets the neutral value of every
+such setting, under the names that common servers use or that its `/openapi.json` lists. Whether it
+applies them is unknown.
 
 Servers also differ in the field that turns thinking on or off. Each documented field is tried with
-a greeting. The first one that the server accepts and that has the effect is used.
+a greeting. The first field that the server accepts and that has the effect is used.
 """
 
 from __future__ import annotations
@@ -133,8 +134,8 @@ class Options:
         api: Api = self.api or ("completions" if plain else "chat")
         if api == "completions" and prompting.thinking != "auto":
             raise InputError(
-                f"--thinking {prompting.thinking} is a setting of chats, and this sends plain "
-                "prompts. Leave it out."
+                f"--thinking {prompting.thinking} works only with chat messages, but the "
+                "completions API sends plain prompts. Leave it out."
             )
         if api == "chat" and plain:
             raise InputError(
@@ -177,7 +178,7 @@ class ServerInfo:
 
 
 def server_info(server: Server, model: str, models: Sequence[JsonObject]) -> ServerInfo:
-    """Return the properties that a server reports of itself and of one of its models."""
+    """Return the properties that a server reports of itself and of the model `model`."""
     root = server.url.removesuffix("/v1")
     named = [entry for entry in models if entry.get("id") == model] or models
     entry = named[0] if len(named) == 1 else {}
@@ -365,7 +366,7 @@ def negotiate(
 
 
 def _attempts(plain: RequestFormat, most: int) -> Iterator[RequestFormat]:
-    """Yield formats to try: complete settings first, then many outputs per request first."""
+    """Yield formats to try: the most complete settings first, with the most outputs first."""
     for neutral in plain.info.neutral_settings():
         base = replace(plain, neutral=neutral)
         choices = most
@@ -405,7 +406,7 @@ def _with_schema(server: Server, plain: RequestFormat, schema: str) -> RequestFo
 def _greeted(
     server: Server, plain: RequestFormat, decodings: Sequence[Decoding]
 ) -> RequestFormat | None:
-    """Return the format with the thinking that a greeting shows; None if every one is refused."""
+    """Return the format with the thinking that a greeting shows; None if all are refused."""
     for decoding in decodings:
         try:
             key = json.dumps(["thinking", decoding.temperature])
@@ -419,7 +420,7 @@ def _greeted(
 
 
 def require_supported(decoding: Decoding, *, thoughts: bool) -> None:
-    """Raise InputError for a decoding that requests cannot state; `thoughts`: have a limit."""
+    """Raise InputError if requests cannot express a decoding; `thoughts` allows their limit."""
     budget = ("max_thinking_tokens",) if thoughts else ()
     others = decoding.beyond(
         "temperature", "top_p", "max_new_tokens", "max_tokens", "stop", "filter", *budget
@@ -431,6 +432,6 @@ def require_supported(decoding: Decoding, *, thoughts: bool) -> None:
         )
     if decoding.max_tokens is not None:
         raise InputError(
-            f"max_tokens {decoding.max_tokens} bounds prompt and completion together, and a server "
-            "counts no prompt in advance. Use --max-new-tokens."
+            f"max_tokens {decoding.max_tokens} limits prompt and completion together, but a server "
+            "does not count a prompt in advance. Use --max-new-tokens."
         )

@@ -3,10 +3,10 @@
 A server's draws cannot be repeated. Each request has a seed, a digest of (seed, purpose, query,
 chunk, number of the request), but no result depends on the server using it. So each draw is
 requested once. Only a rejected request (no connection, 429, 503) is repeated, because nothing was
-drawn for it. Any other draw that does not arrive (an error, a time-out, a broken reply, a choice
-too few) stays lost, because its text may be the reason. It is `missing`: a full leak in upper
-bounds and none in lower bounds. Every output that arrives is kept with its finish reason, also a
-filtered or empty one (see `replies`).
+drawn for it. Any other draw that does not arrive (an error, a time-out, a broken reply, a missing
+choice) stays lost, because its text may be the reason. It is `missing`: a full leak in upper bounds
+and none in lower bounds. Every output that arrives is kept with its finish reason, also a filtered
+or empty one (see `replies`).
 
 Outcomes are kept in a journal (see `Keeps`). A request is recorded as lost before it is sent, until
 its reply arrives. A stopped command that runs again therefore requests only the rest. Requests in
@@ -76,7 +76,7 @@ class _Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Outcome:
-    """The outcome of a request, as it is kept; without outputs and losses nothing was drawn.
+    """The stored outcome of a request. If it has no outputs and no losses, nothing was drawn.
 
     opened: whether an output closes a thought that its prompt opened.
     """
@@ -103,7 +103,8 @@ class ServedEngine:
         prompting: how questions become prompts (None: `Prompting()`).
         patience: the limits of a request (None: at most 600 s per step, for replies 120 s). Options
             of the location replace its `concurrency` and `longest_wait`.
-        replies: whether it is a judge or a rewriter, which is not tried; see the module.
+        replies: whether the model is a judge or a rewriter, which gets no trial (see the module's
+            docstring).
         schema: the JSON schema of outputs, as text; empty: none.
 
     Raises:
@@ -144,7 +145,7 @@ class ServedEngine:
         Args:
             location: `URL#MODEL`, or with options `URL#MODEL?name=value&…`.
             prompting: how questions become prompts.
-            _weights: not used: settings of models that are loaded here.
+            _weights: settings of models that are loaded here; not used.
 
         Returns:
             The engine.
@@ -269,7 +270,7 @@ class ServedEngine:
         self.usage.seconds += time.perf_counter() - started
 
     def _requests(self, query: Query, draws: Draws, outcomes: _Outcomes) -> Iterator[_Request]:
-        """Yield the requests of a query to send; add its kept outcomes to `outcomes`."""
+        """Yield the requests of a query to be sent; add its stored outcomes to `outcomes`."""
         for chunk, size in draws.chunks(query.id):
             key = json.dumps([draws.seed, draws.purpose, query.id, chunk])
             kept = [from_json(_Outcome, value, "a kept reply") for value in self.kept.get(key)]
@@ -331,9 +332,9 @@ class ServedEngine:
         if reply.identity != form.identity and not self.replies:
             server.abandon()
             raise IncompleteError(
-                f"{self.name!r} now replies as {_shown(reply.identity)}, and the run began with "
-                f"{_shown(form.identity)}: no draw of the new one is kept. Restore the model and "
-                "run the same command again, or name another --out."
+                f"{self.name!r} now identifies itself as {_shown(reply.identity)}, but the run "
+                f"began with {_shown(form.identity)}. Its new draws are not kept. Restore the "
+                "first model and run the same command again, or name another --out."
             )
         server.count_reply()
         outputs = reply.outputs
@@ -366,7 +367,7 @@ class ServedEngine:
         )
 
     def _keep(self, request: _Request, **fields: Any) -> _Outcome:
-        """Keep the outcome of a request, in place of an earlier one; of replies, complete ones."""
+        """Store the outcome of a request; for judges and rewriters, only complete replies."""
 
         def is_reply(output: Output) -> bool:
             follows = not self.schema or json_object(output.answer) is not None
@@ -459,14 +460,14 @@ class ServedEngine:
 
 
 def _thought(output: Output) -> Output:
-    """Return an output whose prompt opened a thought; one that closes none has no answer."""
+    """Read an output whose prompt opened a thought: if it closes none, it is only a thought."""
     if output.refused or output.thought is not None or not visible(output.answer):
         return output
     return replace(output, thought=output.answer.strip(), answer="")
 
 
 def _unfinished(outcomes: _Outcomes) -> _Outcomes:
-    """Read cut outputs as unfinished thoughts, because the prompt opened those of others."""
+    """Read cut outputs as unfinished thoughts, because the prompt opens a thought."""
 
     def read(output: Output) -> Output:
         return _thought(output) if output.finish == "length" else output

@@ -1,12 +1,12 @@
-"""Transformers models behind the forest's seam: branching prefixes over one key-value cache.
+"""`PrefixModel` for transformers models: branching prefixes over one key-value cache.
 
 The keys and values of every token, of prompts and completions, are stored once, in a slot, for all
-prefixes that share it. If a prompt begins as a stored one, only the rest is forwarded. `PrefixTree`
-has the order of slots; a prefix is the slot of its last token. `_Gathered`, a transformers `Cache`,
-collects the slots of the current rows layer by layer, in a scratch buffer that all layers share. So
-every model works unchanged that reads its keys and values from a cache. Rows end at the same key
-column and begin at different ones, so this module makes the masks: causal, and sliding in layers
-with windows.
+prefixes that share it. If a prompt begins like a stored prompt, only the rest is forwarded.
+`PrefixTree` has the order of slots; a prefix is the slot of its last token. `_Gathered`, a
+transformers `Cache`, collects the slots of the current rows layer by layer, in a scratch buffer
+that all layers share. So every model that reads its keys and values from a cache works unchanged.
+Rows end at the same key column and begin at different ones, so this module makes the masks: causal,
+and sliding in layers with windows.
 
 On a processor a few rows at a time gather and attend, as many as fit into its cache. If prompts are
 long and rows many (`Cascade`), rows gather only generated tokens, and a prompt's keys and values
@@ -62,7 +62,7 @@ class Cascade:
         return cls(keys=1 << 19) if device.type == "cuda" else cls()
 
     def pays(self, longest: int, rows: int, prompts: int) -> bool:
-        """Return whether this number of rows and prompts is to read each prompt once."""
+        """Return whether a batch with these numbers of rows and prompts reads each prompt once."""
         return (
             longest >= self.tokens and rows >= self.rows * prompts and longest * rows >= self.keys
         )
@@ -84,8 +84,8 @@ def arithmetic(device: torch.device) -> str:
 def memory_for_keys(device: torch.device) -> int:
     """Return the bytes for keys and values: an eighth of a GPU's memory, elsewhere 2 GiB.
 
-    Those of generated tokens stay below it, and no prompt is read while those of all tokens exceed
-    it.
+    Keys and values of generated tokens stay below this limit. No prompt is read while the keys and
+    values of all tokens exceed it.
     """
     if device.type != "cuda":
         return 2 << 30
@@ -157,9 +157,9 @@ class CachedModel:
         return prompts
 
     def _read(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
-        """Read prompts together; separately if a key or value is not finite and would spoil others.
+        """Read prompts together, or one by one if a key or value that is not finite spoils others.
 
-        No other prompt shares a spoiled one.
+        No other prompt shares the tokens of a prompt with such a key or value.
         """
         rows = list[Slots]()
         for prompt in prompts:
@@ -365,7 +365,7 @@ class _Gathered(Cache):  # type: ignore[misc]
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Store the new tokens' keys and values; return all of each row, or offer them.
 
-        With an offer only the new ones are returned.
+        With an offer, only the new keys and values are returned.
         """
         pair = (x.transpose(1, 2).flatten(2) for x in (key_states, value_states))
         new = torch.cat([*pair], dim=2).flatten(0, 1)  # tokens × width
@@ -398,7 +398,7 @@ class _Gathered(Cache):  # type: ignore[misc]
         return bool(torch.stack([pool[written].isfinite().all() for pool in self._pools]).all())
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Return the number of key columns before the new tokens, with the longest prompt's."""
+        """Return the number of key columns before the new tokens, including the longest prompt."""
         return self._ahead + self._paths.shape[1] - self._slots.shape[1]
 
     def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:

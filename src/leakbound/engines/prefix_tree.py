@@ -89,7 +89,7 @@ class PrefixTree:
                 self._entries[slot] = entry
 
     def forget(self, slots: Slots) -> None:
-        """Let no other prompt share these tokens any more."""
+        """Stop other prompts from sharing these tokens."""
         for slot in self._entries.keys() & slots.tolist():
             del self._prompts[self._entries.pop(slot)]
 

@@ -1,12 +1,11 @@
-"""Multiply linear layers by oneDNN: the same sums in another order, in less time.
+"""Compute linear layers with oneDNN: the same sums in another order, in less time.
 
-torch multiplies matrices of float32 by MKL. On processors with AVX-512 from other makers than Intel
-it reaches less than half the rate of oneDNN, which is also part of torch. oneDNN reads the weights
-in place, so nothing is packed or copied, and changes of the weights apply. A call takes ten to
-forty microseconds more, so small products stay with MKL. Without AVX-512 MKL is as fast or faster,
-except with many weights. Only the shape and the vector instructions decide, so draws are
-reproducible. The last bits of logits change, as with the shape of a batch; the margin of exact
-masses includes this.
+torch multiplies float32 matrices with MKL. On AVX-512 processors that are not from Intel, MKL
+reaches less than half the speed of oneDNN, which is also part of torch. oneDNN reads the weights in
+place, so nothing is packed or copied, and changes of the weights apply. A call takes ten to forty
+microseconds more, so small products stay with MKL. Without AVX-512 MKL is as fast or faster, except
+with many weights. Only the shape and the vector instructions decide, so draws are reproducible. The
+last bits of logits change, as with the shape of a batch; the margin of exact masses includes this.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class Products:
 
 
 def _fits(layer: torch.nn.Linear) -> bool:
-    """Return whether oneDNN multiplies by its weights faster, and its forward was not replaced."""
+    """Return whether oneDNN computes the layer faster and nobody replaced its forward."""
     x, own = layer.weight, vars(layer)
     usual = x.dtype == torch.float32 and x.is_cpu and x.is_contiguous() and "forward" not in own
     return usual and (x.numel() >= HEAVY or torch.backends.cpu.get_cpu_capability() == "AVX512")

@@ -1,8 +1,8 @@
 """Turn a question into the tokens that a model reads, and an answer into the tokens to score.
 
-There is one tokenisation: prompt and answer as one text, as a model trained on such texts has read
-it, split where the answer begins. So training, reading, forcing and generation use the same
-sequence. Needs no torch: the tokenizer is an argument.
+Prompt and answer are tokenised as one text, as a model trained on such texts has read it, and then
+split where the answer begins. So training, reading, forcing and generation use the same sequence.
+Needs no torch: the tokenizer is an argument.
 """
 
 from __future__ import annotations
@@ -64,9 +64,10 @@ class Prompting:
     Attributes:
         template: the plain prompt, with {question} for the question (None: `BASE_TEMPLATE`).
         system: the chat's system message (None: `default_system`).
-        default_system: the system message without `system`, except for families that get none
-            (see `FAMILIES`); None: no system message.
-        chat: True requires the chat template, False the plain prompt; None: by the tokenizer.
+        default_system: the system message if `system` is None, except for families that get no
+            system message (see `FAMILIES`). None: no system message.
+        chat: True requires the chat template, False the plain prompt. None: the chat template if
+            the tokenizer has one.
         compat: "openunlearning" (see above); None: no other framework.
         end_token: the text of the token that ends an output, in addition to the model's own (None:
             the end of turn of a chat template; for a plain prompt, none).
@@ -160,8 +161,8 @@ class Prompting:
             question: a query, or the text of a question.
 
         Returns:
-            `encode`'s token ids, and the position of the question's first token and that after its
-            last one.
+            `encode`'s token ids, the position of the question's first token, and the position after
+            its last token.
 
         Raises:
             InputError: see `encode`.
@@ -179,7 +180,7 @@ class Prompting:
             prefix: the words that open the answer in it.
 
         Returns:
-            The position of the question's first token, and that after its last one.
+            The position of the question's first token, and the position after its last token.
 
         Raises:
             InputError: see `encode`.
@@ -237,15 +238,15 @@ class Prompting:
             joined = Joined((*self._head(tokenizer), *before), tuple(ended))
         if not (joined.prompt and joined.answer):
             raise InputError(
-                f"the answer {answer[:60]!r} leaves {len(joined.prompt)} tokens of its prompt and "
-                f"{len(joined.answer)} of itself. Leave it out, or change the end of the prompt."
+                f"prompt and answer need a token each, got {len(joined.prompt)} and "
+                f"{len(joined.answer)} for {answer[:60]!r}. Leave it out, or change the prompt."
             )
         return joined
 
     def output(
         self, tokenizer: Tokenizer, question: Question, answer: str
     ) -> tuple[int, ...] | None:
-        """Return the tokens of `answer` as an output of the prompt of `encode`, with its end.
+        """Return the tokens of `answer`, with the end token, as an output of `encode`'s prompt.
 
         Args:
             tokenizer: the tokenizer of the model.
@@ -272,7 +273,7 @@ class Prompting:
             own: the end tokens in the model's files.
 
         Returns:
-            Those, with `end_token` or else the end of turn of a chat.
+            The tokens `own`, with `end_token` or else the end of turn of a chat.
 
         Raises:
             InputError: an `end_token` that is not a token of the model.
@@ -343,7 +344,7 @@ class Prompting:
             The rule.
 
         Raises:
-            InputError: a description with an unknown setting, or one of another type.
+            InputError: a description with an unknown setting, or a setting of another type.
         """
         stated = description if isinstance(description, Mapping) else {}
         rule = {name: value for name, value in stated.items() if name not in _NOT_FIELDS}
@@ -508,13 +509,13 @@ class Prompting:
         return ids if ids[-1:] == [end] else [*ids, end]
 
     def _encoded(self, tokenizer: Tokenizer, text: str) -> list[int]:
-        """Return the tokens of a text, with those that the tokenizer adds to a plain text."""
+        """Return the tokens of a text; a plain text includes the tokens that the tokenizer adds."""
         return list(tokenizer.encode(text, add_special_tokens=not self.uses_chat(tokenizer)))
 
     def _seen(self, tokenizer: Tokenizer, ids: Sequence[int]) -> list[int]:
         """Return the tokens of a prompt that later tokens see.
 
-        Generation numbers positions by these tokens, so a token that is left out is hidden.
+        Generation counts positions over these tokens only, so an omitted token is hidden.
         """
         hidden = self.hidden_token_id(tokenizer)
         return [token for token in ids if hidden is None or token != hidden]
@@ -558,7 +559,7 @@ def bos_ids(tokenizer: Tokenizer) -> list[int]:
 def _end_of_turn(tokenizer: Tokenizer) -> int | None:
     """Return the first special token after the last assistant's message, if any.
 
-    A token that also ends other channels than that of the answer cannot end an output.
+    A token that also ends channels other than the answer's cannot end an output.
     """
     turns = [turn_of("user", "?"), turn_of("assistant", _MARK)]
     try:
@@ -586,8 +587,8 @@ def require_room(
     room = decoding.room(length)
     if room < 1:
         raise InputError(
-            f"query {query.id!r} has {length} prompt tokens, which leaves none of the "
-            f"{decoding.max_tokens} of prompt and completion. Raise --max-tokens."
+            f"query {query.id!r} has {length} prompt tokens, but prompt and completion together "
+            f"may have only {decoding.max_tokens}. Raise --max-tokens."
         )
     if limit is not None and length + room > limit:
         remedies = ["Shorten it", "lower --max-new-tokens", *([larger] if larger else [])]

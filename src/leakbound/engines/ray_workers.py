@@ -62,11 +62,12 @@ class RayWorkers:
     """Workers of a Ray cluster, each a process with the model open.
 
     A lost worker or machine loses only its current jobs, which other workers do again. Machines
-    that join the cluster get workers while there is work. An initialised Ray is used.
+    that join the cluster get workers while there is work. If Ray is already initialised, it is
+    used.
 
     Attributes:
-        address: of a running cluster, "auto" for the cluster of this machine, or "local" for a
-            temporary one on this machine only.
+        address: the address of a running cluster, "auto" for the cluster of this machine, or
+            "local" for a temporary cluster on this machine only.
         most: the most simultaneous workers (None: as many as there is room for).
         gpus: GPUs per worker; with 0.5, two workers share one (None: 1 if the cluster has any).
         threads: CPU threads per worker. One process with the same number gives the same
@@ -162,7 +163,7 @@ class Worker:
         """Do tasks in turn.
 
         Args:
-            tasks: the tasks; none only show that the worker has started.
+            tasks: the tasks; an empty list only shows that the worker has started.
 
         Returns:
             The result of the last one.

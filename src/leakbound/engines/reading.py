@@ -1,4 +1,4 @@
-"""Read given answers after their questions: teacher forcing in few forwards.
+"""Read given answers after their questions, by teacher forcing in few forward passes.
 
 All answers of one prompt are read in one row, which has the prompt and shared beginnings of answers
 once; a mask lets each token see only the tokens before it in its text. Rows end at the same column,
@@ -83,7 +83,7 @@ class Reader:
         for (query, _), (_, answer) in zip(texts, pairs, strict=True):
             if len(answer) < 2:
                 raise InputError(
-                    f"the answer of {query.id!r} has no token but its end, so its loss has no "
+                    f"the answer of {query.id!r} has only an end token, so its loss has no "
                     "gradient. Leave it out, or leave the gradient norm out."
                 )
         return [
@@ -201,10 +201,10 @@ class Reader:
 
 
 class _Tree:
-    """A prompt and answers to it; shared beginnings of answers are there once.
+    """A prompt and answers to it; shared beginnings of answers are stored once.
 
-    `tokens` are those of the prompt, then those of the answers except each last one, which has no
-    successor. A token of an answer follows each of the last `wanted` tokens.
+    `tokens` are the prompt's tokens, then the answers' tokens without the last token of each
+    answer, which has no successor. A token of an answer follows each of the last `wanted` tokens.
     """
 
     def __init__(self, prompt: Ids) -> None:
@@ -223,7 +223,7 @@ class _Tree:
         return len(self.tokens) - len(self.prompt) + 1
 
     def add(self, answer: Ids) -> None:
-        """Let the answer be read too."""
+        """Add an answer to read."""
         path = [len(self.prompt) - 1]
         for token in answer[:-1]:
             if (path[-1], token) not in self._children:
@@ -267,7 +267,7 @@ class _Tree:
 
 
 def _columns(logits: torch.Tensor) -> dict[str, NDArray[Any]]:
-    """Return the other columns of a `Reading`, and more, in float64 for each row.
+    """Return the statistics of each row of logits that a `Reading` needs, by name.
 
     `total` is the logarithm of the sum of exponentials.
     """

@@ -2,7 +2,7 @@
 
 Every choice is an output; `leakbound.text.counting` decides how it counts. An output that did not
 arrive as it was drawn is an error, and is never replaced: its text may be the reason. This applies
-to outputs with half a character, to outputs that are longer than requested, and to outputs that the
+to outputs with an incomplete character, to outputs longer than requested, and to outputs that the
 server cut early, as its token count shows.
 
 Known fields are on an allow list, because a leak may be in any other field. An output with an
@@ -106,7 +106,7 @@ class Reply:
 
 
 def read_reply(body: Any, request: OutputRequest) -> Reply:
-    """Return the reply in a JSON body; ValueError for none or for more outputs than requested."""
+    """Return the reply in a JSON body; ValueError for no or more outputs than requested."""
     choices = body.get("choices") if isinstance(body, Mapping) else None
     if not isinstance(choices, Sequence) or isinstance(choices, str) or not choices:
         raise ValueError("no choices")
@@ -146,7 +146,7 @@ def read_reply(body: Any, request: OutputRequest) -> Reply:
 
 
 def has_thought(output: Output) -> bool:
-    """Return True for a thought, visible or hidden; a text next to a refusal is none."""
+    """Return True for a visible or hidden thought; a text next to a refusal is not a thought."""
     return not output.refused and (output.hidden or visible(output.thought))
 
 
@@ -281,7 +281,7 @@ def _by_count(outputs: Sequence[Output], tokens: int, request: OutputRequest) ->
 
 
 def _is_bare(output: Output) -> bool:
-    """Return True if an output ended and shows nothing, so its tokens must explain it."""
+    """Return True if an output ended and shows nothing, so that its token count must explain it."""
     shows = visible(output.answer) or visible(output.thought) or output.hidden
     return output.finish in ("stop", "stop_string") and not shows
 

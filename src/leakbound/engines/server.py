@@ -52,7 +52,7 @@ class RefusedError(NoReplyError):
 
 
 class LostError(NoReplyError):
-    """The reply did not arrive complete, and its text may be the reason."""
+    """The reply did not arrive completely, and its text may be the reason."""
 
 
 class _PassingError(Exception):
@@ -166,10 +166,10 @@ class Server:
     ) -> T:
         """Return `read` of the JSON that the server replies with, within the limits of `patience`.
 
-        `read` raises ValueError for an unusable reply. Unless `again`, only a rejected request is
-        repeated: any other may have been lost because of its text, which is a LostError. Raises
-        RefusedError for a request that the server does not accept, NoReplyError if it kept
-        failing, ModelError if it cannot be reached or needs another key or address.
+        `read` raises ValueError for an unusable reply. Without `again`, only a rejected request is
+        repeated. Any other failed request may have been lost because of its text, so it raises
+        LostError. Raises RefusedError for a request that the server does not accept, NoReplyError
+        if it kept failing, ModelError if it cannot be reached or needs another key or address.
         """
         return self._fetch(f"{self.url}/{path}", body, read, again)
 
@@ -213,7 +213,8 @@ class Server:
     def _why_not_wait(self, failure: str, pause: float, began: float) -> str:
         """Return why a stated wait is too long; report the wait and return nothing if it is not.
 
-        All requests share the time since the last reply: once it is used up, none is repeated.
+        All requests share the time since the last reply: once it is used up, no request is
+        repeated.
         """
         with self._lock:
             now = time.monotonic()
@@ -272,7 +273,7 @@ class Server:
 
 
 def _content(response: httpx2.Response) -> bytes:
-    """Return the body as it was sent; _PassingError for one that is too long or compressed."""
+    """Return the body as it was sent; _PassingError if it is too long or compressed."""
     coding = response.headers.get("content-encoding", "identity")
     if coding != "identity":
         raise _PassingError(f"a reply compressed by {coding[:_SHOWN]!r}, although none was allowed")

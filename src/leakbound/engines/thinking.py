@@ -28,7 +28,8 @@ class Marks:
     """The marks of a family of models.
 
     Attributes:
-        begins: by mark, the part that follows it; a model of the family has at least the first two.
+        begins: for each mark, the part that follows it; a model of the family has at least the
+            first two marks.
         opening: the text that begins a thought.
         closing: the text between a thought and the answer.
         title: the first line of every thought, without content.
@@ -170,7 +171,7 @@ FAMILIES = (
 
 
 def marks_of(tokenizer: Any) -> Marks:
-    """Return the marks of a model's family, with those that are tokens of the model.
+    """Return the marks of a model's family, with the ids of marks that are tokens of the model.
 
     Args:
         tokenizer: the tokenizer of the model.

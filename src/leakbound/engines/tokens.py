@@ -16,10 +16,11 @@ Tokenizer: TypeAlias = Any  # a transformers tokenizer; importing its type costs
 
 
 def split_at(tokenizer: Tokenizer, text: str, boundary: int) -> tuple[list[int], list[int]]:
-    """Return the tokens of `text` that end at `boundary` or before, and the other tokens.
+    """Return the tokens of `text` that end at `boundary` or before, and a list of the others.
 
-    A token across the boundary is one of the others. For a tokenizer without offsets, the first are
-    the tokens of `text[:boundary]`; InputError unless the tokens of `text` begin with them.
+    A token across the boundary belongs to the second list. For a tokenizer without offsets, the
+    first list has the tokens of `text[:boundary]`; InputError unless the tokens of `text` begin
+    with them.
     """
     if tokenizer.is_fast:
         read = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
@@ -103,8 +104,8 @@ class Detokenizer:
         opened = {self._opens(prompt) for prompt in prompts}
         if len(opened) > 1:
             raise InputError(
-                "`max_thinking_tokens` needs prompts that all leave the thought open, or none, and "
-                "some open the answer. Leave it out, or evaluate them separately."
+                "`max_thinking_tokens` needs prompts that all leave the thought open, or all open "
+                "the answer, got both kinds. Leave it out, or evaluate each kind separately."
             )
         closing = self._tokenizer.encode(self._marks.closing, add_special_tokens=False)
         return ThoughtBudget(self._marks, closing, self._decode, decoding, opened=opened == {True})

@@ -1,9 +1,9 @@
 """Draw with vLLM's offline engine, named `vllm:MODEL` or `vllm:MODEL?lora=FOLDER&…`.
 
 It draws each completion separately. If answers share few prefixes, it is many times faster than one
-process of transformers. Every setting of its sampling is stated: none of the model's generation
-config, no top-k, no penalty, no watermark. Its probabilities are no proof, so masses, forced texts
-and exploring need the transformers engine.
+process of transformers. Every sampling setting is passed explicitly: the model's generation config
+is ignored, and there is no top-k, penalty or watermark. Its probabilities are no proof, so masses,
+forced texts and exploring need the transformers engine.
 """
 
 from __future__ import annotations
@@ -120,7 +120,8 @@ class VllmEngine:
             location: `MODEL` or `MODEL?name=value&…`, values as YAML.
             prompting: how questions become prompts.
             asked: queries whose prompts are made before the weights are read.
-            dtype: of the computation: "float32" (default), "bfloat16", "float16" or "auto".
+            dtype: the type of the computation: "float32" (default), "bfloat16", "float16" or
+                "auto".
             device: not used: vLLM is built for one kind of device.
             trust_remote_code: run code from the model's repository.
 
@@ -219,7 +220,7 @@ class VllmEngine:
             )
         if 0 < decoding.temperature < _COLDEST:
             raise InputError(
-                f"vLLM draws at no temperature between 0 and {_COLDEST}, got "
+                f"vLLM does not draw at a temperature between 0 and {_COLDEST}, got "
                 f"{decoding.temperature:g}. Use 0, or at least {_COLDEST}."
             )
         limit = self.llm.llm_engine.model_config.max_model_len
@@ -381,14 +382,14 @@ def _options(written: str) -> dict[str, Any]:
     options = {k: yaml.safe_load(v) for k, v in parse_qsl(written, keep_blank_values=True)}
     if "data_parallel_size" in options:
         raise InputError(
-            f"`data_parallel_size={options['data_parallel_size']}` is not for one process of "
-            "vLLM. Leave it out, and run several processes on parts of the questions."
+            f"`data_parallel_size={options['data_parallel_size']}` does not work within one vLLM "
+            "process. Leave it out, and run several processes on parts of the questions."
         )
     for name, value in options.items():
         if name not in _LAYOUT + _DISTRIBUTION or value is None:
             raise InputError(
-                f"`{name}={'' if value is None else value}` is no option for "
-                f"vLLM. There are {', '.join(sorted(_LAYOUT + _DISTRIBUTION))}; each needs a value."
+                f"`{name}={'' if value is None else value}` is not valid for "
+                f"vLLM. Options: {', '.join(sorted(_LAYOUT + _DISTRIBUTION))}; each needs a value."
             )
     for name in _ADAPTER if "lora" in options else ():
         if not (Path(options["lora"]) / name).is_file():

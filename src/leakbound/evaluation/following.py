@@ -65,7 +65,7 @@ class ArmProgress:
         planned_parts: the number of parts planned so far.
         done: the amount of work in the stored parts, in draws or in explored questions.
         planned: the amount in the planned parts.
-        stops: whether more parts may be planned once these decide something.
+        stops: whether the number of parts depends on the draws, so that more may be planned.
     """
 
     arm: str
@@ -85,7 +85,7 @@ class ArmSoFar:
         scorer: the scorer.
         questions: the number of questions of the arm.
         query_ids: the questions that have draws so far.
-        bounds: an interval for each of them, valid simultaneously; None without any yet.
+        bounds: an interval for each of these questions, valid simultaneously; None: no bounds yet.
         why_not: the reason for no bounds.
         ledger: the number of stored draws in each class.
     """
@@ -100,7 +100,7 @@ class ArmSoFar:
 
     @property
     def sentence(self) -> str:
-        """The state of knowledge in one sentence, by the worst question."""
+        """The bounds so far in one sentence, with the worst question."""
         if self.bounds is None:
             return f"{self.arm}, {self.scorer.name}: {self.why_not.rstrip('.')}."
         worst, drawn = stats.worst_watched(self.bounds), len(self.query_ids)
@@ -235,7 +235,7 @@ def follow(run: Run) -> RunSoFar:
 
 
 def _so_far(arm: Arm, scorer: Scorer, confidence: float) -> ArmSoFar:
-    """Bound the first draws of an arm, or give the reason without a bound."""
+    """Bound the first draws of an arm, or state why there is no bound."""
     lacking = ArmSoFar(arm=arm.name, scorer=scorer)
     if not isinstance(arm.spec.draws, FixedDraws | StoppedDraws):
         return replace(lacking, why_not="bounds follow when the run is finished")

@@ -35,11 +35,11 @@ def measure_run(
 ) -> Mapping[Model, Mapping[str, Values]]:
     """Compute metrics of the models of a run, and write them to `utility.json`.
 
-    No model is loaded, except the classifier of a metric. The control, if any, is measured too, and
-    is the retrained model of metrics that need one. If a question has no completions, nothing is
-    measured, with a note.
+    No model is loaded, except the classifier of a metric. The control, if any, is measured too.
+    Metrics that need a retrained model use the control. If a question has no completions, nothing
+    is measured, and the run gets a note.
 
-    Raises InputError with the missing readings or draws.
+    Raises InputError that names missing readings or draws.
     """
     if not names:
         return {}
@@ -111,7 +111,7 @@ def _item(
 
 
 def _sampled(run: Run, model: Model) -> Arm | None:
-    """Return the first arm that draws a number of outputs of every question in its own words."""
+    """Return the first arm that samples the unchanged questions, neither greedy nor explored."""
     arms = (arm for arm in run.arms.values() if arm.key.model == model and arm.key.own_words)
     return next((arm for arm in arms if not (arm.explored or arm.decoding.greedy)), None)
 

@@ -84,7 +84,7 @@ def evaluate(
     Args:
         model: a folder or hub name, an engine, or the name of an engine to open, such as
             `vllm:MODEL`. If its recipe has a coin, the questions are about the subjects that it was
-            taught, and the questions about the others are control questions.
+            taught, and questions about the other subjects are control questions.
         study: a `Study`, or a benchmark or its spec, with the defaults.
         out: the run directory.
         control: a model that never saw the data, or a finished run of one: it is drawn in the same
@@ -257,8 +257,8 @@ def score(
         The scorers, in the order in which they were named.
 
     Raises:
-        InputError: a scorer is unknown or can never score some prompt, a judge on a server was not
-            named, texts were redacted, or the calibration is not valid.
+        InputError: a scorer is unknown or can never score one of the prompts, a judge on a server
+            was not named, texts were redacted, or the calibration is not valid.
         MixError: a scorer's model has changed since it gave other scores, or another command is
             writing into the run.
         ModelError: a scorer's model cannot be used.
@@ -390,8 +390,8 @@ def measure(
         progress: called with the progress of each step, a `leakbound.types.Headway`.
 
     Returns:
-        The values of each metric by its name, for each model ("target", "control"); empty if some
-            questions could not be sampled.
+        The values of each metric by its name, for each model ("target", "control"). Empty if some
+        questions could not be sampled.
 
     Raises:
         InputError: no metric is named, a metric is unknown, or it needs more than the run has.
@@ -472,7 +472,7 @@ def merge(runs: Sequence[str | Path], *, out: str | Path, progress: Progress = s
 
 
 def prepared(study: Study, *, scores: bool = True) -> Prepared:
-    """Prepare a study; `scores`: its completions are scored.
+    """Prepare a study; `scores`: whether its completions are scored.
 
     Raises InputError for everything that can be refused without a model.
     """

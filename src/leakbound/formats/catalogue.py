@@ -27,7 +27,7 @@ _READERS: dict[str, Callable[..., SampleFile]] = {
 FORMATS = tuple(_READERS)
 _ENDINGS = {".eval": "inspect", ".parquet": "lighteval", ".csv": "csv"}
 _COLUMNS = {"garak": '"entry_type"', "lm-eval": '"resps"', "promptfoo": '"promptIdx"'}
-"""A column of each format with one row per line or per entry of an array."""
+"""For each format with one record per line or array entry, a column that shows the format."""
 _PROMPTFOO = re.compile(r'"evalId"|"results"\s*:\s*\{\s*"(version|timestamp|results)"')
 _HEAD = 400  # characters of a JSON object that show its format
 _LINES = re.compile(r"\{.*\}\s*\n\s*\{")  # one JSON object on the first line, another on the next

@@ -2,9 +2,9 @@
 
 On servers that seed draw i with s + i, calls seeded with s and s + 1 share all draws but one. A
 cache keyed without the number of the draw repeats its outputs. Probabilities are not known here, so
-the order decides. If two sequences agree draw by draw at every question, the probability of that is
-about the product of the outputs' frequencies among the question's draws. Outputs that are always
-equal show nothing: a peaked model draws them too.
+copies are found by their order. If two sequences agree draw by draw at every question, the
+probability of that is about the product of the outputs' frequencies among the question's draws.
+Outputs that are always equal show nothing: a peaked model draws them too.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _shift_that_copies(outputs: Outputs, other: Outputs) -> tuple[int, int] | No
 
 
 def _log_frequencies(ours: NDArray[np.int64], theirs: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the log frequency of each of our outputs among all; empty if all are equal."""
+    """Return the log frequency of each of our outputs among both files; empty if all are equal."""
     both = ours if ours is theirs else np.concatenate([ours, theirs])
     kinds, inverse, counts = np.unique(both, return_inverse=True, return_counts=True)
     counts = np.where(kinds == MISSING, 0, counts)

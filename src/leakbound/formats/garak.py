@@ -1,9 +1,9 @@
 """Reports of garak since 0.9.0.14, `*.report.jsonl`: prompts of probes, generations, detectors.
 
 A prompt is a question, each of its generations a draw, and the value of a detector a score: 1 if it
-fires. Garak counts a hit from a threshold on; here `logged:by=DETECTOR>=0.5` makes a score binary.
-A failed generation is missing. An empty prompt, such as that of `test.Blank`, is read as "(empty
-prompt)".
+fires. Garak counts a value that reaches a threshold as a hit; here `logged:by=DETECTOR>=0.5` makes
+a score binary. A failed generation is missing. An empty prompt, such as in `test.Blank`, is read as
+"(empty prompt)".
 
 Before 0.13 prompts and generations are texts; since then a prompt has turns, and each text is in an
 object. Before 0.13.1 detectors gave failed generations no value.
@@ -30,7 +30,7 @@ Placed: TypeAlias = tuple[str, Json]
 
 
 def read(path: Path, probe: str = "") -> SampleFile:
-    """Read the attempts of a report, or of one of its probes (`--format garak:PROBE`).
+    """Read the attempts of a report, or of a single probe in it (`--format garak:PROBE`).
 
     Raises InputError for an incomplete report, for conversations of several turns, and for probes
     with different detectors, because a draw without a score counts against every claim.
@@ -115,7 +115,7 @@ def _rows(place: str, record: Json, n: int) -> list[SampleRow]:
 
 
 def _by_output(values: Sequence[object], outputs: Sequence[object]) -> dict[int, object]:
-    """Return a detector's values by the place of their output; none if their number is wrong."""
+    """Return a detector's values by the index of their output; empty if their number is wrong."""
     answered = [i for i, text in enumerate(outputs) if text is not None]
     places = answered if len(values) == len(answered) else range(len(outputs))
     return dict(zip(places, values, strict=True)) if len(values) == len(places) else {}

@@ -83,19 +83,19 @@ def _on_disk() -> Iterator[None]:
     except OSError as error:
         raise IncompleteError(
             f"cannot keep the draws of the files on the run's disk: {error.strerror or error}. "
-            "Free as much space as the files have, then run the same command again."
+            "Free as much space as the files take, then run the same command again."
         ) from error
 
 
 @dataclass(slots=True, kw_only=True)
 class SampledQuestion:
-    """A question, and an entry of the three arrays for each row about it.
+    """A question, and three arrays with an entry for each row about it.
 
     Attributes:
         id: its name in the file, or its place there.
         text: the text that the model got.
         answers: its targets, the first of them the answer.
-        source: the place of its first row, for messages.
+        source: the file and row of its first row, for messages.
         places: the places of the draws in the spool; MISSING: a draw that failed.
         counts: the number of draws of each row.
         outputs: hashes of the texts of each row; MISSING: a draw that failed.
@@ -136,14 +136,14 @@ class SampledQuestion:
 
 @dataclass(slots=True, kw_only=True)
 class SampledQuestions:
-    """The questions of a file, or of several that belong together, with their draws.
+    """The questions of a file, or of several joined files, with their draws.
 
     Attributes:
         files: the facts that each file states, without its rows.
         questions: the questions by their ids.
         stated: the stated settings of all draws.
-        scores: by name of the score, whether all values are 0 or 1.
-        scored: the number of outputs with a value, by the names of the wanted scores.
+        scores: for each name of a score, whether all values are 0 or 1.
+        scored: for each wanted score, the number of outputs with a value.
         ordered: False if rows have counts, because the order of the draws is then unknown.
         texts: False for files of scores only.
         notes: warnings for the user.
@@ -297,8 +297,9 @@ def join(parts: Sequence[SampledQuestions]) -> SampledQuestions:
     Several draws of a greedy decoding become one.
 
     Raises:
-        InputError: for another model, decoding, text of a question or number of draws, for draws
-            that can only be copies, and for several files if a claim ended the draws of one.
+        InputError: for files that differ in model, decoding, text of a question or number of draws,
+            for draws that can only be copies, and for several files if a claim ended the draws of
+            one file.
     """
     first, *others = parts
     for part in others:

@@ -1,4 +1,4 @@
-"""`import_run`: make a run of the samples of other tools, to score, bound and report it."""
+"""Make a run from the samples of other tools (`import_run`), to score, bound and report it."""
 
 from __future__ import annotations
 
@@ -68,9 +68,10 @@ def import_run(
     """Make a run at `out` of the samples in these files; leakbound draws nothing.
 
     Draws at temperature 0 become the arm `greedy`, the others the arm `target`. The bounds are
-    about the sampled distribution, also if parts of it are unknown. They take the number of draws
-    as fixed in advance. The order in which bets meet the draws has the key that the files state,
-    else a digest of role, questions and n. So importing a file again gives the same bounds.
+    about the sampled distribution, also if parts of it are unknown. They assume that the number of
+    draws was fixed in advance. The key of the order in which betting bounds process the draws is
+    the key in the files, or else a digest of role, questions and n. So importing a file again gives
+    the same bounds.
 
     JSON lines are read one row at a time, and their draws are kept on disk in `out`. Other formats,
     and a JSON array, are held in memory while they are read.
@@ -84,9 +85,9 @@ def import_run(
         benchmark: the source of questions, answers and keywords, matched by id or by the model's
             input; None: the files, which must then have the same questions.
         data: the folder with the files of a named `benchmark`; None: as in `load_benchmark`.
-        scores: the names of the files' scores that are stored, "none" for none; None: all. They are
-            binary if the files state or show it. If the files contain scores without texts, nothing
-            else can be scored.
+        scores: the names of the files' scores that are stored, "none" for none; None: all. A score
+            is binary if the files state this and all of its values are 0 or 1. If the files contain
+            scores without texts, nothing else can be scored.
 
     Returns:
         The run with every draw, without further scores or bounds.
@@ -128,7 +129,7 @@ def _scorers(parts: Sequence[SampledQuestions], wanted: Sequence[str] | None) ->
     """Return the scorers of the wanted scores of the files.
 
     A score in another tool's log becomes the scorer `logged:by=NAME`. It is binary if every log
-    states that its values are 0 or 1 and none has another value; else it is in [0, 1]. Scores
+    states that its values are 0 or 1 and no log has another value; else it is in [0, 1]. Scores
     without texts keep the names of their scorers. A draw without a score is undecided.
     """
     names = list(dict.fromkeys(name for part in parts for name in part.scores))
@@ -199,7 +200,7 @@ def _own(arms: Mapping[ArmKey, SampledQuestions], files: Sequence[SampleFile]) -
 def _matched(
     arms: Mapping[ArmKey, SampledQuestions], benchmark: str | Benchmark, data: str | Path | None
 ) -> Benchmark:
-    """Return the benchmark with only the arms' questions, and rename those to its ids."""
+    """Return the benchmark with only the arms' questions; rename these questions to its ids."""
     task = load_benchmark(benchmark, data=data) if isinstance(benchmark, str) else benchmark
     for arm in arms.values():
         matched = {_match(question, task.prompts): question for question in arm.questions.values()}
@@ -320,7 +321,7 @@ def _store(arm: Arm, sampled: SampledQuestions, spool: Spool, scorers: Scorers) 
 
 
 def _score(name: str, scorer: Scorer, draw: Draw, absent: bool) -> float | None:
-    """Return the file's score of a draw; None for a missing answer, unless a visible part leaks."""
+    """Return the file's score of a draw; None if a part is missing, unless a visible part leaks."""
     score = dict(draw.scores).get(name)
     seen = not absent or (reads_thoughts(scorer) and visible(draw.output.thought))
     unscored = is_unscored(scorer, missing=absent, hidden=draw.output.hidden)

@@ -5,7 +5,7 @@ Newer `.eval` files are compressed with Zstandard, which the standard library ca
 
 A score of an epoch is a number. Letters have the values of inspect_ai's `value_to_float`: C 1, P
 1/2, I and N 0; yes and true 1, no and false 0; a number, also as a text, its value. Departure:
-other texts, NaN and infinity are 0 there, and undecided here.
+other texts, NaN and infinity are 0 in inspect_ai, and undecided here.
 """
 
 from __future__ import annotations
@@ -269,7 +269,7 @@ def _scores(sample: Json, results: Json) -> dict[str, float | None]:
 
 
 def number(value: object) -> float | None:
-    """Return a score as a number; None if it has no number."""
+    """Return a score as a number; None if it cannot be read as a number."""
     if isinstance(value, str):
         value = _GRADES.get(value, _GRADES.get(value.strip().lower(), value))
     return shape.score_of(value)

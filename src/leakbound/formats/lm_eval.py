@@ -28,7 +28,7 @@ _PLUGGED = {"scorer", "binary", "confidence"}  # keys that our plug-in stores un
 
 
 def read(path: Path) -> SampleFile:
-    """Read the repeats before any filter."""
+    """Read the unfiltered repeats of every document."""
     rows = read_rows(path, "jsonl")
     documents: dict[str, list[Row]] = {}
     for row in rows:
@@ -111,10 +111,10 @@ def _answers(row: Row) -> tuple[str, ...]:
 
 
 def _metrics(row: Row) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the scores of each repeat by metric and filter; none for a metric over all repeats.
+    """Yield each metric and filter with one score per repeat; skip metrics over all repeats.
 
-    A single number belongs to the only repeat. Other values, such as pairs for an F1 over
-    documents, are not scores of a draw.
+    A single number is a score only if there is one repeat. Other values, such as pairs for an F1
+    over documents, are not scores of a draw.
     """
     of_row: Mapping[str, Any] = row.values
     kept = of_row.get("filter", "none")

@@ -109,7 +109,7 @@ ANSWERS: Mapping[str, str] = {
 
 
 def names_of(benchmark: str) -> Names:
-    """Return the names of the metrics of a benchmark: TOFU's, unless it is of MUSE."""
+    """Return the names of a benchmark's metrics: MUSE's for a part of MUSE, else TOFU's."""
     family, _, argument = benchmark.partition(":")
     return MUSE.get(argument.partition("-")[2], {}) if family == "muse" else TOFU
 
@@ -186,7 +186,7 @@ def read_log(path: Path) -> EvaluationLog:
 
 
 def read_answers(path: Path, part: str | None = None) -> SampleFile:
-    """Read the greedy answers to a part of `ANSWERS` (None: the first that the log has).
+    """Read the greedy answers to a part in `ANSWERS` (None: the first part that the log has).
 
     The text of each question is the model's input with its template.
     """
@@ -211,7 +211,7 @@ def read_answers(path: Path, part: str | None = None) -> SampleFile:
 
 
 def against_log(metrics: Mapping[str, Values], retrained: EvaluationLog) -> dict[str, Values]:
-    """Return the metrics that compare a model with a retrained one, as far as possible.
+    """Return the metrics that compare a model with a retrained model, if the log has their data.
 
     The reference is the log's stored truth ratios and AUC, as in OpenUnlearning. Raises InputError
     for a log of other rows.
@@ -279,7 +279,7 @@ def rows(ids: Iterable[str]) -> list[int]:
 
 
 def _entries(columns: Mapping[str, Values]) -> dict[str, object]:
-    """Return the values of every row under their keys; nothing for a metric without any."""
+    """Return the values of every row under their keys; empty for a metric without values."""
     by_row: dict[str, dict[str, float]] = {}
     for key, values in columns.items():
         for row, value in zip(rows(values.by_item), values.by_item.values(), strict=True):

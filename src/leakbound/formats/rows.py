@@ -51,8 +51,8 @@ class SampleRow:
         answers: the targets that the file has, the first of them the answer.
         output: None for a draw that was requested and failed.
         scores: the scores of the output, under the scorers' names; None: undecided.
-        count: the number of draws of the row; None: one, and the rows of the file are in the order
-            of drawing.
+        count: the number of draws of the row. None: one draw, and the rows of the file are in the
+            order of drawing.
         stated: the settings of this draw, in files that state them by row; None: not stated.
         place: the place of the row, for messages.
     """
@@ -82,7 +82,7 @@ class SampleFile:
         binary: whether the scores of this name are always 0 or 1.
         note: a warning for the user; "": none.
         claim: the claim whose decision ended the draws of a question, by our plug-in; "": none.
-        most: with a claim, the largest number of draws of a question.
+        most: the largest number of draws of a question, if there is a claim.
     """
 
     path: Path
@@ -97,7 +97,7 @@ class SampleFile:
 
 
 def score_of(value: object) -> float | None:
-    """Return a score as a finite number; None for anything else, an undecided score."""
+    """Return a score as a finite number; None, an undecided score, for anything else."""
     try:
         number = float(value) if isinstance(value, int | float | str) else math.nan
     except (ValueError, OverflowError):

@@ -1,9 +1,10 @@
 """JSON lines and CSV of samples: one row per completion, or per distinct text with its count.
 
 Columns: `id`, `question`, `answer` (optional), `completion` (null: a draw that failed), `count`
-(optional), `scores` (an object of numbers, the keys their names, optional). The same in every row:
-`seed`, `order` (the key of the order in which bets meet the draws, written by `leakbound export`),
-`model` and the known settings of the decoding, under the names of `Decoding`.
+(optional), `scores` (an object of numbers, the keys their names, optional). Columns with the same
+value in every row: `seed`, `order` (the key of the order in which betting bounds process the draws,
+written by `leakbound export`), `model` and the known settings of the decoding, under the names of
+`Decoding`.
 
 Optional columns state the class of an output (`leakbound.text.counting`): `finish` (also
 `finish_reason`, `stop_reason`; a word of `finish_of`), `thought` (also `reasoning`,
@@ -72,7 +73,7 @@ def _has_text(row: Row) -> bool:
 
 
 def _require(row: Row, name: str, fits: bool, want: str, shown: str = "") -> None:
-    """Refuse a value; only `shown` is quoted, because other texts may be outputs."""
+    """Refuse a value unless it `fits`; quote only `shown`, because other texts may be outputs."""
     if not fits:
         got = shown or kind_of(row.values.get(name))
         raise InputError(f"{name!r} must be {want}, got {got} in {row.place}. Correct it.")
@@ -100,7 +101,7 @@ def _row(row: Row, *, texts: bool) -> SampleRow:
 
 
 def _output(row: Row, text: Any) -> Output:
-    """Return the output of a row; of synonymous columns, use the first that is filled."""
+    """Return the output of a row, using the first filled column of several synonymous columns."""
     word, thought = (
         next(filter(None, map(row.maybe, names)), None) for names in (_FINISH, _THOUGHT)
     )

@@ -49,7 +49,7 @@ def rewritings(question: str, seed: int = 0) -> list[str]:
 
     Args:
         question: the text to rewrite.
-        seed: of the order of the rewritings; the same seed gives the same list.
+        seed: the seed of the order of the rewritings; the same seed gives the same list.
 
     Returns:
         Distinct texts that contain every word of the question: 22 or 28 for a question, 22 for a
@@ -180,9 +180,9 @@ _ADJECTIVE_TAIL = re.compile(r"(?:-[a-z]{3,})+$")
 def names_and_numbers(question: str, day_first: bool = True) -> tuple[str, ...]:
     """Return the titles, numbers, dates and names of a question, in that order, each once.
 
-    A title is text in quotation marks. A name is a word with a capital inside a sentence; at its
-    start, only before another such word. Dates and numbers in digits are read by value; a number
-    word is not a fact.
+    A title is text in quotation marks. A name is a capitalised word inside a sentence. The first
+    word of a sentence is a name only before another capitalised word. Dates and numbers in digits
+    are read by value; a number word is not a fact.
     """
     text = by_value(question, day_first=day_first)
     titles = [match[1].rstrip(",.") for match in _QUOTED.finditer(text)]
@@ -212,10 +212,10 @@ def keeps_facts(question: str, text: str) -> bool:
 
 
 def handed_over(question: str, answer: str, text: str) -> frozenset[str]:
-    """Return the stems of content words that the text shares with the answer, not the question.
+    """Return stems of content words that are in text and answer, but not in the question.
 
-    Porter's stems if a word is ASCII, else the word: "novel" reveals "novels". Dates and numbers
-    are compared by value, as in `keeps_facts`.
+    An ASCII word has Porter's stem, any other word is its own stem: "novel" reveals "novels". Dates
+    and numbers are compared by value, as in `keeps_facts`.
     """
     shared = (
         (_stems(text, order) & _stems(answer, own)) - _stems(question, own)

@@ -35,7 +35,7 @@ class Filters:
         content: whether a rewriting must keep the facts of its question and add no word of its
             answer. Otherwise only empty texts and repeats are removed.
         embed: the embedder (None: meaning is not measured).
-        similarity: the minimum cosine between it and its question, in [-1, 1] (None: 0.8).
+        similarity: the minimum cosine between a rewriting and its question, in [-1, 1] (None: 0.8).
     """
 
     content: bool = True
@@ -44,7 +44,7 @@ class Filters:
 
 
 def require_similarity(similarity: float | None, embedder: bool) -> None:
-    """Refuse a similarity outside [-1, 1], and one without an embedder."""
+    """Refuse a similarity outside [-1, 1], and a similarity without an embedder."""
     if similarity is None:
         return
     if not embedder:
@@ -130,7 +130,7 @@ class Removed:
 class Accepted:
     """The accepted rewritings of one prompt, without the question itself.
 
-    They are in the source's order; those of a source that is not finite may repeat.
+    They are in the source's order. If the source is not finite, they may repeat.
     """
 
     prompt_id: str
@@ -156,7 +156,7 @@ def gather(
 
     Duplicates, equal but for case, blanks and punctuation, are removed only if the source is
     finite. Draws from a distribution keep their repeats, otherwise statements about it would be
-    invalid. A prompt may have none left. Raises InputError for a number below 1.
+    invalid. A prompt may have no rewriting left. Raises InputError for a number below 1.
     """
     if number < 1:
         raise InputError(
@@ -202,7 +202,7 @@ def _require_lists(source: InputSource, texts: object, prompts: Sequence[Prompt]
 
 
 def _mark_duplicates(texts: Sequence[str], reasons: list[Reason | None]) -> None:
-    """Mark the texts that repeat an earlier one, if there is no other reason against them."""
+    """Reject each text that repeats an earlier text, unless it is already rejected."""
     seen = set[str]()
     for i, text in enumerate(texts):
         if reasons[i] is None and bare(text) in seen:
@@ -217,7 +217,7 @@ def _by_meaning(
     embed: Embed,
     least: float,
 ) -> None:
-    """Mark the accepted texts that differ in meaning; they are embedded in one batch."""
+    """Reject accepted texts that differ in meaning; all are embedded in one batch."""
     passed = [(p, t) for p, own in enumerate(reasons) for t, why in enumerate(own) if why is None]
     pairs = [(prompts[p].question, texts[p][t]) for p, t in passed]
     for (p, t), cosine in zip(passed, cosines(embed, pairs), strict=True):

@@ -2,8 +2,8 @@
 
 Karnin et al. (2013), `Almost optimal exploration in multi-armed bandits`. Every round draws equally
 from the remaining candidates and keeps the better half. Departures from the paper: draws add up
-over the rounds, and candidates are ranked by a lower bound, of confidence or proved, so a candidate
-is kept for its observed results.
+over the rounds, and candidates are ranked by a lower bound (a confidence bound or a proved one), so
+a candidate is kept for its observed results.
 
 The ranking is a selection after looking at the data, so its bounds are not valid for the winner.
 Bounds need draws that the search did not use.
@@ -29,7 +29,7 @@ class Standing:
     """The results of a candidate after a round, from all draws so far.
 
     `lower` is a lower confidence bound on the target quantity, `value` its point estimate, both
-    from `draws`. `proved` is what `forwards` and these draws prove with certainty.
+    from `draws`. `proved` is the lower bound that `forwards` and these draws prove with certainty.
     """
 
     draws: int
@@ -59,7 +59,7 @@ The function may spend the cost of these draws in another way."""
 
 
 def most_candidates(budget: int) -> int:
-    """Return how many candidates a budget allows, with `FIRST` draws each in the first round."""
+    """Return the number of candidates that a budget allows, with `FIRST` first draws each."""
     number = 1
     while (number + 1) * number.bit_length() * FIRST <= budget:
         number += 1
@@ -76,7 +76,7 @@ def rounds(candidates: int, budget: int) -> tuple[int, ...]:
 
 
 def halve(fields: Mapping[str, Sequence[C]], budget: int, draw: Draw[C]) -> dict[str, Winner[C]]:
-    """Return the winner of each field, all fields in step; every field has its own `budget` draws.
+    """Return the winner of each field; all fields run in step, with `budget` draws each.
 
     Ties go to the candidate that was ahead before, at first to the earlier one. If all remaining
     candidates of a field fail in one round, the first of them wins.

@@ -7,8 +7,8 @@ the complete T = 1 softmax with the end token, for any decoding. Two more criter
 depend on the likeliest answer alone, complement the paper's.
 
 p_q is drawn once, so every statement about the kept inputs is conditional on it. The draws decide
-which queries are kept, so a bound from the same draws would be invalid. `SELECTION` is their
-purpose, for a sampler keyed by purpose, so that scoring shares none of them.
+which queries are kept, so a bound from the same draws would be invalid. They are keyed by the
+purpose `SELECTION`, so that scoring uses other draws.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ SampleQueries = Callable[[Sequence[Query], int, int], Sequence[Sample]]
 class Selection:
     """The selected queries of one prompt, and the evidence.
 
-    `kept` has the question first, then the rewritings in their order. `values` has the criterion of
-    every query by id, also of rejected ones: the natural log of p, or a mean log-probability.
+    `kept` has the question first, then the kept rewritings in their order. `values` has the
+    criterion of every query by id, including rejected queries: the natural log of p, or a mean
+    log-probability.
     """
 
     prompt_id: str
@@ -54,9 +55,11 @@ def evidence(completions: Sequence[Completion], criterion: Criterion = "mean_pro
     """Return the criterion of one text from its answers and their counts; natural log, float64.
 
     `mean_prob`: log of the mean sequence probability, logsumexp(log count + logprob) - log m.
-    `mean_logprob`: the mean log-probability. `mean_logprob_per_token`: the same with each answer's
-    divided by its number of tokens, with the end token. Raises InputError without answers, or for
-    answers without log-probabilities (or, for the last, token ids).
+    `mean_logprob`: the mean log-probability. `mean_logprob_per_token`: the same, but each log-
+    probability is divided by the answer's number of tokens, with the end token.
+
+    Raises InputError without answers, or for answers without log-probabilities (or, for
+    `mean_logprob_per_token`, without token ids).
     """
     if not completions:
         raise InputError("input selection needs at least one answer to a text, got none.")
@@ -82,8 +85,8 @@ def evidence(completions: Sequence[Completion], criterion: Criterion = "mean_pro
 def choose(samples: Sequence[Sample], criterion: Criterion = "mean_prob") -> Selection:
     """Apply Algorithm 2 to the answers to one prompt's queries, its question first.
 
-    The question is always kept, a rewriting if its criterion is at least the question's. Samples
-    with missing draws raise IncompleteError, as p is unknown.
+    The question is always kept. A rewriting is kept if its criterion is at least the question's.
+    Samples with missing draws raise IncompleteError, as p is unknown.
     """
     if criterion not in CRITERIA:
         raise InputError(f"`criterion` must be one of {', '.join(CRITERIA)}, got {criterion!r}.")

@@ -55,8 +55,8 @@ class ModelInputs:
     """Draws from a chat model that rewrites the question.
 
     Replies are drawn again, up to `attempts` times in all, if they are empty or missing, contain no
-    question or request, or repeat the question. After that they stay, and the filters remove and
-    count them. A repeated draw comes from the same distribution, given that the reply is a
+    question or request, or repeat the question. After that the last reply is kept, and the filters
+    remove and count it. A repeated draw comes from the same distribution, given that the reply is a
     rewriting, so the draws stay independent.
     """
 
@@ -105,8 +105,8 @@ class ModelInputs:
 def parse_reply(reply: str) -> str:
     """Return the first line of a reply that is a question or request, without decoration.
 
-    Thoughts in tags, courtesies, labels, numbering and quotation marks are removed. Empty if no
-    line qualifies: an answer, a refusal, or a text that was cut off.
+    Thoughts in tags, courtesies, labels, numbering and quotation marks are removed. Returns "" if
+    no line qualifies, as for an answer, a refusal, or a text that was cut off.
     """
     lines = map(_bare, split_thought(reply)[1].splitlines())
     return next((line for line in lines if _is_request_like(line)), "")
@@ -120,7 +120,7 @@ def _request(prompt: Prompt, draw: int, attempt: int) -> Request:
 
 
 def _bare(line: str) -> str:
-    """Return the line without marks and words around it, at any nesting."""
+    """Return the line without marks and introductory words around it, however nested."""
     text = line.strip()
     while True:
         inner = _LABEL.sub("", _COURTESY.sub("", _NUMBERING.sub("", text.strip("*_ \t"))))
@@ -133,7 +133,7 @@ def _bare(line: str) -> str:
 
 
 def _unled(text: str, question: str) -> str:
-    """Return the question if a text only adds a label or a sentence before it; else the text."""
+    """Return the question if the text only puts a label or sentence before it; else the text."""
     lead, same, tail = text.casefold().rpartition(question.casefold().rstrip(_ENDS))
     led = lead.rstrip(_MARKS).endswith((":", ".", "!", "?"))
     return question if same and led and not tail.strip(_ENDS) else text

@@ -28,24 +28,25 @@ class InputSource(Protocol):
 
     @property
     def name(self) -> str:
-        """As results state it: the spec that gives the source."""
+        """The spec of the source, which is its name in results."""
         ...
 
     @property
     def finite(self) -> bool:
-        """True for a list; False for a distribution whose draws are independent."""
+        """Whether the source is a finite list, and not a distribution with independent draws."""
         ...
 
     def rewritings(self, prompts: Sequence[Prompt], number: int, seed: int) -> list[list[str]]:
         """Return rewritings of each prompt; the same arguments give the same texts.
 
-        They are not filtered. A source that is not finite returns independent draws, an empty text
-        for one that failed; a prompt's draws do not depend on the others.
+        They are not filtered. A source that is not finite returns independent draws, with an empty
+        text for a failed draw. A prompt's draws do not depend on the other prompts.
 
         Args:
             prompts: the prompts to rewrite.
-            number: of texts per prompt, at most; exactly, if the source is not finite.
-            seed: of the draws, or of the order.
+            number: the largest number of texts per prompt; the exact number if the source is not
+                finite.
+            seed: the seed of the draws, or of the order.
 
         Returns:
             A list of texts for each prompt, in order.
@@ -64,7 +65,7 @@ def fingerprint_of(source: InputSource, argument: str) -> dict[str, str]:
 def digests_of(path: Path, *, deep: bool = True) -> dict[str, str]:
     """Return the SHA-256 of a file, or of each file in a folder, by its name; empty without files.
 
-    Files in subfolders count if it is `deep`.
+    Files in subfolders count if `deep` is True.
     """
     return {
         f"sha256 of {file.relative_to(path.parent).as_posix()}": _sha256(file)
@@ -83,8 +84,8 @@ def read_rewritings(prompts: Sequence[Prompt], path: Path) -> dict[str, tuple[st
 
     A CSV file or JSON lines. A row names a prompt by `id`, or by its exact `question`, and has a
     list `rewritings` or one `rewriting`; several rows may name one prompt. Raises InputError, with
-    file and row, for an unknown prompt and for a row without a rewriting, or with one that is not
-    text.
+    file and row, for an unknown prompt, for a row without a rewriting, and for a rewriting that is
+    not text.
     """
     ids = {prompt.id: [prompt.id] for prompt in prompts}
     questions = defaultdict(list)
@@ -124,7 +125,7 @@ class BenchmarkInputs:
 class RuleInputs:
     """Frames around the complete question, made by rule. The seed decides their order.
 
-    A question in another language has none.
+    A question in another language gets no rewriting.
     """
 
     name: ClassVar[str] = "rules"

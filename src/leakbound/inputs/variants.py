@@ -24,10 +24,10 @@ NEUTRAL = (
 
 
 def openers(prompt: Prompt, own: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the possible openings of an answer to the prompt, the unchanged one first.
+    """Return the possible openings of an answer to the prompt; the first is empty or its prefix.
 
-    `own` are the benchmark's openers. None contains a content word of the answer that the question
-    lacks. A prompt with a `prefix` keeps only that: its answer has begun.
+    `own` are the benchmark's openers. No opener contains a content word of the answer that the
+    question lacks. A prompt with a `prefix` has only the prefix: its answer has already begun.
     """
     if prompt.prefix:
         return (prompt.prefix,)
@@ -72,7 +72,7 @@ def shots(
 
 
 def with_shots(template: str, pairs: Sequence[Prompt], question: str) -> str:
-    """Return a text that reads, inside `template`, as the pairs in that template and the question.
+    """Return a text that, inside `template`, shows the pairs in that template before the question.
 
     If the template has no text after the question, nothing marks the beginning of an answer, so
     each part of a pair gets a line.
@@ -117,7 +117,7 @@ class Space:
     template: str
 
     def variant(self, place: Sequence[int]) -> Variant:
-        """Return the variant at this index of each axis; its id states all but the decoding."""
+        """Return the variant at these indices; its id states every axis except the decoding."""
         text, shots, opener, decoding = place
         query, pairs = self.texts[text], self.shots[shots]
         varied = replace(

@@ -33,11 +33,12 @@ def cel(
     distance: Distance = "mean",
     align: Align = "clamp",
 ) -> Tensor:
-    """α max(0, τ - mean over centres and tokens of d(h_t, h_t of x)) + β mean_t d(h_t, s·u), [B].
+    """Return the contrastive embedding loss of each question, [B] (Cheng et al., eq. 1).
 
-    One hinge per question, around the mean (Cheng et al., eq. 1). t runs over the question's
-    tokens. With β = 0 a question needs a second centre: as long as the model equals its reference,
-    the push from the question itself has gradient 0.
+    It is α max(0, τ - mean over x and t of d(h_t, h_t of x)) + β mean over t of d(h_t, s·u), with
+    one hinge per question. h_t is the activation at the question's token t, and x a centre. s·u is
+    the random vector: s its length, u its direction. With β = 0 a question needs a second centre:
+    as long as the model equals its reference, the push from the question itself has gradient 0.
 
     Args:
         batch: the packed answers; reads the activations at the question, their `direction` u and
@@ -83,7 +84,7 @@ def cel(
 
 
 def cel_retain(batch: LossInputs, *, layer: int, distance: Distance = "mean") -> Tensor:
-    """Mean over each question's tokens of d(h, h_ref), [B] (Cheng et al., eq. 2).
+    """Return the mean of d(h, h_ref) over each question's tokens, [B] (Cheng et al., eq. 2).
 
     Args:
         batch: the packed answers; reads the activations at the question and their `reference`.

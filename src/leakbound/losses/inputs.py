@@ -77,7 +77,7 @@ class LossInputs:
     Attributes:
         logits: predict `labels`, [N, V]; N × 0 if no loss needs them.
         labels: the tokens of the answers, [N].
-        row: the answer of each token, [N]; every answer has at least one token.
+        row: the index of each token's answer, [N]; every answer has at least one token.
         rows: the number of answers, B.
         reference_nll: the frozen initial model's summed token cross-entropy of each answer, [B], in
             nats (None: no loss needs it; the same for the next four).
@@ -87,7 +87,7 @@ class LossInputs:
         invented: the same B prompts with answers that the frozen model made up, likewise.
         whole: the same rows with every token of prompt and answer instead of the labelled tokens;
             the last tokens of a row are those of its answer. Its labels mean nothing.
-        activations: by the site where they are read.
+        activations: the activations by the site where they are read.
         step_lengths: the number of tokens of each row, by part, for all rows that one step takes;
             empty if the batch contains all of them.
     """
@@ -115,7 +115,7 @@ class LossInputs:
         return precise(self.logits).log_softmax(dim=-1)
 
     def lengths_over(self, over: Over) -> Tensor:
-        """Return the number of tokens of each row over which a loss is a mean, [B].
+        """Return the number of tokens of each row that a loss averages over, [B].
 
         Args:
             over: the tokens to count.
@@ -131,7 +131,7 @@ class LossInputs:
         return of.lengths - fewer
 
     def mean_length(self, over: Over, mean: Callable[[Sequence[int]], float] = fmean) -> float:
-        """Return the mean number of tokens per row of the step over which a loss is a mean.
+        """Return the mean number of tokens per row of the step that a loss averages over.
 
         Args:
             over: the tokens to count.

@@ -1,8 +1,8 @@
 """Losses on the next-token distributions of an answer: its likelihood, and their entropy.
 
 Gradient ascent is Yao et al. (2023), as used by Maini et al. (2024). `kl` is the anchor of their KL
-minimisation, `idk` fine-tuning on answers that admit ignorance. Entropy is that of Scholten et al.
-(2025).
+minimisation, `idk` fine-tuning on answers that admit ignorance. The entropy loss is from Scholten
+et al. (2025).
 
 Deviations: A value is the mean over one answer, so the mean over answers weights each answer
 equally. The published code takes one mean over all tokens of a batch (`reduce` of a term does).
@@ -48,7 +48,7 @@ def sequence_nll(batch: LossInputs) -> Tensor:
 
 
 def nll(batch: LossInputs) -> Tensor:
-    """Mean token cross-entropy of each answer, nll/|y|, [B].
+    """Return the mean token cross-entropy of each answer, nll/|y|, [B].
 
     Args:
         batch: the packed answers; reads `logits` and `labels`.
@@ -60,7 +60,7 @@ def nll(batch: LossInputs) -> Tensor:
 
 
 def ga(batch: LossInputs) -> Tensor:
-    """Gradient ascent, -nll/|y|, [B] (Yao et al. 2023).
+    """Return -nll/|y| of each answer, the loss of gradient ascent, [B] (Yao et al. 2023).
 
     Args:
         batch: the packed answers; reads `logits` and `labels`.
@@ -72,7 +72,7 @@ def ga(batch: LossInputs) -> Tensor:
 
 
 def idk(batch: LossInputs) -> Tensor:
-    """Mean token cross-entropy of each alternate answer, [B] (Maini et al. 2024).
+    """Return the mean token cross-entropy of each alternate answer, [B] (Maini et al. 2024).
 
     Args:
         batch: the packed answers; reads `logits` and `labels` of `alternate`.
@@ -87,13 +87,14 @@ def idk(batch: LossInputs) -> Tensor:
 
 
 def kl(batch: LossInputs, *, over: str = "answer") -> Tensor:
-    """Mean over each answer's tokens of KL(reference ‖ model), [B] (Maini et al. 2024).
+    """Return the mean of KL(reference ‖ model) over each answer's tokens, [B] (Maini et al. 2024).
 
     The complete next-token distributions are compared: the model must keep all of the reference's
     mass.
 
     Args:
-        batch: the packed answers; reads `logits` and `reference_logits`, of `whole` over "all".
+        batch: the packed answers; reads `logits` and `reference_logits`, from `whole` if `over` is
+            "all".
         over: "answer", or "all" for every token of prompt and answer.
 
     Returns:
@@ -108,13 +109,13 @@ def kl(batch: LossInputs, *, over: str = "answer") -> Tensor:
 
 
 def entropy(batch: LossInputs, *, over: str = "answer") -> Tensor:
-    """Mean entropy of the T = 1 next-token distribution over each answer, [B].
+    """Return the mean entropy of the T = 1 next-token distribution over each answer, [B].
 
     A positive weight makes the model more confident, a negative weight more diverse (Scholten et
     al. 2025).
 
     Args:
-        batch: the packed answers; reads `logits`, of `whole` over "all".
+        batch: the packed answers; reads `logits`, from `whole` if `over` is "all".
         over: "answer", or "all" for every token of prompt and answer.
 
     Returns:
@@ -129,7 +130,7 @@ def entropy(batch: LossInputs, *, over: str = "answer") -> Tensor:
 
 
 def wga(batch: LossInputs, *, beta: float = 1.0) -> Tensor:
-    """Mean over each answer's tokens of p^β log p, p^β constant, [B] (Wang et al. 2025).
+    """Return the mean of p^β log p over each answer's tokens, p^β constant, [B] (Wang et al. 2025).
 
     β = 0 is gradient ascent. With β > 0, tokens that are already unlikely have no influence.
 
@@ -148,10 +149,10 @@ def wga(batch: LossInputs, *, beta: float = 1.0) -> Tensor:
 
 
 def satimp(batch: LossInputs, *, beta1: float = 5.0, beta2: float = 1.0) -> Tensor:
-    """Mean over each answer's tokens of p^β₁ (1 - p)^β₂ log p, the weights constant, [B].
+    """Return the mean of p^β₁ (1 - p)^β₂ log p over each answer's tokens, weights constant, [B].
 
-    p^β₁ spares tokens that are already forgotten, (1 - p)^β₂ tokens that any model predicts (Yang
-    et al. 2025).
+    p^β₁ spares tokens that are already forgotten. (1 - p)^β₂ spares tokens that any model predicts
+    (Yang et al. 2025).
 
     Args:
         batch: the packed answers; reads `logits` and `labels`.

@@ -19,10 +19,10 @@ from leakbound.losses.likelihood import nll, sequence_nll
 
 
 def npo(batch: LossInputs, *, beta: float = 0.1) -> Tensor:
-    """-(2/β) log σ(β(nll - nll_ref)) of each answer, [B] (Zhang et al., eq. 3).
+    """Return -(2/β) log σ(β(nll - nll_ref)) of each answer, [B] (Zhang et al., eq. 3).
 
-    (2/β) ln 2 if the model equals its reference; tends to 0 as the answer becomes unlikely. Its
-    gradient tends to that of gradient ascent as β tends to 0.
+    It is (2/β) ln 2 if the model equals its reference, and tends to 0 as the answer becomes
+    unlikely. As β tends to 0, its gradient tends to the gradient of gradient ascent.
 
     Args:
         batch: the packed answers; reads `logits`, `labels` and `reference_nll`.
@@ -39,13 +39,13 @@ def npo(batch: LossInputs, *, beta: float = 0.1) -> Tensor:
 
 
 def dpo(batch: LossInputs, *, beta: float = 0.1, textbook: bool = False) -> Tensor:
-    """-(2/β) log σ(β[(nll - nll_ref) of the answer - the same of the alternate]), [B].
+    """Return -(2/β) log σ(β[(nll - nll_ref) of the answer - the same of the alternate]), [B].
 
-    (2/β) ln 2 if the model equals its reference (Rafailov et al. 2023).
+    It is (2/β) ln 2 if the model equals its reference (Rafailov et al. 2023).
 
     Args:
-        batch: the packed answers; reads `logits`, `labels` and `reference_nll`, of these and of
-            `alternate`.
+        batch: the packed answers; reads `logits`, `labels` and `reference_nll` of the answers and
+            of `alternate`.
         beta: β, above 0.
         textbook: omit 2/β, as Rafailov et al. do.
 
@@ -53,37 +53,37 @@ def dpo(batch: LossInputs, *, beta: float = 0.1, textbook: bool = False) -> Tens
         One value per answer, [B], in nats (`textbook`: dimensionless), at least 0.
 
     Raises:
-        InputError: `beta` is not above 0 or not finite, the batch has no `alternate`, or one of the
-            two has no `reference_nll`.
+        InputError: `beta` is not above 0 or not finite, the batch has no `alternate`, or the batch
+            or its `alternate` has no `reference_nll`.
     """
     positive("dpo", beta=beta)
     return -(1 if textbook else 2 / beta) * logsigmoid(beta * _margin(batch, "alternate", "dpo"))
 
 
 def altpo(batch: LossInputs, *, beta: float = 0.1) -> Tensor:
-    """-(2/β) log σ(β[(nll - nll_ref) of the answer - the same of the invented]), [B].
+    """Return -(2/β) log σ(β[(nll - nll_ref) of the answer - the same of the invented]), [B].
 
     `dpo` with an answer that the frozen model made up instead of the alternate answer (Mekala et
-    al. 2024). (2/β) ln 2 if the model equals its reference.
+    al. 2024). It is (2/β) ln 2 if the model equals its reference.
 
     Args:
-        batch: the packed answers; reads `logits`, `labels` and `reference_nll`, of these and of
-            `invented`.
+        batch: the packed answers; reads `logits`, `labels` and `reference_nll` of the answers and
+            of `invented`.
         beta: β, above 0.
 
     Returns:
         One value per answer, [B], in nats, at least 0.
 
     Raises:
-        InputError: `beta` is not above 0 or not finite, the batch has no `invented`, or one of the
-            two has no `reference_nll`.
+        InputError: `beta` is not above 0 or not finite, the batch has no `invented`, or the batch
+            or its `invented` has no `reference_nll`.
     """
     positive("altpo", beta=beta)
     return -(2 / beta) * logsigmoid(beta * _margin(batch, "invented", "altpo"))
 
 
 def simnpo(batch: LossInputs, *, beta: float = 4.5, delta: float = 0.0) -> Tensor:
-    """-(2/β) log σ(β(nll/|y| - δ)) of each answer, [B] (Fan et al. 2024).
+    """Return -(2/β) log σ(β(nll/|y| - δ)) of each answer, [B] (Fan et al. 2024).
 
     `npo` with the length of the answer instead of a reference.
 
@@ -104,7 +104,7 @@ def simnpo(batch: LossInputs, *, beta: float = 4.5, delta: float = 0.0) -> Tenso
 
 
 def _margin(batch: LossInputs, part: str, loss: str) -> Tensor:
-    """Return the excess of the answer minus the excess of the other answer, in nats, [B]."""
+    """Return `_excess` of the answers minus `_excess` of the other answers, in nats, [B]."""
     return _excess(batch, loss) - _excess(given(getattr(batch, part), part, loss), loss)
 
 

@@ -22,7 +22,7 @@ Distance = Literal["mean", "sum"]
 def direction(size: int, seed: int) -> Tensor:
     """Draw u = rand(d)/‖rand(d)‖: a random unit vector with no negative entry, float32.
 
-    Drawn once per run; the same for the same seed.
+    It is drawn once per run; the same seed gives the same vector.
 
     Args:
         size: d, at least 1.
@@ -41,7 +41,7 @@ def direction(size: int, seed: int) -> Tensor:
 
 
 def rmu(batch: LossInputs, *, layer: int, c: float = 2.0) -> Tensor:
-    """Mean over each answer's tokens and dimensions of (h - c·u)², [B] (Li et al. 2024).
+    """Return the mean of (h - c·u)² over each answer's tokens and dimensions, [B] (Li et al. 2024).
 
     Args:
         batch: the packed answers; reads the activations at the answer and their `direction` u.
@@ -62,7 +62,7 @@ def rmu(batch: LossInputs, *, layer: int, c: float = 2.0) -> Tensor:
 
 
 def rmu_retain(batch: LossInputs, *, layer: int) -> Tensor:
-    """Mean over each answer's tokens and dimensions of (h - h_ref)², [B] (Li et al. 2024).
+    """Return the mean of (h - h_ref)² over each answer's tokens and dimensions, [B] (Li et al.).
 
     Args:
         batch: the packed answers; reads the activations at the answer and their `reference`.

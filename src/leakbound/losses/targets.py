@@ -23,15 +23,15 @@ from leakbound.losses.inputs import LossInputs, precise, row_means
 
 
 def undial(batch: LossInputs, *, beta: float = 10.0, over: str = "answer") -> Tensor:
-    """Mean over each answer's tokens of the cross-entropy to q, [B] (Dong et al. 2024).
+    """Return the mean cross-entropy to q over each answer's tokens, [B] (Dong et al. 2024).
 
-    q is the softmax of the frozen model's logits with the true token's logit lowered by β: the
-    higher its probability was, the more it falls. At the prompt's tokens q is the frozen model's
-    own distribution.
+    q is the softmax of the frozen model's logits with the true token's logit lowered by β. The
+    higher the token's probability was, the more it falls. At the prompt's tokens q is the frozen
+    model's own distribution.
 
     Args:
-        batch: the packed answers; reads `labels`, and `logits` and `reference_logits`, of `whole`
-            over "all".
+        batch: the packed answers; reads `labels`; also `logits` and `reference_logits`, from
+            `whole` if `over` is "all".
         beta: β, in logits, 0 or more.
         over: "answer", or "all" for every token of prompt and answer but the last of each row,
             which predicts nothing.
@@ -56,7 +56,7 @@ def undial(batch: LossInputs, *, beta: float = 10.0, over: str = "answer") -> Te
 
 
 def ceu(batch: LossInputs, *, over: str = "answer") -> Tensor:
-    """Mean over each answer's tokens of the cross-entropy to q, q constant, [B] (Yang 2025).
+    """Return the mean cross-entropy to q, a constant, over each answer's tokens, [B] (Yang 2025).
 
     q is the model's own distribution without the true token, renormalised.
 
@@ -65,7 +65,8 @@ def ceu(batch: LossInputs, *, over: str = "answer") -> Tensor:
         over: "answer", or "rest" for all of its tokens but the first.
 
     Returns:
-        One value per answer, [B], in nats, at least 0; over "rest" 0 for an answer of one token.
+        One value per answer, [B], in nats, at least 0. With `over` "rest", an answer of one token
+        has 0.
 
     Raises:
         InputError: an unknown `over`.
@@ -80,10 +81,10 @@ def ceu(batch: LossInputs, *, over: str = "answer") -> Tensor:
 
 
 def margin(batch: LossInputs, *, over: str = "answer") -> Tensor:
-    """Mean over each answer's tokens of (largest - mean logit)², [B] (Entesari et al. 2025).
+    """Return the mean of (largest - mean logit)² over each answer's tokens, [B] (Entesari et al.).
 
     Args:
-        batch: the packed answers; reads `logits`, of `whole` over "read".
+        batch: the packed answers; reads `logits`, from `whole` if `over` is "read".
         over: "answer", or "read" for the positions where the answer's tokens are read, one place
             late.
 

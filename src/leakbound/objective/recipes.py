@@ -1,11 +1,11 @@
 """Recipes: functions of their settings that return terms; joined recipes add up their terms.
 
-Defaults are those of the papers (Scholten et al. 2025; Cheng et al. 2025 and the baselines that
-they take from OpenUnlearning). A preset is a name for other settings: those of a model family, of a
-paper, or of OpenUnlearning's code, which also states how to train.
+Defaults come from the papers (Scholten et al. 2025; Cheng et al. 2025, with their baselines from
+OpenUnlearning). A preset names other settings: of a model family, of a paper, or of
+OpenUnlearning's code. The latter also states how to train.
 
-Most recipes are a loss on forget and one on retain (`forgetting`). Their settings are those of the
-losses; `over` names the tokens over which a loss is a mean, and `reduce` the mean over rows.
+Most recipes are a loss on forget and one on retain (`forgetting`). They have the settings of the
+losses. `over` names the tokens that a loss averages over, and `reduce` the mean over rows.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def forgetting(lost: str, held: str | None = "nll", /, **defaults: Setting) -> C
     Args:
         lost: the loss on forget.
         held: the loss on retain (default: the cross-entropy; None: none).
-        defaults: of the recipe's settings, where they differ from the losses'. The weights `forget`
-            and `retain` are settings if they are named here, and 1 otherwise.
+        defaults: defaults of the recipe's settings, if they differ from the losses' defaults. The
+            weights `forget` and `retain` are settings if they are named here, and 1 otherwise.
 
     Returns:
-        The recipe. Its settings are those of both losses, the weights, and `reduce`, which applies
-            to losses that are means over tokens.
+        The recipe. It has the settings of both losses, the weights, and `reduce`, which applies to
+        losses that are means over tokens.
     """
     losses = {"forget": lost} | ({"retain": held} if held else {})
     settings = {split: keywords(loss_named(loss).function) for split, loss in losses.items()}
@@ -69,7 +69,7 @@ def finetune(*, reduce: Reduce = "sequence") -> Terms:
 
 
 def kl_retain(*, weight: float = 1.0, reduce: Reduce = "sequence", over: str = "answer") -> Terms:
-    """Return closeness to the reference on retain, to join to other recipes; `over` as in `kl`."""
+    """Return the term that keeps retain near the reference, for joining; `over` as in `kl`."""
     return (Term("kl", "retain", weight, {"over": over}, reduce),)
 
 

@@ -51,7 +51,7 @@ class Term:
     Attributes:
         loss: a loss's name.
         split: "forget" or "retain", or "train" if a model is only taught.
-        weight: negative to raise the loss.
+        weight: the factor of the mean; negative to raise the loss.
         settings: the values of the loss's settings.
         reduce: the mean over rows, of a loss whose values are means over tokens: over "sequence"s
             with equal weight (default); over all "tokens" of a step; over all "pairs" of a row's
@@ -101,7 +101,7 @@ class Term:
         return loss_named(self.loss).mean_over(self.settings)
 
     def length(self, batch: LossInputs) -> float:
-        """Return the average number of tokens per row of the step over which its loss is a mean."""
+        """Return the number of tokens per row that its loss averages over, a mean over the step."""
         mean = harmonic_mean if self.reduce == "pairs" else fmean
         return batch.mean_length(self.over, mean) if self.over else 0.0
 
@@ -111,11 +111,11 @@ class Term:
         return self.weight != 0 or self.dual is not None
 
     def mean(self, batch: LossInputs, joint: float | None = None) -> Tensor:
-        """Return the factor of its weight on one batch of the split: the mean minus its bound.
+        """Return the value that its weight multiplies on one batch: the mean minus its bound.
 
         Args:
             batch: the split's rows, with the parts that `needs` names.
-            joint: the `length` of all joined terms together (None: that of this term).
+            joint: the `length` of all joined terms together (None: the `length` of this term).
 
         Raises:
             InputError: a loss that does not return one value per row, [B].
@@ -139,7 +139,7 @@ class Objective:
     """A weighted sum of losses; training lowers it.
 
     Attributes:
-        name: as recipes and cards state it.
+        name: its name in recipes and model cards.
         terms: one or more.
         training: the training settings of its authors, by their names in `TrainingSettings`:
             defaults, which are not part of the sum.
@@ -200,7 +200,7 @@ class Objective:
         return {i: term.dual for i, term in enumerate(self.terms) if term.dual}
 
     def means(self, batches: Mapping[str, LossInputs]) -> tuple[Tensor, ...]:
-        """Return the factor of each term's weight on one batch per split, in order."""
+        """Return the value that each term's weight multiplies on one batch per split, in order."""
         joined = [term for term in self.terms if term.reduce == "joined"]
         joint = sum(term.length(batches[term.split]) for term in joined)
         return tuple(
@@ -213,7 +213,7 @@ class Objective:
         return sum(shares[1:], start=shares[0])
 
     def to_dict(self) -> dict[str, object]:
-        """Return its terms for recipe files; two names of one sum give equal values."""
+        """Return its terms for recipe files; equal sums give equal values under any name."""
         terms = map(asdict, self.terms)
         return {
             "terms": [{k: v for k, v in term.items() if (k, v) != ("dual", None)} for term in terms]

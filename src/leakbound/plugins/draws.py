@@ -1,9 +1,10 @@
 """`ToolDraws`: the scores of draws that another tool made, and bounds on them.
 
-Bets meet the draws of a sample in a random order, keyed by a seed as in a run. So `leakbound
-import` gives a log that states its seed the same bounds as the tool. The seed is drawn once per
-process unless it is given. Choose it before anything is drawn, or take the seed of a log to repeat
-its figures. If you try several seeds and choose among the results, the bounds are not valid.
+Betting bounds process the draws of a sample in a random order, keyed by a seed as in a run. So
+`leakbound import` gives a log that states its seed the same bounds as the tool. The seed is drawn
+once per process unless it is given. Choose it before anything is drawn, or take the seed of a log
+to repeat its figures. If you try several seeds and choose among the results, the bounds are not
+valid.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _BITS = 24  # of a seed: some tools store figures as floats of 32 bits
 
 @cache
 def _drawn() -> int:
-    """Return the seed of this process; with one seed for all, some tallies would always miss."""
+    """Return this process's random seed; a fixed seed would always fail on the same tallies."""
     return order.entropy() >> (order.BITS - _BITS)
 
 
@@ -86,7 +87,7 @@ class ToolDraws:
         keys: the key of the order of each sample's draws, [Q].
         seed: the seed of the keys; the samples' ids and the scorer's name are part of them too.
         confidence: the confidence of `mean`, `worst` and `at_k`, each, in (0, 1).
-        cap: the n fixed in advance, if drawing may have stopped before; else None.
+        cap: the n fixed in advance, if drawing may have stopped earlier; else None.
     """
 
     rows: stats.Rows
@@ -117,9 +118,10 @@ class ToolDraws:
             scorer: the name of the scorer, which is part of the keys of the order.
             binary: whether scores are 0 or 1; else they are in [0, 1].
             confidence: the confidence of each bound, in (0, 1).
-            stopped: the number of draws that count, by samples that a claim stopped before n; None:
-                no claim, n was fixed.
-            seed: the seed of the order in which bets meet the draws; None: that of this process.
+            stopped: the number of draws that count, for each sample that a claim stopped before n;
+                None: n was fixed, without a claim.
+            seed: the seed of the order in which betting bounds process the draws; None: this
+                process's seed.
 
         Returns:
             The draws, one row per sample in the order of `scores`.
@@ -171,19 +173,19 @@ class ToolDraws:
         return stats.bound(evidence, quantity, confidence=self.confidence, seed=self.keys)
 
     def each(self) -> stats.Estimate:
-        """Return both bounds on every sample's leak probability or mean score, [Q]."""
+        """Return lower and upper bounds on each sample's leak probability or mean score, [Q]."""
         return self._bound(stats.LEAKAGE)
 
     def mean(self) -> stats.Estimate:
-        """Return both bounds on the mean over the samples."""
+        """Return the lower and upper bound on the mean over the samples."""
         return self._bound(stats.LEAKAGE.mean())
 
     def worst(self) -> stats.Estimate:
-        """Return both bounds on the worst sample, corrected for the choice."""
+        """Return the lower and upper bound on the worst sample, corrected for the choice."""
         return self._bound(stats.LEAKAGE.worst())
 
     def at_k(self, k: int) -> stats.Estimate:
-        """Return both bounds on the mean over the samples of the largest of k scores.
+        """Return the lower and upper bound on the mean over the samples of the largest of k scores.
 
         Raises InputError if a claim may have stopped the draws, or if k is not in [1, n].
         """
@@ -199,7 +201,7 @@ class Stopping:
     """Decides a claim about each sample while its draws arrive.
 
     Draws arrive in any order, short outputs first. So only draws without a gap before them are
-    read, and after a decision later draws do not count. NaN is a draw without a score.
+    read. After a decision later draws do not count. NaN marks a draw without a score.
 
     Attributes:
         looks: the claim, the largest number of draws per sample, and the confidence.

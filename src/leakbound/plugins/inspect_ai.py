@@ -4,13 +4,13 @@
 
 Each epoch is a draw of its sample. The metrics get the scores before inspect_ai reduces them, so
 they work with any reducer. A failed epoch has no score there, so `epochs` states the planned
-number. The rest is missing: 1 in upper bounds, 0 in lower bounds. An epoch is also missing if its
-score is not a number, or if its scored text is empty.
+number. The other epochs are missing: they count as 1 in upper bounds and as 0 in lower bounds. An
+epoch is also missing if its score is not a number, or if its scored text is empty.
 
 A metric cannot see a sample of which every epoch failed (pass `samples`), nor whether an output
 came from a cache or was filtered. `scored_by` and `leakbound import` read the outputs themselves,
-and count those as missing. If no such output exists, `leakbound import` gives the log exactly the
-same bounds. If bets were used, the metric states the `seed` of their order.
+and count cached and filtered outputs as missing. If no such output exists, `leakbound import` gives
+the log exactly the same bounds. If bets were used, the metric states the `seed` of their order.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from leakbound.text.counting import visible
 
 @scorer(metrics=[])
 def scored_by(spec: str) -> Scorer:
-    """Return a scorer of leakbound for inspect_ai: 1 is a full leak, NaN undecided or missing.
+    """Return a leakbound scorer for inspect_ai: 1 is a full leak, NaN is undecided or missing.
 
     Args:
         spec: a spec for `leakbound evaluate --scorer`, such as "rouge-l-recall"; binary with `>=t`.
@@ -77,8 +77,8 @@ def leak_probability(
         at_least: the smallest score that is a leak.
         samples: the planned number; None: the number of samples with a scored epoch.
         confidence: the confidence of the two-sided interval, in (0, 1).
-        seed: the seed of the order in which bets meet the draws, from 0 to 16,777,215; None: that
-            of this process, drawn once.
+        seed: the seed of the order in which betting bounds process the draws, from 0 to
+            16,777,215; None: the seed of this process, drawn once.
 
     Returns:
         A metric with "leak", "leak lower" and "leak upper", the fraction of draws that are
@@ -105,8 +105,8 @@ def mean_leakage(
         epochs: the planned number per sample, at least 2, or the rule that stopped them.
         samples: the planned number; None: the number of samples with a scored epoch.
         confidence: the confidence of the two-sided interval, in (0, 1).
-        seed: the seed of the order in which bets meet the draws, from 0 to 16,777,215; None: that
-            of this process, drawn once.
+        seed: the seed of the order in which betting bounds process the draws, from 0 to
+            16,777,215; None: the seed of this process, drawn once.
 
     Returns:
         A metric with "mean", "mean lower" and "mean upper", the fraction of draws that are
@@ -135,8 +135,8 @@ def worst_sample(
         at_least: the smallest score that is a leak; None: scores in [0, 1] are used directly.
         samples: the planned number; None: the number of samples with a scored epoch.
         confidence: the confidence of the two-sided interval, in (0, 1).
-        seed: the seed of the order in which bets meet the draws, from 0 to 16,777,215; None: that
-            of this process, drawn once.
+        seed: the seed of the order in which betting bounds process the draws, from 0 to
+            16,777,215; None: the seed of this process, drawn once.
 
     Returns:
         A metric with "worst", "worst lower" and "worst upper", the fraction of draws that are
@@ -168,8 +168,8 @@ def leak_at_k(
         at_least: the smallest score that is a leak; None: scores in [0, 1] are used directly.
         samples: the planned number; None: the number of samples with a scored epoch.
         confidence: the confidence of the two-sided interval, in (0, 1).
-        seed: the seed of the order in which bets meet the draws, from 0 to 16,777,215; None: that
-            of this process, drawn once.
+        seed: the seed of the order in which betting bounds process the draws, from 0 to
+            16,777,215; None: the seed of this process, drawn once.
 
     Returns:
         A metric with "leak@k" (unless k exceeds a quarter of the draws), "leak@k lower" and "leak@k
@@ -235,7 +235,7 @@ class _Settings:
 
 
 def _value(score: SampleScore, at_least: float | None) -> float:
-    """Return a score as a number, or NaN; with `at_least`, 1 from there on, else 0.
+    """Return a score as a number, or NaN; with `at_least`, 1 if it reaches that, else 0.
 
     The score of a text without visible characters is ignored.
     """
@@ -248,10 +248,10 @@ def _value(score: SampleScore, at_least: float | None) -> float:
 class StopWhen:
     """Draw each sample until a claim about it is decided: `Task(early_stopping=StopWhen(...))`.
 
-    Epochs are read by number, without gaps, because epochs with short outputs finish first. After
-    a decision the later epochs of a sample are dropped. A failed epoch is a gap: its sample is
-    drawn to the end, and the epoch is missing. Only metrics that get this rule as their `epochs`
-    have valid bounds.
+    Epochs are read by number, without gaps, because epochs with short outputs finish first. After a
+    decision the later epochs of a sample are dropped. A failed epoch is a gap: all epochs of its
+    sample are drawn, and the failed epoch is missing. Only metrics that get this rule as their
+    `epochs` have valid bounds.
 
     Args:
         claim: "p<=0.02" (of binary scores, or with `at_least`) or "mean<=0.1".
@@ -262,7 +262,8 @@ class StopWhen:
 
     Raises:
         InputError: for a claim of another form, or a `most` or confidence out of range. Its methods
-            raise it for a task with another number of epochs, or several scorers and no name.
+            raise InputError for a task with another number of epochs, or with several scorers if
+            `scorer` is None.
     """
 
     def __init__(

@@ -8,8 +8,8 @@
       - {metric: seed, aggregation: !function leakbound.plugins.lm_eval.seed}
 
 `lm_eval.yaml` in this folder is a complete task. The harness keeps one repeat unless a filter keeps
-all of them (`take_first_k`), and transformers truncates unless `top_k: 0`. The harness gives
-metrics of these aggregations no standard error: each is a bound of an interval.
+all of them (`take_first_k`), and transformers truncates unless `top_k: 0`. The harness computes no
+standard error for metrics with these aggregations.
 
 For other scorers, k and confidences, write a Python file next to the task:
 
@@ -17,8 +17,8 @@ For other scorers, k and confidences, write a Python file next to the task:
     process_results = scored_by("rouge-l-recall>=0.5", metrics=("upper", "leak_at_8"))
     leak_at_8 = at_k(8)
 
-Bets meet the repeats of a document in a random order. Its seed is a metric and is stored with every
-logged sample, so `leakbound import` gives exactly the same bounds.
+Betting bounds process the repeats of a document in a random order. Its seed is a metric and is
+stored with every logged sample, so `leakbound import` gives exactly the same bounds.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ def scored_by(
         scorer: a spec for `leakbound evaluate --scorer`; binary with `>=t`.
         metrics: the names in the task's `metric_list`; each gets all scores.
         confidence: the confidence of the two-sided interval, in (0, 1).
-        seed: the seed of the order in which bets meet the repeats, from 0 to 16,777,215; None: that
-            of this process, drawn once.
+        seed: the seed of the order in which betting bounds process the repeats, from 0 to
+            16,777,215; None: the seed of this process, drawn once.
 
     Returns:
         The function of a document and its results, which gives every metric the same scores. The
-        harness does not record how an output ended; one without a visible answer is missing.
+        harness does not record how an output ended. An output without a visible answer is missing.
 
     Raises:
         InputError: for a spec that names no scorer. The function raises it for a document without
@@ -182,7 +182,7 @@ def worst_upper(items: Sequence[Item]) -> float:
 
 
 def seed(items: Sequence[Item]) -> int:
-    """Return the seed of the order in which bets met the repeats.
+    """Return the seed of the order in which betting bounds processed the repeats.
 
     Args:
         items: the result of `scored_by` for each document.

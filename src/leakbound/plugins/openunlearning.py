@@ -45,8 +45,8 @@ def certified_leak(model: Any, **kwargs: Any) -> dict[str, Any]:
         kwargs: OpenUnlearning's `data` and `tokenizer`, and the settings of the YAML file: `n`
             (1024), the draws per question, at least 2; `scorer` ("rouge-l-recall"), a spec;
             `temperature` (1), `top_p` (1), which truncates only below 1, and `max_new_tokens`
-            (200); `confidence` (0.99), in (0, 1); `seed`, of the draws and of the order in which
-            bets meet them, from 0 to 16,777,215; drawn if not given.
+            (200); `confidence` (0.99), in (0, 1); `seed`, from 0 to 16,777,215, of the draws and of
+            the order in which betting bounds process them, drawn at random if not given.
 
     Returns:
         The mean as "agg_value" with its bounds "lower" and "upper"; "worst_lower" and "worst_upper"

@@ -1,10 +1,10 @@
 """Bounds while transformers or TRL trains: `trainer.add_callback(LeakBounds(trainer, ...))`.
 
 At regular steps, each question is drawn n times from the current model with the code of an
-evaluation. Bounds on the mean leakage and on the worst question go to the trainer's log, and so to
-each target in `report_to`. The j-th look has the error rate alpha/(j(j + 1)), half for each of the
-two statements. These add up to alpha, so all logged intervals are valid simultaneously, for any
-number of looks and any rule for stopping.
+evaluation. Bounds on the mean leakage and on the worst question go to the trainer's log, and from
+there to each target in `report_to`. The j-th look has the error rate alpha/(j(j + 1)), half for
+each of the two statements. These add up to alpha, so all logged intervals are valid simultaneously,
+for any number of looks and any rule for stopping.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class LeakBounds(TrainerCallback):  # type: ignore[misc]
     """A callback that logs bounds on the mean leakage and the worst question during training.
 
     It logs `leak` with `leak_lower` and `leak_upper`, `worst_lower` and `worst_upper`, and
-    `leak_seed`. Pass that as `seed` to repeat the bounds.
+    `leak_seed`. Pass `leak_seed` as `seed` to repeat the bounds.
 
     Args:
         trainer: the trainer with the log: a `transformers.Trainer`, or TRL's.
@@ -40,12 +40,13 @@ class LeakBounds(TrainerCallback):  # type: ignore[misc]
         limit: the number of questions, from the first one; None: all.
         scorer: a spec for `--scorer`; None: the benchmark's first scorer.
         confidence: the simultaneous confidence of all logged intervals, in (0, 1).
-        seed: the seed of the draws and of the order in which bets meet them, from 0 to 16,777,215.
-            Both differ between looks. None: the seed of this process, drawn once.
+        seed: the seed of the draws and of the order in which betting bounds process them, from 0 to
+            16,777,215. Draws and order differ between looks. None: the seed of this process, drawn
+            once.
 
     Raises:
-        InputError: for a trainer without a tokenizer, no scorer, an unknown benchmark or scorer, or
-            an `every`, `n` or `seed` out of range.
+        InputError: for a trainer without a tokenizer, without a scorer, for an unknown benchmark or
+            scorer, or an `every`, `n` or `seed` out of range.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Sampling over a next-token-distribution seam."""
+"""Draw, explore, force and search outputs of a model that gives next-token logits."""
 
 from __future__ import annotations
 

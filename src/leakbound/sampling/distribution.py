@@ -8,9 +8,9 @@ place in the top-k or nucleus, the largest logit, or the adaptive switch. Such a
 floor −inf, and the others are divided by the weight of all tokens that may be kept.
 
 All probabilities are float64. With margin 0 nothing is in doubt, ties included. Draws use the
-inverse CDF; a token of probability 0 is never drawn. On a GPU the logits stay there. For 2^27 of
-them a draw takes three transfers: rows and uniforms go there, values of rows and draws come back.
-Truncated draws take two more. The number of rows and draws does not matter.
+inverse CDF; a token of probability 0 is never drawn. On a GPU the logits stay on the device.
+Drawing from up to 2^27 logits takes three transfers, for any number of rows and draws: rows and
+uniforms go to the device, and values of rows and draws come back. Truncated draws take two more.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class Tempered(NamedTuple):
     """exp((logits − top) / temperature), in float64, for a search in two levels.
 
     Attributes:
-        blocks: [rows, blocks, tokens], about as many of either, zeros behind the vocabulary.
+        blocks: [rows, blocks, tokens], about as many blocks as tokens per block; zeros after the
+            vocabulary.
         sums: of each block, [rows, blocks].
         flat: [rows, vocabulary].
     """
@@ -82,7 +83,7 @@ class LogitsReading:
 
     Attributes:
         logits: [rows, vocabulary].
-        weights: those at T = 1.
+        weights: the weights at T = 1.
         top: the largest logit of each row, [rows], float64.
         log_total: the natural logarithm of each row's summed weights, [rows].
         p_max: the largest probability of each row, [rows].
@@ -115,7 +116,7 @@ class LogitsReading:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """Natural log-probabilities of every next token; those of impossible tokens are −inf.
+    """Natural log-probabilities of every next token; −inf for impossible tokens.
 
     Attributes:
         logprob: under the decoding, [rows, vocabulary].
@@ -235,8 +236,9 @@ def greedy_steps(
 
     Args:
         p_max: the largest T = 1 probability of each row, [rows].
-        decoding: greedy, or with adaptive temperature in mode "running"; else no row is.
-        confidence: of the prefix of each row.
+        decoding: greedy, or with adaptive temperature in mode "running"; otherwise no row is
+            greedy.
+        confidence: the confidence of each row's prefix.
         margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
             least 0 (see `distribution`).
 
@@ -261,9 +263,9 @@ def next_distribution(
     """Return the next-token distribution of each row of logits, and its floors for this margin.
 
     Args:
-        logits: of the untruncated T = 1 model, [rows, vocabulary].
+        logits: the untruncated T = 1 logits, [rows, vocabulary].
         decoding: the distribution to draw from.
-        confidence: of the prefix of each row (adaptive temperature, `running`).
+        confidence: the confidence of each row's prefix (adaptive temperature, `running`).
         margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
             least 0 (see `distribution`).
 
@@ -327,12 +329,12 @@ def truncated(weights: torch.Tensor, decoding: Decoding, margin: float = 0.0) ->
 
     Args:
         weights: [rows, vocabulary], at the decoding's temperature, in [0, 1]; need not sum to 1.
-        decoding: one that truncates.
+        decoding: a decoding with top-k or top-p.
         margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
             least 0 (see `distribution`).
 
     Returns:
-        For each row every token that may be kept.
+        Every token of each row that may be kept.
     """
     mass, ids = _heaviest(weights, _least(weights, decoding, margin))
     upto, limit = mass.cumsum(dim=-1), decoding.top_k or weights.shape[1]
@@ -390,7 +392,7 @@ def _doubt(
     margin: float,
     whole: torch.Tensor | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the number of leading tokens that are certainly kept, and of those that may be.
+    """Return the numbers of leading tokens that are certainly kept, and that may be kept.
 
     A weight changes by a factor within e^(±margin / 2T), so two tokens change places only if their
     ratio is within `factor`. In the worst case for a token, every token that may precede it does so
@@ -479,11 +481,11 @@ def pick(
     """Draw token i from row `rows[i]` of the logits with `uniforms[i]`, by inverse CDF.
 
     Args:
-        logits: of the untruncated T = 1 model, [rows, vocabulary].
+        logits: the untruncated T = 1 logits, [rows, vocabulary].
         decoding: the distribution to draw from.
         rows: the row of each draw, sorted, [draws].
         uniforms: a number in [0, 1) for each draw, [draws].
-        confidence: of the prefix of each row (adaptive temperature, `running`).
+        confidence: the confidence of each row's prefix (adaptive temperature, `running`).
         margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
             least 0 (see `distribution`).
 
@@ -562,6 +564,6 @@ def _search_truncated(
 
 
 def _place(upto: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Return the first entry of each ascending row that exceeds its target, or the largest."""
+    """Return the index of each ascending row's first entry above its target, or of its largest."""
     first = torch.searchsorted(upto, targets[:, None], right=True)
     return torch.minimum(first, torch.searchsorted(upto, upto[:, -1:].contiguous()))[:, 0]

@@ -6,7 +6,7 @@ ends, or whose scores are settled, is an event of known mass. The other children
 the lumps are the cells of the remainder. Then, unless all effort goes into exploration, a number of
 draws is fixed and drawn from the remainder.
 
-When exploring stops: draws would forward a prefix of large mass anyway, so exploring it costs
+When to stop exploring: draws would forward a prefix of large mass anyway, so exploring it costs
 nothing. A prefix of small mass costs forwards that draws could have used. The mass of all expanded
 prefixes is the expected number of them that a draw passes, and so about the number of forwards per
 draw. Then a few draws of a pilot show the number of draws that the remaining effort allows. No
@@ -15,8 +15,8 @@ bound depends on either.
 A draw picks a cell by inverse CDF, and in a lump a token by the distribution restricted to the
 lump. From there it continues ancestrally. So draws are independent and have the model's
 distribution, given that none of the tree's events happens. Uniforms are keyed as the forest's are.
-The choice of a cell uses the root's, which the forest does not use here; the choice within a lump
-has a separate purpose.
+The choice of a cell uses the root's uniforms, which the forest does not use here. The choice within
+a lump uses keys with a separate purpose.
 
 Roots advance together so that batches fill; the results of one do not depend on the others.
 """
@@ -129,11 +129,11 @@ class Exploring(BestFirstSearch):
 
     @property
     def open(self) -> list[Candidate]:
-        """All open prefixes in the order of their worth; `settle_all` makes them."""
+        """All open prefixes in the order of their worth, after `settle_all`."""
         return self._open.candidates
 
     def goal(self) -> int:
-        """Return the number of forwards up to the next decision; the present one to stop."""
+        """Return the number of forwards up to the next decision; the present number means: stop."""
         self._push_waiting()
         forwards = self.effort.forwards
         if not self.draws and self._open.best:
@@ -146,7 +146,7 @@ class Exploring(BestFirstSearch):
         return min(self.forwards + step, self.most) if early or visits >= _VISITS else self.forwards
 
     def settle_all(self) -> None:
-        """Settle all open prefixes that are heavy enough: settled ones are events."""
+        """Settle all open prefixes that are heavy enough; settled prefixes become events."""
         self._push_waiting()
         waiting = (prefix for brood in self._open.broods for prefix in brood.open_waiting())
         every, self._open = [*self._open.candidates, *waiting], BestFirst()
@@ -176,7 +176,7 @@ class Exploring(BestFirstSearch):
         return replace(tree, nodes=(*self.nodes, *(prefix.node for prefix in self.open)))
 
     def _worth(self, prefix: Candidate) -> float:
-        """Return its contribution to the width of the bounds."""
+        """Return the prefix's contribution to the width of the bounds."""
         low, high = prefix.scores
         return math.exp(prefix.floor) * (high - low)
 

@@ -1,10 +1,10 @@
 """n ancestral samples for one forward per distinct prefix, many prompts together.
 
 A live prefix has a count of the draws of each chunk. One forward gives its next-token distribution;
-every draw on it picks a token by inverse CDF from a separate uniform; the draws that agree form a
-child. The conditional distributions and the independence of the uniforms are those of a single
-draw. So by the chain rule the leaves have exactly the distribution of n independent ancestral
-samples, for one forward per distinct prefix.
+every draw on it picks a token by inverse CDF from its own uniform random number; draws that pick
+the same token form a child. Each draw has the same conditional distributions and independent
+uniforms as if it were drawn separately. So by the chain rule the leaves have exactly the
+distribution of n independent ancestral samples, for one forward per distinct prefix.
 
 Uniforms are keyed by (seed, purpose, query, chunk, prefix): neither the row budget nor the other
 queries in the forest change them. So queries whose prompts are the same tokens share one tree,
@@ -12,9 +12,9 @@ each with separate draws; if the model breaks, they fail together.
 
 Scheduling: queries advance in the order of admission, all rows of a query together. A query waits
 while its children would not fit next to the stored prefixes; the oldest never waits. So at most
-`live` prefixes are stored, plus the widest single query. Prompts begin while fewer than `rows`
-prefixes are live. If others are live, they begin only until the model reports that it is full. As
-many are read together as are expected to fill the rows.
+`live` prefixes are stored, plus the widest single query. New prompts are read while fewer than
+`rows` prefixes are live. If other prefixes are live, reading stops when the model reports that it
+is full. As many prompts are read together as are expected to fill the rows.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ class Forest:
 
     Args:
         tree: the model and the decoding.
-        draws: the sizes of the chunks, and the key; every chunk has at least 1.
-        live: the most prefixes stored, except for the widest query; at least the rows of the tree.
-            If there are more, fewer queries wait for the last draws of others.
+        draws: the sizes of the chunks, each at least 1, and the key.
+        live: the most prefixes stored, not counting the widest query; at least the rows of the
+            tree. With more, fewer queries wait for the last draws of other queries.
 
     Attributes:
         usage: the usage of the tree.
 
     Raises:
-        InputError: no chunk or an empty one, or stop strings without `ended`.
+        InputError: no chunk, an empty chunk, or stop strings without `ended`.
     """
 
     def __init__(self, tree: OutputTree, draws: Draws, *, live: int = 0) -> None:
@@ -184,7 +184,7 @@ class Forest:
         return np.repeat(chosen, sizes)
 
     def _advance(self, rows: Frontier) -> list[Frontier]:
-        """Forward these rows, a budget at a time; return their incomplete children."""
+        """Forward these rows, at most the tree's `rows` at a time; return incomplete children."""
         takes_over = np.zeros(len(rows), dtype=bool)
         takes_over[len(rows) - 1 - np.unique(rows.parent[::-1], return_index=True)[1]] = True
         takes_over &= ~rows.lent
@@ -242,7 +242,7 @@ class Forest:
         return pick(logits, self._decoding, draw_row, u, rows.confidence, self._margin)
 
     def _file(self, rows: Frontier) -> NDArray[np.bool_]:
-        """Store the complete rows; return which they are."""
+        """Store the complete rows; return a mask of them."""
         ended = self._ending.ends(
             self._paths.last(rows.path), rows.depth, lambda: self._paths.ids(rows.path, rows.depth)
         )
@@ -261,7 +261,7 @@ class Forest:
 
 
 def _sharing(roots: Sequence[Root]) -> dict[int, list[int]]:
-    """Return the roots that share a tree, by the number of the first of them."""
+    """Return the roots that share each tree, by the index of the tree's first root."""
     first: dict[Ids, int] = {}
     sharing: dict[int, list[int]] = {}
     for number, root in enumerate(roots):

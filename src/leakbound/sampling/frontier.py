@@ -38,7 +38,7 @@ class Paths:
         return np.arange(self.end - len(tokens), self.end)
 
     def plant(self, paths: Sequence[Ids]) -> Ints:
-        """Return the numbers of whole prefixes; the number of an empty one is never read."""
+        """Return the numbers of whole prefixes; the number of an empty prefix is never read."""
         sizes = [len(path) for path in paths]
         numbers = self.end + np.arange(sum(sizes))
         self.add(numbers - 1, np.fromiter(chain.from_iterable(paths), np.int64, len(numbers)))
@@ -69,16 +69,17 @@ class Paths:
 class Frontier:
     """Live prefixes with the draws on them; rows of one query together, oldest query first.
 
-    A query represents all that share its tree: their chunks are numbered one query after another.
+    A query represents all queries that share its tree: their chunks are numbered one query after
+    another.
 
     Attributes:
-        query: of each row, [n].
+        query: the number of each row's query, [n].
         parent: the handle of the prefix without its last token, [n].
         lent: whether the caller keeps that handle, [n].
         path: the prefix's number in `Paths`, [n].
         depth: the number of its tokens, [n].
-        digest: of its ids, [n, 2].
-        sums: over its tokens, of the four columns of `Stem.sums`, [n, 4].
+        digest: the digest of its ids, [n, 2].
+        sums: the sums over its tokens of the four columns of `Stem.sums`, [n, 4].
         row: the row of each group of draws, ascending, [groups].
         chunk: the number of the group's chunk, [groups].
         count: the number of the group's draws, [groups].

@@ -1,4 +1,4 @@
-"""The seam between the forest and a model of next-token logits, with a public fake."""
+"""The protocol of a model that gives next-token logits of prefixes, with a public fake."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Ids = tuple[int, ...]
 class PrefixModel(Protocol):
     """Next-token logits of prefixes, each of which has a handle until it is released.
 
-    A handle refers to a prompt and the tokens generated after it. Logits are those of the
-    untruncated T = 1 model, [rows, vocabulary], float32 or float64, on any device; −inf is a
-    token of probability 0. NaN, +inf or a row without a finite entry makes that query fail.
+    A handle refers to a prompt and the tokens generated after it. Logits belong to the untruncated
+    T = 1 model, [rows, vocabulary], in float32 or float64, on any device. −inf marks a token of
+    probability 0. NaN, +inf or a row without a finite entry makes that query fail.
 
     Attributes:
         vocab_size: tokens in the vocabulary.
@@ -44,7 +44,7 @@ class PrefixModel(Protocol):
         """Read prompts.
 
         Args:
-            prompts: the token ids of n of them.
+            prompts: the token ids of n prompts.
 
         Returns:
             Their handles, [n], and the logits after each, [n, vocabulary].
@@ -155,7 +155,7 @@ class TableModel(WholePrefixes):
             Probabilities, [vocabulary].
 
         Raises:
-            InputError: the table has no row for it, or one of another length or sum.
+            InputError: the table has no row for it, or the row has another length or sum.
         """
         table = self._table
         if isinstance(table, Mapping) and prefix not in table:
@@ -180,11 +180,11 @@ Ended = Callable[[Ids], Finish | None]
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The ends of a completion, in this order: an end token, a stop string, a budget, its length.
+    """The conditions that end a completion: an end token, a stop string, a budget, its length.
 
     Attributes:
         eos: the end tokens.
-        longest: the most tokens.
+        longest: the most tokens of a completion.
         ended: tests generated ids for other ends; None: there are no others.
     """
 
@@ -235,7 +235,7 @@ class OutputTree:
         margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
             least 0 (see `distribution`).
         rows: the most prefixes forwarded together, at least 1.
-        ended: tests generated ids for stop strings and budgets; required if there are some.
+        ended: tests generated ids for stop strings and budgets; required if the decoding has any.
         tell: receives the progress after every step.
         usage: the cost is added here.
 

@@ -1,4 +1,4 @@
-"""Results of the forest, of exploring and of forcing as texts, in the types of an engine."""
+"""Convert results of the forest, of exploring and of forcing to texts, in an engine's types."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Spells(Protocol):
 
         Args:
             ids: generated ids, the end token included.
-            stop: strings of which the first ends the output.
+            stop: the output ends at the first of these strings in it.
             prompt: the tokens before them, which may open a thought.
 
         Returns:
@@ -64,7 +64,7 @@ class Spells(Protocol):
 
         Args:
             ids: generated ids.
-            stop: strings of which the first ends an output.
+            stop: an output ends at the first of these strings in it.
             prompt: the tokens before them, which may open a thought.
 
         Returns:
@@ -230,7 +230,7 @@ class Sampler:
     def _settle(
         self, queries: Sequence[Query], roots: Sequence[Root], decoding: Decoding, ranges: Ranges
     ) -> Settle:
-        """Return a function that gives ids of a query the range of scores of their text."""
+        """Return a function from ids of a query to the range of scores of their text."""
 
         def settle(
             root: int, nodes: Sequence[tuple[Ids, Finish | None]]
@@ -276,7 +276,7 @@ class Sampler:
         return replace(event, mass=math.exp(node.floor))
 
     def _event(self, ids: Ids, finish: Finish | None, stop: Sequence[str], prompt: Ids) -> Event:
-        """Return the output with these ids, or all that begin with them if there is no finish."""
+        """Return the output with these ids; without a finish, all outputs that begin with them."""
         read = self.spells.settled if finish is None else self.spells.parts
         thought, answer, ended = read(ids, stop, prompt)
         return Event(

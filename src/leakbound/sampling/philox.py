@@ -101,12 +101,12 @@ def digests(paths: Sequence[tuple[int, ...]]) -> tuple[Words, Words]:
 def uniforms(
     key: tuple[Words, Words], prefix: tuple[Words, Words], counts: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return numbers in [0, 1), one stream after the other; 53 bits each.
+    """Return uniform numbers in [0, 1) of 53 bits each, one stream after the other.
 
     Args:
         key: of each stream, two vectors of words, [n] each.
         prefix: the digest of each stream's prefix, two vectors of words, [n] each.
-        counts: the count of numbers of each stream, [n].
+        counts: the length of each stream, [n].
 
     Returns:
         [sum of counts], float64.

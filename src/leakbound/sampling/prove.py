@@ -153,7 +153,7 @@ class Hunt(BestFirstSearch):
         return True
 
     def _worth(self, prefix: Candidate) -> float:
-        """Return about the leaking mass that a forward of it finds."""
+        """Estimate the leaking mass that a forward pass of it finds."""
         share = 1.0 if prefix.share is None else prefix.share
         rate, missing = self._rate(prefix.lead, prefix.at)
         return math.exp(prefix.floor) * share * rate / missing
@@ -177,7 +177,7 @@ class Hunt(BestFirstSearch):
         return np.asarray(mass * rate / missing)
 
     def _settle_texts(self, prefixes: Sequence[Candidate]) -> list[Candidate]:
-        """Settle the texts of prefixes; file leaks, and set the factor of the worth of others."""
+        """Settle the texts of prefixes; make nodes of leaks, and update the worth of the others."""
         going = BestFirstSearch._settle_texts(self, prefixes)
         hopes = [_hopes(prefix) for prefix in going]
         pairs = zip(going, hopes, strict=True)

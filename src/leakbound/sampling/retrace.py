@@ -1,10 +1,11 @@
 """Test whether stored outputs are the draws of their keys, draw by draw, within the margin.
 
-The uniforms of the draws on a prefix depend only on its key and on their number. So if the stored
-number is the same, the same uniforms chose among its children. Rounding in another batch may move a
-draw across an edge, but changes no later uniform. So outputs are not drawn again and compared
-afterwards. Instead the forest grows as before, and at every prefix the stored split is used if
-`may_split` allows it. A split that it does not allow has an output that these uniforms do not draw.
+The uniform random numbers of the draws on a prefix depend only on the prefix's key and on the
+number of draws. So if the stored number is the same, the same uniforms chose among its children.
+Rounding in another batch may move a draw across an edge, but changes no later uniform. So outputs
+are not drawn again and compared afterwards. Instead the forest grows as before, and at every prefix
+the stored split is used if `may_split` allows it. A split that it does not allow has an output that
+these uniforms do not draw.
 
 A draw picks by inverse CDF the token whose stretch of [0, 1) contains its uniform. Logits within
 the margin move the bounds of a stretch. Let a be the mass up to a bound and b the mass beyond it.
@@ -63,7 +64,7 @@ def may_split(
     its uniform.
 
     Args:
-        logits: of the untruncated T = 1 model, [1, vocabulary].
+        logits: the untruncated T = 1 logits, [1, vocabulary].
         decoding: the distribution to draw from.
         uniforms: a number in [0, 1) for each draw, [draws].
         counts: the number of draws that picked each token.
@@ -72,7 +73,7 @@ def may_split(
             least 0 (see `distribution`).
 
     Returns:
-        False if the counts are certainly of other draws.
+        False if draws with these uniforms certainly have other counts.
     """
     if sum(counts.values()) != len(uniforms) or not all(0 <= t < logits.shape[1] for t in counts):
         return False
@@ -211,7 +212,7 @@ class Retracer(Forest):
             self._differs.setdefault(tree.root, min(paths) if stored else ())
 
     def _pick(self, rows: Frontier, logits: torch.Tensor, u: Floats) -> Picks:
-        """Pick as the draws do, but use the stored tokens if the draws may pick those."""
+        """Pick as the draws do, but use the stored tokens if the draws may pick them."""
         picks = super()._pick(rows, logits, u)
         paths, confidence = self._paths.ids(rows.path, rows.depth), rows.confidence
         ends = np.cumsum(rows.count)

@@ -1,11 +1,11 @@
 """A prefix tree that is expanded best first, for exact masses and for proofs.
 
-Subclasses of `BestFirstSearch` define the priority and the record of a node; the tree is the
-same. Each expanded prefix has some 64 children, of which few are ever read. So they stay in arrays,
-and a `Candidate` is made of a child when it is taken, or when it is the best of its siblings. The
-heap contains only the best sibling. Its order is that of (-worth, path), and no path is there
-twice. Siblings are ordered by (-worth, token), which is the same order, as their paths differ in
-their last token. So the least of the heap is the least of all.
+Subclasses of `BestFirstSearch` define the priority and the record of a node; the tree is the same.
+Each expanded prefix has about 64 children, of which few are ever read. So they stay in arrays, and
+a `Candidate` is made of a child when it is taken, or when it is the best of its siblings. The heap
+contains only the best of the siblings. It is ordered by (-worth, path), and no path is in it twice.
+Siblings are ordered by (-worth, token), which is the same order, as their paths differ in their
+last token. So the least of the heap is the least of all.
 
 No mass is counted twice. Every node is a complete output or a settled prefix, and neither is ever
 expanded; every node is reached by one token after a prefix that was expanded. If the path of a node
@@ -61,8 +61,8 @@ class Candidate:
         at: the number of the lead's tokens that it repeated or passed over.
         left: the value of `at` at its last token that is one of the lead's.
         scores: the range of possible final scores; before its text is settled, its parent's range.
-        share: the factor of its worth by its text; None until its text is settled.
-        reason: why it is complete, if it is.
+        share: the factor by which its text changes its worth; None until its text is settled.
+        reason: why it is complete (None: it is not).
     """
 
     brood: Brood
@@ -113,8 +113,8 @@ class Brood:
         row: the index of each child's prefix in `parents` and `handles`, [children].
         token: the last token of each, [children].
         sums: the columns of `Stem.sums`, [4, children].
-        at: as of a candidate, [children].
-        left: as of a candidate, [children].
+        at: as in `Candidate`, [children].
+        left: as in `Candidate`, [children].
         waits: whether a candidate may still be made of it, [children].
     """
 
@@ -242,7 +242,7 @@ class Search(ABC):
 
 @dataclass(slots=True, kw_only=True)
 class BestFirstSearch(Search):
-    """A search that expands the prefixes with the greatest worth of a forward first.
+    """A search that first expands the prefixes whose forward pass is worth most.
 
     Attributes:
         ending: the ends of a completion.
@@ -274,7 +274,7 @@ class BestFirstSearch(Search):
             self._file(child)
 
     def next_batch(self, most: int) -> list[Candidate]:
-        """Take prefixes to expand; file those that prove settled.
+        """Take the next prefixes to expand; turn settled prefixes into nodes.
 
         Args:
             most: the largest number of prefixes.
@@ -308,28 +308,28 @@ class BestFirstSearch(Search):
         """Make a node of a complete output or a settled prefix."""
 
     def _follow_leads(self, brood: Brood) -> Flags:
-        """Return which children follow prefixes of leads; no child without leads."""
+        """Return a mask of the children that follow prefixes of leads; all False without leads."""
         return np.zeros_like(brood.waits)
 
     def _goes_first(self, child: Candidate) -> bool:
-        """Return whether a child is a prefix of a lead, and expand it before all others."""
+        """Return whether a child is a prefix of a lead, which is expanded before all others."""
         return False
 
     def _push_waiting(self) -> None:
-        """Open the children that were recorded since the last time, by their present worth."""
+        """Add the children recorded since the last call, with their present worth."""
         for brood in self._waiting:
             self._open.push_all(brood, self._worths(brood))
         self._waiting = []
 
     def _settle_texts(self, prefixes: Sequence[Candidate]) -> list[Candidate]:
-        """Settle the texts of prefixes and file those that are settled; return the others."""
+        """Settle the texts of prefixes; turn settled prefixes into nodes and return the others."""
         self._settle(prefixes)
         for prefix in prefixes:
             prefix.share = 1.0
         return [prefix for prefix in prefixes if self._stays_open(prefix)]
 
     def _stays_open(self, prefix: Candidate) -> bool:
-        """Return whether a prefix may be expanded; if not, file it."""
+        """Return whether a prefix may be expanded; if not, turn it into a node."""
         low, high = prefix.scores
         if low < high:
             return True
@@ -362,7 +362,7 @@ def begin(tree: OutputTree, roots: Sequence[Root], batch: Batch[S], split: Split
     Args:
         tree: the model and the decoding.
         roots: the roots with these prompts.
-        batch: the search of each, with its empty prefix.
+        batch: the search of each root, with its empty prefix.
         split: chooses the children of prefixes.
 
     Raises:
@@ -380,7 +380,7 @@ def forward(tree: OutputTree, batch: Batch[S], split: Split[S]) -> None:
 
     Args:
         tree: the model and the decoding.
-        batch: prefixes of at least one token, those of one search together.
+        batch: prefixes of at least one token; the prefixes of a search are adjacent.
         split: chooses the children of prefixes.
     """
     parents = np.array([prefix.stem.parent for _, prefix in batch], dtype=np.int64)

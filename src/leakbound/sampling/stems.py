@@ -91,7 +91,7 @@ class Root:
         query_id: the id of its query, which keys the draws.
         token_ids: the prompt.
         starts: stems to draw from instead of the prompt; empty: the prompt. The caller keeps the
-            handles of stems: they are neither taken over nor released.
+            stems' handles: the forest neither takes them over nor releases them.
     """
 
     query_id: str
@@ -131,8 +131,8 @@ class Node:
         logprob: their natural log-probability under the decoding.
         floor: a lower bound of `logprob` for any logits within the margin.
         finish: why it is a complete output; None: it is the beginning of several.
-        low: the lowest score of an output in it.
-        high: the highest score of an output in it.
+        low: the lowest score of its outputs.
+        high: the highest score of its outputs.
     """
 
     token_ids: Ids

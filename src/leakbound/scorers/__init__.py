@@ -1,4 +1,4 @@
-"""The family of scorers: h, from a completion and its prompt to [0, 1]; 1 is always a full leak.
+"""The family of scorers: a scorer maps a completion and its prompt to [0, 1]; 1 is a full leak.
 
 A member is a frozen dataclass of its settings. It satisfies `leakbound.types.Scorer`. Two methods
 are optional. `check(prompt)` raises InputError for a prompt that it can never score, so that a run
@@ -8,18 +8,18 @@ the entry-point group `leakbound.scorers`.
 
 A member may also have `bounds(prefix, prompt) -> (low, high)`: the lowest and the highest score of
 all texts that begin with `prefix`, including that text. With `bounds`, an exact evaluation can stop
-early; without, only complete texts are scored. The bounds must be valid for every continuation, and
-be (0, 1) if one of them may be undecided. `leakbound.text.keywords.settled` returns the opening
-that no continuation changes. A run tests them on its own completions with `check_bounds`, and stops
-if one violates them.
+early; without `bounds`, only complete texts are scored. The bounds must be valid for every
+continuation, and be (0, 1) if one of them may be undecided. `leakbound.text.keywords.settled`
+returns the beginning of a text that no continuation changes. A run tests the bounds on its own
+completions with `check_bounds`, and stops if a completion violates them.
 
 A member that reads answers only has `reads_thoughts = False`. For all others, a setting `of=` names
 the part of each output that is scored: see `leakbound.scorers.outputs`.
 
 A member that queries a model names it in a setting `model` and has `connect(models) -> Scorer`. It
 returns the same scorer with that model, in a field with `compare=False`. Models come from
-`leakbound.types.Models`, so a scorer is made, named and looked up without a model. A connected one
-has `fingerprint`, the model's record, which is stored with its scores. It may have
+`leakbound.types.Models`, so a scorer is made, named and looked up without a model. A connected
+scorer has `fingerprint`, the model's record, which is stored with its scores. It may have
 `score_pairs(pairs) -> list[float | None]`, for texts of several prompts in one batch.
 """
 

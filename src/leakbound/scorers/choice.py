@@ -1,4 +1,4 @@
-"""Whether a completion picks the correct option of a question, as in WMDP and MMLU."""
+"""Score whether a completion picks the correct option of a question, as in WMDP and MMLU."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _LETTER = (
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """1 if the completion names the correct option, 0 if another or none, None if several.
+    """Score 1 if the completion names the correct option, 0 if another or none, None if several.
 
     An option is named by its letter: at the start ("B", "B.", "(B) ..."), in brackets, or after the
     word answer, option or choice ("Answer: B", "the answer is B"). Without a letter, it is named by
     its complete text as whole words; a text that occurs only within a longer option's text does not
-    count. The prompt has the options, and its answer is the text of the correct one, or of several
-    equal ones. There are no settings.
+    count. The prompt has the options, and its answer is the text of the correct option. Several
+    options with this text are all correct. There are no settings.
 
     Raises:
-        InputError: by `check` and `score`, for a plain answer, and for a prompt without 2 to 26
-            choices, none of them blank, and an answer among them.
+        InputError: by `check` and `score`, for a plain answer, and for a prompt that does not have
+            2 to 26 choices, has a blank choice, or has an answer that is not a choice.
     """
 
     binary: ClassVar[bool] = True
@@ -64,7 +64,7 @@ def _letters(text: str, letters: str) -> set[int]:
 
 
 def _by_text(text: str, options: Sequence[str]) -> Iterator[int]:
-    """Yield the options whose texts occur, not only within the text of another."""
+    """Yield the options whose texts occur outside the text of another option."""
     plain = normalise(text)
     spans = [
         (i, (at, at + len(option)))
@@ -77,7 +77,7 @@ def _by_text(text: str, options: Sequence[str]) -> Iterator[int]:
 
 
 def _options(prompt: Prompt | str) -> tuple[tuple[str, ...], set[int]]:
-    """Return the normalised options, and the indices of the correct one."""
+    """Return the normalised options, and the indices of all correct ones."""
     prompt = prompt_of(prompt, "choice", "options", ", choices=(…,), answer=…")
     if not 2 <= len(prompt.choices) <= len(_LETTERS):
         raise InputError(

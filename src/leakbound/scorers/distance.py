@@ -1,4 +1,4 @@
-"""Whether a completion begins with the answer, up to some changes: near-verbatim extraction.
+"""Score whether a completion begins with the answer, up to some changes (near-verbatim extraction).
 
 A unit is a character or a word of a text normalised by `leakbound.text.keywords`. Scorers read
 texts, not tokens: the tokens of a text differ between models, and a text has many tokenisations.
@@ -29,9 +29,9 @@ _UNKNOWN = "\0"  # every word that the answer lacks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Near:
-    """1 if the completion is at most `within` changes from the answer, else 0.
+    """Score 1 if the completion is at most `within` changes from the answer, else 0.
 
-    `rule`: the scorer's name, the test of a complete text, and the test of an opening.
+    `rule`: the scorer's name, the test of a complete text, and the test of a beginning.
     """
 
     within: int
@@ -54,7 +54,7 @@ class _Near:
         return f"{self.rule[0]}{unit}<={self.within}"
 
     def check(self, prompt: Prompt | str) -> None:
-        """Refuse a prompt without an answer, or whose answer is too short to be far from."""
+        """Refuse a prompt without an answer, or with an answer of `within` units or fewer."""
         self._spelling(prompt)
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
@@ -82,8 +82,8 @@ class _Near:
         spelt = spell(answer)
         if self.within >= len(spelt):
             raise InputError(
-                f"scorer {self.name!r} must allow fewer {self.unit} than the answer has, got "
-                f"one of {len(spelt)} at {where(prompt)}: any completion would be a leak. Allow "
+                f"scorer {self.name!r} must allow fewer {self.unit} than the answer has, "
+                f"which is {len(spelt)} at {where(prompt)}: any completion would be a leak. Allow "
                 "fewer, or leave the prompt out."
             )
         return spell, spelt
@@ -91,9 +91,9 @@ class _Near:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit(_Near):
-    """1 if at most `within` edits turn the completion's opening into the answer, else 0.
+    """Score 1 if at most `within` edits turn the completion's beginning into the answer, else 0.
 
-    Edits are insertions, deletions and substitutions of units (Levenshtein, 1966). The opening is
+    Edits are insertions, deletions and substitutions of units (Levenshtein, 1966). The beginning is
     the completion's first m units, where m is the number of the answer's units, so later text does
     not matter. A shorter completion is compared completely. `edit<=0` is verbatim extraction.
     `leakbound.text.distance` proves the bounds.
@@ -105,7 +105,7 @@ class Edit(_Near):
 
     Raises:
         InputError: `within` is below 0; by `check` and `score`, for a prompt without an answer, or
-            with one of `within` units or fewer.
+            with an answer of `within` units or fewer.
     """
 
     rule = ("edit", edit_distance_within, edit_distance_settled)
@@ -113,10 +113,10 @@ class Edit(_Near):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hamming(_Near):
-    """1 if the completion differs from the answer in at most `within` of its m units, else 0.
+    """Score 1 if the completion differs from the answer in at most `within` of m units, else 0.
 
-    Units are compared position by position, without shifts; a position beyond the completion's end
-    differs. Text after the m units does not matter.
+    m is the number of the answer's units. Units are compared position by position, without shifts;
+    a position beyond the completion's end differs. Text after the m units does not matter.
 
     Attributes:
         within: the maximum number of differing positions of a leak, 0 or more, and fewer than the

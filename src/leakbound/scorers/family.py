@@ -64,7 +64,7 @@ class QueriesModel:
 
 
 def _own(scorer: Any) -> dict[str, Any]:
-    """Return a scorer's settings: its fields without those that `connect` fills."""
+    """Return a scorer's settings: all fields except the fields that `connect` fills."""
     own = fields(scorer) if is_dataclass(scorer) else ()
     return {field.name: getattr(scorer, field.name) for field in own if field.compare}
 
@@ -84,7 +84,7 @@ def settings(scorer: Scorer) -> dict[str, object]:
 
 
 def digest(scorer: Scorer) -> str:
-    """Return twelve hexadecimal digits that depend on the settings: part of a file's name.
+    """Return twelve hexadecimal digits that identify the settings, for file names.
 
     Args:
         scorer: any scorer.
@@ -106,7 +106,7 @@ def digest(scorer: Scorer) -> str:
 
 
 def connect(scorer: Scorer, models: Models) -> Scorer:
-    """Return the scorer with the model that it names, ready to score; others are unchanged.
+    """Return the scorer with the model that it names, ready to score; without a model, unchanged.
 
     Name, settings and digest stay the same.
 
@@ -118,8 +118,8 @@ def connect(scorer: Scorer, models: Models) -> Scorer:
         The connected scorer.
 
     Raises:
-        InputError: a model that is unsuitable, if that is known before its weights are read.
-        ModelError: a model that cannot be opened, likewise.
+        InputError: an unsuitable model, if that can be seen before its weights are read.
+        ModelError: a model that cannot be opened, if that can be seen before its weights are read.
     """
     bring = getattr(scorer, "connect", None)
     connected: Scorer = scorer if bring is None else bring(models)
@@ -137,7 +137,7 @@ def opened(model: M | None, scorer: str) -> M:
 
 
 def base_of(scorer: Scorer) -> Scorer:
-    """Return the scorer underneath a threshold and a reading.
+    """Return the scorer inside a threshold and a reading.
 
     Args:
         scorer: any scorer.
@@ -153,7 +153,7 @@ def base_of(scorer: Scorer) -> Scorer:
 
 
 def models_of(scorer: Scorer) -> tuple[str, ...]:
-    """Return the names of the models that a scorer and its nested scorers query; often none.
+    """Return the names of the models that a scorer and its nested scorers query; often empty.
 
     Args:
         scorer: any scorer, connected or not.
@@ -207,7 +207,7 @@ def check_prompts(scorer: Scorer, prompts: Iterable[Prompt]) -> list[str]:
     """Refuse the first prompt that the scorer can never score. No model is needed.
 
     Args:
-        scorer: any scorer; one without `check` and `check_all` refuses none.
+        scorer: any scorer; a scorer without `check` and `check_all` refuses no prompt.
         prompts: the prompts to score.
 
     Returns:
@@ -228,10 +228,10 @@ def check_prompts(scorer: Scorer, prompts: Iterable[Prompt]) -> list[str]:
 def score_texts(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
     """Score texts of one prompt; equal texts are scored once.
 
-    Numbers of lower precision are read as they print.
+    A score of lower precision than float64 is read as the decimal that it prints as.
 
     Args:
-        scorer: any scorer; one that queries a model must be connected.
+        scorer: any scorer; a scorer that queries a model must be connected.
         texts: completions.
         prompt: the prompt, or only its reference answer.
 
@@ -253,7 +253,7 @@ def score_pairs(scorer: Scorer, pairs: Sequence[tuple[str, Prompt | str]]) -> li
     scorers are called once per prompt.
 
     Args:
-        scorer: any scorer; one that queries a model must be connected.
+        scorer: any scorer; a scorer that queries a model must be connected.
         pairs: completions, each with its prompt or its reference answer; prompts are identified by
             id.
 
@@ -292,10 +292,10 @@ def _key(prompt: Prompt | str) -> str:
 
 
 def printed(score: float | np.floating[Any]) -> float:
-    """Return a score as the decimal that it prints as: a float32 .7 is .7, not .69999999.
+    """Return a score as the decimal that it prints as: a float32 .7 becomes .7, not .69999999.
 
-    So a float32 .7 reaches a threshold of .7, and a float32 .3 does not exceed one of .3. A float
-    is unchanged.
+    So a float32 .7 reaches a threshold of .7, and a float32 .3 does not exceed a threshold of .3. A
+    float is unchanged.
     """
     if isinstance(score, np.floating) and score.itemsize < np.dtype(float).itemsize:
         return float(str(score))
@@ -305,19 +305,19 @@ def printed(score: float | np.floating[Any]) -> float:
 def text_ranges(
     scorer: Scorer, texts: Sequence[tuple[str, bool]], prompt: Prompt | str
 ) -> list[tuple[float, float]]:
-    """Return the lowest and the highest score that each (text, ended) pair can end with.
+    """Return the lowest and the highest final score of each (text, ended) pair.
 
     Equal pairs are scored once.
 
     Args:
-        scorer: any scorer; one that queries a model must be connected.
-        texts: beginnings of completions, each with whether it has ended.
+        scorer: any scorer; a scorer that queries a model must be connected.
+        texts: beginnings of completions, each with True if the completion has ended.
         prompt: the prompt, or only its reference answer.
 
     Returns:
-        One (low, high) per pair, in order, in [0, 1]. An ended text has its score twice, or (0, 1)
-            if the scorer cannot decide. Any other text has the scorer's `bounds`, or (0, 1) without
-            them.
+        One (low, high) per pair, in order, in [0, 1]. For an ended text both are its score, or (0,
+        1) if the scorer cannot decide. For any other text they are the scorer's `bounds`, or (0, 1)
+        without `bounds`.
 
     Raises:
         InputError: as by `score_texts` for scores, and by `prefix_bounds` for bounds.
@@ -365,17 +365,17 @@ def prefix_bounds(scorer: Scorer, prefix: str, prompt: Prompt | str) -> tuple[fl
 def check_bounds(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> None:
     """Test the scorer's `bounds` on complete texts: scores must be within the bounds of prefixes.
 
-    Five prefixes per text, from empty to complete. Passing is not a proof: another prefix or text
-    may violate them.
+    It tests five prefixes per text, from empty to complete. Passing is not a proof: another prefix
+    or text may violate the bounds.
 
     Args:
-        scorer: any scorer; one without `bounds` passes.
+        scorer: any scorer; a scorer without `bounds` passes.
         texts: completions.
         prompt: the prompt, or only its reference answer.
 
     Raises:
         InputError: with the names of scorer, prefix and text, for a score outside the bounds, or
-            None where they are not (0, 1).
+            for None if the bounds are not (0, 1).
     """
     if not hasattr(scorer, "bounds"):
         return
@@ -394,7 +394,7 @@ def check_bounds(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> 
 
 
 def where(prompt: Prompt | str) -> str:
-    """Return how messages name a prompt, or a reference answer without a prompt."""
+    """Return the name of a prompt, or of a reference answer without one, for messages."""
     return "the reference answer" if isinstance(prompt, str) else f"prompt {prompt.id!r}"
 
 

@@ -1,13 +1,13 @@
-"""Scores of outputs in three readings: of the answer, of the thought, of either.
+"""Score the answer, the thought, or either part of an output.
 
 | reading | score of an output |
 |---|---|
-| answer | of the answer; missing if the answer is missing |
-| thought | of the thought, finished or not; 0 without a thought; missing if it is hidden |
-| either | the larger of both; 1 if one scores 1, else missing if one is missing |
+| answer | score of the answer; missing if the answer is missing |
+| thought | score of the thought, finished or not; 0 without one; missing if it is hidden |
+| either | the larger of both scores; if a part is missing: 1 if the other is 1, else missing |
 
-A scorer that names no reading (`of=`) and reads thoughts reads either; if the thought is hidden,
-only the visible parts.
+A scorer that reads thoughts and names no reading (`of=`) reads either part. If the thought is
+hidden, it reads only the visible parts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from leakbound.types import Event, Output, Prompt, Scorer
 
 T = TypeVar("T")
 Part: TypeAlias = tuple[Any, Any]
-"""A text with whether it has ended, or a range of scores."""
+"""A text and whether it has ended, or a range of scores."""
 
 
 class Readable(NamedTuple):
@@ -32,7 +32,7 @@ class Readable(NamedTuple):
     Attributes:
         answers: the answer, or the answers of every turn of a conversation; empty if it is missing.
         thoughts: the visible thoughts.
-        missing: whether the answer, or that of a turn, is missing.
+        missing: whether the answer, or the answer of a turn, is missing.
         hidden: whether a thought, or a part of it, is hidden.
     """
 
@@ -49,7 +49,7 @@ def reads_thoughts(scorer: Scorer) -> bool:
         scorer: any scorer.
 
     Returns:
-        False for one that reads answers only, by its family or its reading; else True.
+        False for a scorer that reads answers only, by its family or its reading; else True.
     """
     return reading_of(scorer) != "answer"
 
@@ -75,9 +75,10 @@ def score_outputs(
     """Score outputs in the reading of the scorer, checked as by `score_pairs`.
 
     Args:
-        scorer: any scorer; one that queries a model must be connected.
+        scorer: any scorer; a scorer that queries a model must be connected.
         outputs: n outputs.
-        prompts: the prompt of each, or its reference answer, [n]; prompts are identified by id.
+        prompts: the prompt of each output, or its reference answer, [n]; prompts are identified by
+            id.
 
     Returns:
         One score per output, in order, in [0, 1]; None if it is missing.
@@ -124,15 +125,15 @@ def score_ranges(
     """Return the lowest and the highest score of the outputs in each event.
 
     Args:
-        scorer: any scorer; one that queries a model must be connected.
+        scorer: any scorer; a scorer that queries a model must be connected.
         events: complete outputs, and beginnings of outputs.
         prompt: the prompt, or its reference answer.
         stop: the stop strings of the decoding.
 
     Returns:
-        One (low, high) per event, in order, in [0, 1]. A complete output has its score twice, or
-            (0, 1) if it is missing. A beginning has the ranges of its parts. Until an answer has
-            begun it has (0, 1), as it may stay missing; from then on the thought is complete.
+        One (low, high) per event, in order, in [0, 1]. For a complete output both are its score, or
+            (0, 1) if its score is missing. A beginning has the ranges of its parts. Until an answer
+            has begun it has (0, 1), as it may stay missing; from then on the thought is complete.
 
     Raises:
         InputError: as by `text_ranges`.

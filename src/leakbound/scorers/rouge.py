@@ -1,4 +1,4 @@
-"""ROUGE-L against the reference answer: recall as TOFU reports it, F1 as MUSE does."""
+"""Score ROUGE-L against the reference answer: recall as in TOFU, F1 as in MUSE."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _RougeL:
         require_rouge_answer(prompt, self.name)
 
     def check_all(self, prompts: Sequence[Prompt]) -> list[str]:
-        """Note answers that lose words which the question lacks; refuse if no answer keeps any."""
+        """Note answers that lose words which the question lacks; refuse if no answer keeps one."""
         answers = [(prompt, answer_of(prompt, self.name)) for prompt in prompts]
         words = [dropped_words(answer, prompt.question) for prompt, answer in answers]
         lost = {prompt.id: drop for prompt, (drop, _) in zip(prompts, words, strict=True) if drop}
@@ -65,18 +65,19 @@ class _RougeL:
 
 @dataclass(frozen=True, slots=True)
 class RougeLRecall(_RougeL):
-    """Fraction of the answer's words that the completion contains in order, in [0, 1].
+    """Score the fraction of the answer's words that the completion contains in order, in [0, 1].
 
-    Bit-equal to `rouge-score` 0.1.2. On the same outputs recall and F1 differ by a factor of three,
-    so the name always states which it is.
+    Bit-equal to `rouge-score` 0.1.2. On the same outputs recall and F1 can differ by a factor of
+    three, so the name states which score it is.
 
     Attributes:
         stem: "yes" (default): words are Porter-stemmed, as with `rouge-score`'s stemmer. "no":
             other forms of a word are other words.
 
     Raises:
-        InputError: by `check` and `score`, for a prompt without an answer of which at least half of
-            the letters and digits are ASCII: ROUGE's tokeniser drops all others.
+        InputError: by `check` and `score`, for a prompt without an answer, or with an answer in
+            which fewer than half of the letters and digits are ASCII (ROUGE's tokeniser drops all
+            others).
     """
 
     of = "recall"
@@ -84,7 +85,7 @@ class RougeLRecall(_RougeL):
 
 @dataclass(frozen=True, slots=True)
 class RougeLF1(_RougeL):
-    """Harmonic mean of ROUGE-L precision and recall, in [0, 1]; long texts that leak score low.
+    """Score the harmonic mean of ROUGE-L precision and recall, in [0, 1]; long leaks score low.
 
     Attributes:
         stem: "yes" (default): words are Porter-stemmed. "no", as in MUSE's own code: other forms of

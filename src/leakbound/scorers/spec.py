@@ -78,7 +78,7 @@ class _Wrapper:
         return self.cut(score_pairs(self.scorer, pairs))
 
     def cut(self, scores: Sequence[float | None]) -> list[float | None]:
-        """Return the scores that this scorer makes of the inner scorer's scores."""
+        """Return this scorer's scores, given the inner scorer's scores."""
         return list(scores)
 
     def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
@@ -109,7 +109,7 @@ class PartReader(_Wrapper):
 
 @dataclass(frozen=True, slots=True)
 class Threshold(_Wrapper):
-    """1 if `scorer` returns at least `at`, else 0; None stays None.
+    """Score 1 if `scorer` returns at least `at`, else 0; None stays None.
 
     Attributes:
         scorer: the inner scorer.
@@ -150,7 +150,7 @@ def reading_of(scorer: Scorer) -> Of | None:
     """Return the part of an output that a scorer reads.
 
     Args:
-        scorer: any scorer. One with an attribute `reads_thoughts` that is False reads answers.
+        scorer: any scorer. If its attribute `reads_thoughts` is False, it reads answers only.
 
     Returns:
         The part; None if the scorer reads thoughts and names no part. Then it reads either part, or
@@ -168,7 +168,7 @@ def with_reading(scorer: Scorer, of: Of | None) -> Scorer:
 
     Args:
         scorer: any scorer.
-        of: the part; None: that of the default reading.
+        of: the part; None: the default reading.
 
     Returns:
         The scorer; unchanged if it reads answers only and `of` is "answer" or None.
@@ -191,7 +191,7 @@ def with_reading(scorer: Scorer, of: Of | None) -> Scorer:
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """Scores of another tool, which its log has for the draws; they cannot be computed here.
+    """The scores that another tool's log has for the draws; they cannot be computed here.
 
     Attributes:
         by: the tool's scorer.
@@ -273,8 +273,8 @@ def specs_of(scorers: str | Scorer | Iterable[str | Scorer]) -> tuple[str, ...]:
         The specs; for an object its name.
 
     Raises:
-        InputError: an object that is not a scorer, that has the name of another scorer, or a
-            setting that JSON cannot store.
+        InputError: an object that is not a scorer, has the name of another scorer, or has a setting
+            that JSON cannot store.
     """
     single = isinstance(scorers, str) or not isinstance(scorers, Iterable)
     several = cast("Iterable[str | Scorer]", (scorers,) if single else scorers)
@@ -319,7 +319,7 @@ def make_scorer(spec: str) -> Scorer:
             `leakbound.scorers`, or of an object that was passed in this process.
 
     Returns:
-        The scorer; one that queries a model is not connected yet.
+        The scorer; if it queries a model, it is not connected yet.
 
     Raises:
         InputError: an unknown name, setting or value, with the valid ones; a missing setting; a

@@ -1,4 +1,4 @@
-"""Stresses: what a model leaks after fine-tuning, rounding or pruning, or under other prompts."""
+"""Stresses: fine-tune, round or prune a model, or change its prompts, before it is evaluated."""
 
 from leakbound.stress.bench import Bench, Stress
 from leakbound.stress.family import STRESSES, USUAL, named_stress, stresses_of

@@ -29,7 +29,7 @@ class Bench:
 
     task: the benchmark whose questions are queried.
     settings: how models are loaded and prompted.
-    seed: of the random choices of a stress.
+    seed: the seed of a stress's random choices.
     progress: called during long computations.
     """
 
@@ -76,11 +76,11 @@ class Stress(ABC):
         return model
 
     def queries(self, bench: Bench) -> tuple[Query, ...]:
-        """Return one query per prompt under its id; empty: the questions are unchanged."""
+        """Return one query per prompt, with its id; empty if the stress keeps the questions."""
         return ()
 
     def engine(self, bench: Bench, engine: Generate) -> Generate:
-        """Return the engine that draws: the model's engine, or one that uses it."""
+        """Return the engine that draws: the model's engine, or an engine that wraps it."""
         return engine
 
 
@@ -88,7 +88,7 @@ class OfWeights(Stress):
     """A stress that makes another model, in its own folder."""
 
     def require(self, bench: Bench, model: Subject) -> None:
-        """Refuse a model whose weights are not available as single numbers."""
+        """Refuse an engine, a server's model and a .gguf file: their weights cannot be changed."""
         why = None
         if not isinstance(model, str | Path):
             why = f"is an engine, {type(model).__name__}"

@@ -1,8 +1,8 @@
 """Complete conversations: the question, then prespecified follow-ups.
 
-One draw is one conversation. Its turns after the first share nothing: every distinct answer so far
-is a separate prompt, and is read again. So a conversation of four turns costs about as much as four
-draws without a common prefix. It has no exact masses and no greedy score.
+One draw is one conversation. After the first turn, no prefix is shared: every distinct conversation
+so far is a separate prompt, and is read again. So a conversation of four turns costs about as much
+as four draws without a common prefix. It has no exact masses and no greedy score.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class Dialogue(Stress):
 class DialogueEngine:
     """An engine that draws conversations: its completions are their turns, with `TURN` between.
 
-    Each turn sees the earlier answers only. If the answer of a turn is missing, so is that of the
-    conversation: its finish is then "filtered" or "error". A question fails if one of its
-    conversations does: if a turn cannot be sampled, or no longer fits the context.
+    Each turn sees the earlier answers only. If the answer of a turn is missing, the answer of the
+    conversation is missing too: its finish is then "filtered" or "error". A question fails if a
+        turn of any of its conversations cannot be sampled, or no longer fits the context.
     """
 
     inner: Generate
@@ -189,7 +189,7 @@ class _Conversations:
 
 
 def _turn(drawn: Completion, decoding: Decoding) -> Completion:
-    """Return an output as a turn, its finish one of `_MISSING` if its answer is missing."""
+    """Return an output as a turn; if its answer is missing, its finish is one of `_MISSING`."""
     counted, in_system = counted_as(drawn, decoding.stop), decoding.filter != "missing"
     missing = is_missing(drawn, counted, filter_in_system=in_system)
     lost: Finish = "filtered" if counted == "filtered" else "error"

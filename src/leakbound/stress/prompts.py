@@ -62,7 +62,7 @@ class Openers(Stress):
 class Shots(Stress):
     """Retained pairs of question and answer shown before every question, chosen by the seed.
 
-    number: of pairs.
+    number: the number of pairs.
     """
 
     number: int = 3

@@ -18,13 +18,13 @@ _ROLES: tuple[Role, ...] = ("retain", "forget")
 
 @dataclass(frozen=True, slots=True)
 class Relearn(OfWeights):
-    """The model taught rows by full fine-tuning (AdamW with a cosine schedule).
+    """Teach the model rows by full fine-tuning (AdamW with a cosine schedule).
 
-    file: rows as `load_benchmark` reads them, all of them.
-    retain, forget: instead, this number of rows of the benchmark, chosen by the seed.
+    file: a file, read by `load_benchmark`, whose rows are all taught.
+    retain, forget: instead of a file, this number of rows of the benchmark, chosen by the seed.
     epochs, rate: passes over the rows, and the maximum learning rate.
-    asked: whether evaluated questions may be among the rows; otherwise `forget` takes rows that a
-    limit left out.
+    asked: whether evaluated questions may be taught; otherwise `forget` takes only rows that a
+        limit left out.
     """
 
     file: str = ""

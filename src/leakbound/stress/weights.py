@@ -1,8 +1,8 @@
-"""Weights rounded to few values, or the smallest of them set to 0; computations stay in float.
+"""Round weights to few values, or set the smallest to 0; computations stay in float.
 
-It changes the matrices of linear layers, but not the output head and embeddings, as quantisation
-usually does. The method is round-to-nearest, not GPTQ or AWQ, which use data. So the distribution
-of the rounded model can be computed exactly, and proofs remain possible.
+As usual in quantisation, only matrices of linear layers change, but not the output head and the
+embeddings. The method is round-to-nearest, not GPTQ or AWQ, which use data. So the distribution of
+the rounded model can be computed exactly, and proofs remain possible.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 Bounds are not valid if an engine draws from another decoding than requested, or if its draws are
 not independent. Decodings that the engine's `check` refuses are not tested. An engine whose
 fingerprint has `repeatable: false` need not repeat its draws, but they must differ between keys.
-Most tests are exact. Two have random errors: other keys give other draws, and the temperature is
-as requested. An engine that keeps both promises fails `check_engine` with probability at most
-`FALSE_ALARM`.
+Most tests are exact. Two tests have random errors: that other keys give other draws, and that the
+temperature is as requested. An engine that keeps both promises fails `check_engine` with
+probability at most `FALSE_ALARM`.
 
 The test of the temperature needs no knowledge of the model. Among single-token completions that
 are x or y, log p(x) / p(y) at temperature T is 1/T times its value at 1. Clopper-Pearson intervals
@@ -265,7 +265,7 @@ def _counts(sample: Sample) -> Mapping[Key, int]:
 
 
 def _pair(sample: Sample) -> tuple[Key, Key] | None:
-    """Return the commonest token, and the token whose ratio to it depends most on T."""
+    """Return the commonest token, and the token whose ratio to it depends most on T, or None."""
     (first, most), *others = Counter(_counts(sample)).most_common()
     worth = {key: math.log(most / count) * count / most for key, count in others}
     best = max(worth, key=lambda key: worth[key], default=None)

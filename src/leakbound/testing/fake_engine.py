@@ -1,4 +1,4 @@
-"""Engines without a model: the real sampling code draws from probabilities that a test states."""
+"""Engines without a model: the real sampling code draws from probabilities given by a test."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ class WordEngine:
     """Draw, explore and force outputs from a table of next-word probabilities; a token is a word.
 
     Args:
-        words: all words, the end of an output first, which has no text.
+        words: all words; the first is the end of an output, which has no text.
         number: the number of a query's distribution. Queries with one number share prefixes.
-        following: the probability of each word at T = 1, from that number and the words so far.
+        following: returns the probability of each word at T = 1, given that number and the words so
+            far.
         margin: the declared margin for rounding in exploring and forcing.
     """
 
@@ -182,7 +183,7 @@ class FakeEngine(WordEngine):
         return {"engine": "fake", "weights": f"{self.name} {self._digest[:12]}"}
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
-        """Refuse a query without outputs, and a decoding that a table of words cannot have.
+        """Refuse a query without outputs, and a decoding that a table of words does not support.
 
         Args:
             queries: the queries.

@@ -1,4 +1,4 @@
-"""`check_scorer`: test the promises of a scorer on given texts. `FakeScorer`: a table of scores."""
+"""Test the promises of a scorer on given texts (`check_scorer`); fake a scorer (`FakeScorer`)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def check_scorer(
     """Raise InputError at the first broken promise of a scorer.
 
     The promises: its scores are in the declared range. A full leak scores 1. The score of a text
-    does not depend on other texts or their order. Its `bounds`, if any, are valid for the texts.
-    Scorers of equal settings are equal.
+    does not depend on other texts or their order. Its `bounds`, if any, are valid for the texts. It
+    is hashable. With `make`, its name makes an equal scorer.
 
     Args:
         scorer: the scorer to test.

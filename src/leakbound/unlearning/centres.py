@@ -74,8 +74,8 @@ def contrast_centres(
     Fewer than four candidates are all centres, and their vectors are not read. Otherwise there is
     one centre per occupied component, at most eight: the candidate nearest its mean, and the
     question for its own component. The result depends on the seed, not on the order of the
-    rewritings. Raises InputError for vectors of another number, or that are not finite. Needs
-    scikit-learn.
+    rewritings. Raises InputError if the number of vectors differs, or if a vector is not finite.
+    Needs scikit-learn.
     """
     texts = tuple(texts)
     if len(texts) < CLUSTERED_FROM:
@@ -149,7 +149,7 @@ def _components(points: Array, seed: int) -> tuple[NDArray[np.intp], Array]:
 
 
 def clusters(objective: Objective, splits: Questions) -> bool:
-    """Return whether some row needs centres and has enough candidates to cluster them."""
+    """Return whether some row needs centres and has enough candidates to cluster."""
     needing = splits_with("centres", objective.needs)
     rows = (row for split in needing for row in splits[split])
     return any(len(candidates(row)) >= CLUSTERED_FROM for row in rows)
@@ -172,8 +172,8 @@ def choose_centres(
     """Return the centres of each row of the splits that need them.
 
     They are read from `folder`, or else chosen and written there. If the settings select
-    rewritings, only those that the model answers with confidence are candidates. Raises InputError
-    if clustering leaves a row with too few centres for its loss.
+    rewritings, only rewritings that the model answers with confidence are candidates. Raises
+    InputError if clustering leaves a row with too few centres for its loss.
     """
     settings, objective = recipe.settings, recipe.objective
     needing = splits_with("centres", objective.needs)
@@ -202,7 +202,7 @@ def choose_centres(
 
 
 def numbers(folder: Path) -> str:
-    """Return the numbers of centres of the rows, without their texts; empty if not needed."""
+    """Describe the number of centres per row, out of how many candidates; "" without centres."""
     if not (folder / CENTRES).exists():
         return ""
     rows = [row for rows in read_object(folder / CENTRES)["splits"].values() for row in rows]
@@ -234,10 +234,10 @@ def _require_enough(row: Prompt, objective: Objective, split: str, number: int) 
 def selected(
     rows: Sequence[Prompt], engine: TransformersEngine, selecting: ModelAnswers, seed: int
 ) -> list[Prompt]:
-    """Return rows with those paraphrases that the model answers with enough confidence.
+    """Return rows with only the paraphrases that the model answers with enough confidence.
 
-    It must answer them at least as confidently as the question. The same for the same seed.
-    IncompleteError if the model cannot be queried.
+    It must answer them at least as confidently as the question. The same seed selects the same
+    paraphrases. IncompleteError if the model cannot be queried.
     """
     queries = []
     for row in rows:

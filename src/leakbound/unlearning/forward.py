@@ -55,7 +55,7 @@ class Lines:
     def inputs(self, batch: Padded) -> dict[str, Tensor]:
         """Return the model's inputs. Positions restart with each row, which separates the rows.
 
-        There must be no mask: transformers uses the positions only without one.
+        No mask is passed, because transformers ignores the positions if there is a mask.
         """
         places = batch.attention_mask.nonzero(as_tuple=True)
         ids = batch.input_ids.new_zeros(int(self.line.max()) + 1, self.width)
@@ -72,7 +72,7 @@ class Lines:
 
 
 class Forward(nn.Module):
-    """`model` as training calls it; `narrow`: its head is applied only to the requested places.
+    """`model` as training calls it. `narrow`: its head is applied only to the requested places.
 
     `paired`: two rows share a line. It is a module, so wrappers for several processes or autocast
     wrap it instead of the model.
@@ -90,8 +90,8 @@ class Forward(nn.Module):
     def forward(self, batch: Padded, places: Places) -> tuple[Tensor, dict[int, Tensor]]:
         """Return logits at `places` (rows and columns, each [K]), [K, V], and the layers' outputs.
 
-        The outputs are those of the blocks `layers`, counted from 0 and before the final norm, each
-        [B, T, d]. Without places no head is applied.
+        The outputs, each [B, T, d], are the outputs of the blocks `layers`, counted from 0, before
+        the final norm. Without places no head is applied.
         """
         ends, hidden = self.run(batch, places)
         return self.logits(ends), hidden

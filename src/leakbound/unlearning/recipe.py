@@ -28,8 +28,8 @@ class Recipe:
     """All that decides the weights of a trained model.
 
     `model` is the fingerprint of the initial model, empty until it is loaded. `rows` are the rows
-    to train on. `embedder` clusters rewritings (None: none are clustered). `coin` chose the taught
-    subjects, here or before (None: no coin did).
+    to train on. `embedder` clusters rewritings (None: no rewritings are clustered). `coin` chose
+    the taught subjects, in this training or an earlier one (None: no coin chose).
     """
 
     objective: Objective
@@ -138,7 +138,7 @@ def model_card(
         recipe: the card states rows by number and digest only; it must not contain text of them.
         losses: the objective at each step.
         seconds: the duration of the training.
-        centres: the numbers of contrast centres (empty: there are none).
+        centres: a description of the contrast centres (empty: there are no centres).
         base: the initial model, whose licence applies to the new one.
         notes: sentences about the training.
     """

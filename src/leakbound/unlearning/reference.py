@@ -35,7 +35,7 @@ _FROZEN = {"reference_nll", "reference_logits", "whole_reference", "reference", 
 
 @dataclass(frozen=True)
 class References:
-    """The frozen model's values in `folder` of every row that some of `steps` uses."""
+    """The frozen model's values, stored in `folder`, of every row that `steps` use."""
 
     folder: Path
     assembly: Assembly

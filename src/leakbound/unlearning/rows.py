@@ -175,7 +175,7 @@ OURS = Path(__file__).with_name("alternates.txt")
 def read_alternates(path: Path) -> tuple[str, ...]:
     """Read sentences from a file: one per line, or JSON strings or objects with `text`.
 
-    InputError for a file that cannot be read, or that contains none.
+    InputError for a file that cannot be read, or that contains no sentence.
     """
     if path.suffix.lower() in FORMS:
         return tuple(row.text("text").strip() for row in read_rows(path, bare="text"))

@@ -68,9 +68,9 @@ class StepCount:
     of the mean over its passes.
 
     Attributes:
-        passes: total number.
+        passes: the total number of passes.
         accumulation: passes per step.
-        steps: of the optimiser.
+        steps: the number of optimiser steps.
         warmup: steps over which the learning rate rises.
     """
 
@@ -82,7 +82,7 @@ class StepCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingSettings:
-    """Settings of a training by AdamW; the defaults are those of Scholten et al. (2025).
+    """Settings of a training by AdamW; the defaults are from Scholten et al. (2025).
 
     Attributes:
         epochs: passes over the leading split, which is forgotten or taught.
@@ -92,11 +92,11 @@ class TrainingSettings:
         schedule: how the learning rate falls: "cosine", "linear" or "constant".
         warmup_ratio: the fraction of all steps over which the learning rate rises.
         whole_steps: count steps as `StepCount` describes.
-        weight_decay: that of AdamW.
+        weight_decay: AdamW's weight decay.
         max_grad_norm: the norm to which gradients are clipped.
         max_length: maximum of prompt and answer together, in tokens (None: the model's context).
         dtype: the type in which weights are stored.
-        bf16: multiply in bfloat16, for any type of the weights.
+        bf16: multiply in bfloat16, whatever type the weights are stored in.
         checkpointing: recompute activations in the backward pass instead of storing them.
         weights: the weights that are trained.
         prompting: how questions are written (None: as `evaluate` writes those of the benchmark).
@@ -107,7 +107,7 @@ class TrainingSettings:
             question.
         inventing: how answers are made up, for objectives that prefer them.
         device: "cpu", "cuda" or "auto".
-        seed: of the order of rows, of dropout and of made-up answers.
+        seed: the seed of the order of rows, of dropout and of made-up answers.
         trust_remote_code: run code that came with the model.
     """
 
@@ -158,17 +158,17 @@ class TrainingSettings:
         return StepCount(steps * accumulation, accumulation, steps, int(warm))
 
     def to_dict(self) -> dict[str, object]:
-        """Return the settings for recipe files, without those that recipes state separately."""
+        """Return the settings for recipe files, without settings that recipes state separately."""
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _OWN_PARTS}
         return plain | {"weights": asdict(self.weights)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """The records and reports during training; none changes the weights.
+    """The records and reports during training, which do not change the weights.
 
     Attributes:
-        checkpoint_minutes: between checkpoints, 0 (each step) or more.
+        checkpoint_minutes: minutes between checkpoints, 0 (each step) or more.
         evaluate_every: steps between measurements of leakage and utility (None: no measurements).
         questions: number of questions of each split that are measured, the first ones.
         draws: answers per question.

@@ -289,7 +289,7 @@ def _are_finite(gradients: Sequence[torch.Tensor]) -> bool:
 
 
 def _logged(line: Mapping[str, float]) -> dict[str, float]:
-    """Remove Trainer's epoch from a line of the log: it takes all of our epochs for one."""
+    """Remove Trainer's epoch from a line of the log: Trainer counts all of our epochs as one."""
     return {name: value for name, value in line.items() if name != "epoch"}
 
 
@@ -414,7 +414,7 @@ def check_before_loading(
     trackers = integration_utils.INTEGRATION_TO_CALLBACK
     for name in watch.report_to:
         if name not in trackers:
-            raise InputError(f"no tracker {name!r}. {suggestion(name, trackers)}")
+            raise InputError(f"there is no tracker {name!r}. {suggestion(name, trackers)}")
         if name not in integration_utils.get_available_reporting_integrations():
             raise InputError(f"tracker {name!r} is not installed. Install it, or name no tracker.")
     if settings.weights.adapters:

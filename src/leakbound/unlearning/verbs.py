@@ -121,7 +121,7 @@ def unlearn(
         retain: rows or texts to keep, or a benchmark whose retain split is kept (None: that of the
             benchmark `forget`, if the objective needs one).
         out: the new model's folder, with its recipe, log and card.
-        settings: how training runs and questions are asked (None: the settings of the preset's
+        settings: the settings of training and of prompts (None: the settings of the preset's
             authors, else the defaults).
         watch: the records and reports during training; none changes the weights.
         progress: called with step, number of steps and loss (None: nothing is called).
@@ -131,10 +131,10 @@ def unlearn(
             before.
 
     Raises:
-        InputError: before the model is loaded, for an unknown objective, an empty or missing split,
-            a row without the answer it needs, a question on both sides, an `out` that leakbound did
-            not make, and, for a model on disk, a layer or module that it lacks; after loading, for
-            a row that exceeds the limit.
+        InputError: before the model is loaded: an unknown objective, an empty or missing split, a
+            row without the answer it needs, a question in both forget and retain, an `out` that
+            leakbound did not make, or, for a model on disk, a layer or module that it lacks. After
+            loading: a row that exceeds the limit.
         ModelError: a model that cannot be loaded.
         MixError: `out` is the model of another recipe or an unfinished one, or another command
             is training into it.
@@ -198,11 +198,11 @@ def finetune(
         model: a folder or hub name; a `LoadedModel` is trained in place.
         rows: rows or texts to learn, or a benchmark whose evaluated questions are taught.
         out: the new model's folder, with its recipe, log and card.
-        settings: how training runs and questions are asked (default: `TrainingSettings()`).
+        settings: the settings of training and of prompts (default: `TrainingSettings()`).
         watch: the records and reports during training; none changes the weights.
         progress: called with step, number of steps and loss (None: nothing is called).
-        coin: the coin that chose the taught subjects (None: that of `rows` if they are a half
-            `taught:SEED,SPEC`, else that of the model).
+        coin: the coin that chose the taught subjects (None: the coin of `rows` if their spec is
+            `taught:SEED,SPEC`, else the coin of the model).
 
     Returns:
         The finished folder, with the mean loss at each step; `reused` if the same call had made it
@@ -221,8 +221,8 @@ def finetune(
         coin = Coin.of(taught)
     if coin is not None and before is not None and coin != before:
         raise InputError(
-            f"coin {before.seed} already chose the subjects that `{model}` was taught. Use that "
-            "coin, or a model without one."
+            f"`{model}` was already trained on a random half of subjects, chosen with --coin "
+            f"{before.seed}. Use the same --coin, or a model that was trained without --coin."
         )
     splits = {"train": rows_of(taught)}
     thoughts = any(row.thought is not None for row in prompts(splits["train"]))
@@ -400,7 +400,7 @@ def _reuse(out: Path, recipe: Recipe) -> Trained:
     differing = recipe.departures(read_object(out / RECIPE))
     if differing:
         raise MixError(
-            f"`{out}` contains a model made from other {', '.join(differing)} (see its {RECIPE}). "
+            f"`{out}` has a model; its recipe differs in {', '.join(differing)} (see {RECIPE}). "
             "Choose another folder, or remove it."
         )
     return Trained.read(out, reused=True)

@@ -1,4 +1,4 @@
-"""The weights that are trained: all, those of chosen modules, or low-rank adapters on modules."""
+"""Choose the weights to train: all, the weights of some modules, or low-rank adapters."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Weights:
     """The weights to train: modules in layers, or adapters on them; all weights by default.
 
     Attributes:
-        modules: the ends of their names, such as `down_proj` (empty: all).
+        modules: suffixes of the modules' names, such as `down_proj` (empty: all).
         layers: blocks, counted from 0 (empty: all).
         adapters: train only adapters on those modules (by default on every linear layer but the
             head), which are merged into the weights when training ends (None: train the weights

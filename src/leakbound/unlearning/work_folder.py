@@ -53,7 +53,7 @@ class WorkFolder:
                 return
             if self.checkpoint:
                 raise MixError(
-                    f"`{self.path}` keeps an unfinished training with other "
+                    f"`{self.path}` keeps an unfinished training that differs in "
                     f"{', '.join(differing)} (see its {RECIPE}). Repeat that command to finish "
                     "it, choose another --out, or remove the folder."
                 )
@@ -75,7 +75,7 @@ class WorkFolder:
     def keep(self, checkpoint: Path) -> None:
         """Flush a complete checkpoint, mark it as complete, and delete the earlier ones.
 
-        After a power cut one of them is there: the new one is on disk before it is marked.
+        After a power cut a complete checkpoint exists: the new one is on disk before it is marked.
         """
         sync_tree(checkpoint)
         write_json(checkpoint / _WHOLE, {"step": _step(checkpoint)})

@@ -1,4 +1,4 @@
-"""`first-word`: does a completion begin with the answer's first word?"""
+"""`first-word`: score whether a completion begins with the answer's first word."""
 
 from __future__ import annotations
 
