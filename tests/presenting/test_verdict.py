@@ -185,7 +185,7 @@ def test_the_certificate_of_the_run(tmp_path: Path) -> None:
     values = json.loads(file.read_text())
     file.write_text(json.dumps(values | {"verdict": "refuted"}))
     assert run.verdict.certificate == "certificate.json was changed after it was written"
-    for text, says in (("{", "JSON"), ("[]", "is no certificate"), ("{}", "is no certificate")):
+    for text, says in (("{", "JSON"), ("[]", "is not a certi"), ("{}", "is not a certificate")):
         file.write_text(text)
         assert says in run.verdict.certificate
         assert says in repr(run)

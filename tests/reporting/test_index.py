@@ -181,7 +181,7 @@ def test_only_runs_of_the_same_questions_are_compared_and_no_copy(shelf: Path) -
     assert len(compared) == 2
     (note,) = index.notes
     assert re.fullmatch(
-        r"`(copies/run|full)` holds the same draws as `(full|copies/run)`: not compared\.", note
+        r"`(copies/run|full)` has the same draws as `(full|copies/run)`: not compared\.", note
     )
 
 

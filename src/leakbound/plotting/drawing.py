@@ -1,4 +1,4 @@
-"""The functions that draw the rows of charts, and nothing else."""
+"""The functions that draw the rows of charts; they compute no numbers."""
 
 from __future__ import annotations
 
