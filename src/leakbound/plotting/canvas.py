@@ -76,7 +76,7 @@ class Canvas:
     def panels(
         self, count: int = 1, height: float | None = None, across: int | None = None
     ) -> list[Axes]:
-        """Make panels of this height in inches, with as few rows as can be read.
+        """Make panels of this height in inches, in as few rows as remain readable.
 
         The width sets the height of a single panel, unless `across` is given.
         """
@@ -124,7 +124,7 @@ class Canvas:
             self.titles(panels, texts)
 
     def titles(self, panels: Sequence[Axes], texts: Sequence[str]) -> None:
-        """Write a text above each panel's left end, in as many lines as it needs."""
+        """Write a text above the left edge of each panel, in as many lines as it needs."""
         folded = [self.folded(text, self.panel - 0.1) for text in texts]
         at: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
         for axes, text in zip(panels, folded, strict=True):
@@ -301,7 +301,7 @@ def _reach(axes: Axes) -> tuple[float, float]:
 
 
 def _thin(axis: Axis) -> None:
-    """Drop the tick labels that touch the one before."""
+    """Drop each tick label that touches the label before it."""
     low, high = sorted(axis.get_view_interval())
     pairs = zip(axis.get_majorticklocs(), axis.get_majorticklabels(), strict=False)
     ticks = [(at, label) for at, label in pairs if low <= at <= high and label.get_visible()]

@@ -163,7 +163,7 @@ class Comparison:
             yield (f"and {len(lines) - _SHOWN:,} more, see verdicts",)
 
     def differences(self, scorer: Scorer) -> dict[str, Estimates]:
-        """Return by label how much more each other model leaks, on average and per question."""
+        """Return, by label, each model's differences from the baseline: mean and per question."""
         return {
             label: self.statements.matching(arm=label, scorer=scorer.name, beyond="baseline")
             for label in self.labels[1:]

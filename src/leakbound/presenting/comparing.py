@@ -220,7 +220,7 @@ def _named(runs: Sequence[Run | str | Path] | Mapping[str, Run]) -> dict[str, Ru
 
 
 def _common(runs: Mapping[str, Run]) -> tuple[Scorer, ...]:
-    """Return the scorers that all runs were bounded by; MixError for different questions."""
+    """Return the scorers of all runs; MixError if none is common, or if questions differ."""
     first_label, first = next(iter(runs.items()))
     for label, run in runs.items():
         require_same_questions(label, first_label, run, first)

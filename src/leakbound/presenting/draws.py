@@ -39,7 +39,7 @@ class DrawnScores:
         return float(self.scores @ self.counts / self.counts.sum())
 
     def quantiles(self, at: Sequence[float]) -> list[float]:
-        """Return for each fraction the least score that so many of the draws do not exceed."""
+        """Return for each f in `at` the least score s with at least a fraction f of draws <= s."""
         wanted = np.ceil(np.asarray(at) * int(self.counts.sum()) - 1e-9)
         places = np.searchsorted(np.cumsum(self.counts), wanted)
         return [float(score) for score in self.scores[places]]

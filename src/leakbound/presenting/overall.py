@@ -114,7 +114,7 @@ def proved_leak_at_k(model: ArmView, scorer: Scorer, k: int) -> float | None:
 
 
 def known_at_k(model: ArmView, scorer: Scorer) -> dict[Scope, list[tuple[float, float, float]]]:
-    """Return leak@k of the question that leaks most, and its mean over the questions.
+    """Return bounds on leak@k of the worst question, and on its mean over the questions.
 
     The proof of the worst question is the largest of all questions; that of the mean is the mean of
     the proofs. The bounds on the mean follow from the number of questions that leak more than x.

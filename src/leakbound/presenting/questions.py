@@ -274,7 +274,7 @@ def searched_table(view: View, scorer: Scorer) -> Table:
         return Cell(f"{row[1].query.prompt_id}{run}", anchor=place(view, row[1].query.prompt_id))
 
     def lower(row: Searched) -> Shown:
-        """Return the lower bound of the search, by the scorer that steered it."""
+        """Return the lower bound of the search; None if another scorer steered it."""
         steered = view.searches[row[0].run_label].scorer.name == scorer.name
         return Cell(below(row[1].lower), row[1].lower) if steered else None
 

@@ -199,7 +199,7 @@ def _split(
 def shown_texts(
     arm: Arm, greedy: Arm | None, scorers: Sequence[str], count: int, redact: bool
 ) -> dict[str, Texts]:
-    """Return the texts that are shown for every question, `count` of each kind."""
+    """Return the shown texts of every question, `count` of each kind, and its greedy answer."""
     slugs = [slug(make_scorer(name)) for name in scorers]
     tallied = tallies(greedy, slugs) if greedy else ()
     answers = {query_id: tally.texts([0])[0] for query_id, tally in tallied if len(tally.rows)}
@@ -210,7 +210,7 @@ def shown_texts(
 
 
 def chosen_texts(tally: Tally, greedy: Text | None, count: int, redact: bool) -> Texts:
-    """Return the most frequent texts, then the others that the first scorer gives most.
+    """Return the most frequent texts, then the others with the highest first score.
 
     `count`: the number of each kind.
     """

@@ -123,7 +123,7 @@ class Verdict:
             return ()
         often = example.how_often
         if example.leak is None:
-            return (f"answers are withheld: the run is redacted (a leaking one: {often})",)
+            return (f"answers are withheld: the run is redacted (a leaking answer: {often})",)
         lines = [f"asked: {_short(example.question)}"]
         if example.greedy is not None:
             label = "the greedy answer hides it" if example.hidden else "the greedy answer"

@@ -35,7 +35,7 @@ class ListedRun:
     Attributes:
         name: its path below the folder, as text.
         path: its folder.
-        state: complete; in progress; unbounded, if all is drawn and no command is at work; damaged;
+        state: complete; in progress; unbounded (all drawn, no command is at work); damaged;
             or from another version.
         note: the error, the missing parts, or the command at work; empty for a complete run.
         run: the run, open; None if it cannot be opened.
@@ -132,7 +132,7 @@ def _last_change(folder: Path, root: Path) -> int:
             shown = f"its `{name_of(file, folder)}`"
             if file.is_symlink() and (name in below or _leads_out(file, root)):
                 raise InputError(
-                    f"{shown} is a link to a folder, or leads out of the folder: it is not "
+                    f"{shown} is a link to a folder, or leads out of the folder, so it is not "
                     "followed. Replace it by its target."
                 )
             with suppress(FileNotFoundError):  # removed in the meantime
@@ -166,7 +166,7 @@ def _described(run: Run, row: ListedRun) -> ListedRun:
     except LeakboundError as error:
         if at_work is None:
             return replace(row, state="unbounded", note=message_of(error))
-        return replace(row, state="in progress", note=f"all is drawn; at work: {at_work}")
+        return replace(row, state="in progress", note=f"all draws are stored; at work: {at_work}")
     view = read_view(run) if scorers else None
     shown = verdicts(view) if view else ()
     if view is None or not shown:

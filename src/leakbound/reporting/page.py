@@ -93,12 +93,12 @@ def report(
 
 
 def older_page(run: Run) -> list[str]:
-    """Return notes on a page with all texts in the folder of a redacted run."""
+    """Return a note if the folder of a redacted run still has a page with all texts."""
     if not (run.path / PAGE).exists():
         return []
     note = (
-        f"`{run.path / PAGE}` was written before and holds the texts. Remove it before anybody "
-        "gets the folder; its completions hold them too."
+        f"`{run.path / PAGE}` was written before and contains the texts. Remove it before you "
+        "share the folder; the stored completions contain them too."
     )
     return [note]
 
@@ -172,13 +172,13 @@ def render(view: View, *, title: str | None = None, more: Sequence[Table] = ()) 
 
 
 def rendered(template: str, *, styles: Sequence[str], scripts: Sequence[str], **shown: Any) -> str:
-    """Return a page with these files of ours, which loads and runs nothing else.
+    """Return a page with these style sheets and scripts, which loads and runs nothing else.
 
-    Texts of others are escaped, and control characters in them are spelled out.
+    Texts from outside are escaped, and control characters in them are spelled out.
     """
     css, js = ("".join(map(asset, names)) for names in (styles, scripts))
     charts = asset("charts.css")
-    digests = []  # of the only inline styles and script that the page's content policy allows
+    digests = []  # the page's content policy allows only these inline styles and this script
     for content in (charts, css, js):
         digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
         digests.append(f"'sha256-{digest}'")
