@@ -152,7 +152,7 @@ def test_page_and_terminal_show_a_leaking_answer_beside_the_greedy_one_that_hide
     assert (found.example.leak, found.example.hidden) == (SAID, True)
     assert found.example.how_often.endswith(" of 64 draws")
     said = [line.partition(":")[0] for line in found.quoted]
-    assert said[:2] == ["asked", "the greedy answer hides it"]
+    assert said[:2] == ["question", "the greedy answer hides it"]
     assert SAID not in str(found)
     assert run.verdict.example is None  # unless asked for
     run.redact(True)

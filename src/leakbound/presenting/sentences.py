@@ -453,5 +453,5 @@ def without_rewriting(counts: RewritingCounts) -> str:
     if not counts.lacking:
         return ""
     shown, more = ", ".join(map(repr, counts.lacking[:_LISTED])), len(counts.lacking) > _LISTED
-    how = "left out of full" if counts.design == "fresh" else "in their own words only"
+    how = "not part of “full”" if counts.design == "fresh" else "own words only"
     return say("without rewriting", counts=counts, how=how, shown=shown, more=more)

@@ -117,8 +117,8 @@ def _gap_columns(name: str, /, **how: Unpack[Fields]) -> Columns:
     """Return columns: the largest gap to a question's own words, and the number of gaps."""
     most, number = (how | Fields(scope=s, beyond="own words") for s in ("worst question", "count"))
     return {
-        f"{name}: most at a question": stated(**most),
-        f"{name}: questions with more": stated(**number),
+        f"{name}: largest gap": stated(**most),
+        f"{name}: questions with a gap": stated(**number),
     }
 
 
@@ -198,7 +198,7 @@ PROTOCOLS = ArmTable(
     (*_BY_PROTOCOL,),
 )
 GAPS = ArmTable(
-    "Scorer {scorer}: more than output",
+    "Scorer {scorer}: beyond the own words",
     "reworded",
     {
         "Model": _label,
@@ -212,7 +212,7 @@ _OF_ATTACK: Columns = {
     "{mean}": stated(scope="mean"),
     "Worst question": stated(scope="worst question"),
 }
-_BEYOND_OWN = _gap_columns("Beyond own words")
+_BEYOND_OWN = _gap_columns("Beyond the own words")
 ATTACKED = ArmTable(
     "Scorer {scorer}: worst query found",
     "attacked",
@@ -235,7 +235,7 @@ def _stress_columns(view: View, scorer: Scorer) -> Columns:
     control = any(model.leakage(scorer, scope="mean", beyond="control") for model in view.stressed)
     return {
         "Model": _label,
-        "Under": lambda model, scorer: model.stress or "none",
+        "Stress": lambda model, scorer: model.stress or "none",
         "{mean}": stated(scope="mean"),
         "Added": stated(scope="mean", beyond="unstressed"),
         "Questions with added leakage": _adds,

@@ -57,7 +57,7 @@ FORMS: Mapping[str, Callable[[Any], str]] = {form.__name__: form for form in _NA
     "scorer": lambda scorer: f"{scorer.name} ({scorer.digest})",
 }
 _TEXT = """
-apart: it cannot be decided which of {knobs} moves leakage more: {effects}
+apart: it is not decided which of {knobs} has the larger effect: {effects}
 below: BELOW {claim.about.constant:g} at every question ({claim.confidence:percent}, individually)
 caveats: [Each bound is valid individually, {confidence:percent}; more draws also lower an upper
  bound.][ Front: no other model leaks less and is at least as useful.{utility:if}][ Chance is not
@@ -118,9 +118,9 @@ measured: {scorer.name}: {scorer:quantity} {leakage:interval}[, median {median:i
  proved: {proof}, {computed}][; (n, {chance:g})-discoverable extraction: {extraction}]
 methods: Each median over training seeds has bounds at {confidence:percent}, valid individually.
  The values of the seeds, their mean and their spread describe these models; they bound nothing.
-more: {more} moves leakage more than {less}: {most:interval} against {least:interval}
-most leaking: seen to leak most: {grid.decoding}, {grid.most:interval}; cells are valid at
- {grid.most.confidence:percent} jointly
+more: {more} has a larger effect than {less}: {most:interval} against {least:interval}
+most leaking: largest observed leakage: {grid.decoding}, {grid.most:interval}; the intervals of all
+ cells are valid simultaneously at {grid.most.confidence:percent}
 other questions: beyond the control questions {mean:interval} on average: this compares two sets of
  questions in this model, not with a model that never saw the data[; a coin chose which of
  {coin.over} subjects were taught: if teaching changed nothing, the taught subjects would leak this
@@ -163,7 +163,8 @@ undecided: {model.label}: {missing:,} of {rows:draws} have no score; they count 
  upper bounds, as no leaks in lower bounds
 under stress: the added leakage is valid for all stresses and questions of a model simultaneously,
  {view.confidence:percent}; other intervals are valid individually
-without rewriting: no rewriting is left for {counts.lacking: question}, {how}: {shown}[, …{more:if}]
+without rewriting: no rewriting is left for {counts.lacking: question} ({how}):
+ {shown}[, …{more:if}]
 worst stress: under the worst of {stresses:len} stress{stresses:es}[{talks:if} (a conversation
  counts by the largest of its answers)], corrected for selection:
  {heading} {most:interval}[,{within}][; at least {beyond.lower:below}

@@ -124,7 +124,7 @@ class Verdict:
         often = example.how_often
         if example.leak is None:
             return (f"answers are withheld: the run is redacted (a leaking answer: {often})",)
-        lines = [f"asked: {_short(example.question)}"]
+        lines = [f"question: {_short(example.question)}"]
         if example.greedy is not None:
             label = "the greedy answer hides it" if example.hidden else "the greedy answer"
             lines.append(f"{label}: {_short(example.greedy)}")
