@@ -99,7 +99,7 @@ extraction: [n = {proved:,.0f} suffices (proved)][n = {enough:,.0f} suffices
  ({row.confidence:percent})][at least n = {least:,.0f} is needed
  ({row.confidence:percent})]
 figures: intervals are valid at {view.confidence:percent} each[, given the measured
- margin{explored:if}], and are rounded outward; ≤ marks an upper bound, for the worst deviation the
+ margin{explored:if}], and are rounded outward; ≤ marks an upper bound; the worst deviation has the
  largest upper bound of any question; ED is the mean plus {view.rho:g} standard deviations; a number
  without bounds is an estimate, averaged over the questions
 inconsistent: inconsistent: for {question}, a leakage ≥ {proof:below} is proved, but the draws give
