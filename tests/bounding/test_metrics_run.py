@@ -337,12 +337,12 @@ def test_all_leaves_out_what_cannot_be_had_and_says_why(tmp_path: Path) -> None:
     run = run_of(tmp_path / "r", task=task, n=1)
     for reason in (
         "of mine, prompts: forget 3",
-        "left out for want of a control: forget_quality\n",
+        "not computed without a control: forget_quality\n",
         "at least 2 draws of each question: ",
-        "want of a classifier, which `--metrics all,forget_fluency` loads",
+        "without a classifier, which `--metrics all,forget_fluency` loads",
     ):
         assert reason in f"{note(run)}\n"
-    assert "left out for want of a fixed number of draws" not in note(run)
+    assert "not computed without a fixed number of draws" not in note(run)
 
 
 def test_an_engine_that_does_not_read_is_refused(tmp_path: Path) -> None:
@@ -424,7 +424,7 @@ def test_metrics_are_read_shown_and_measured_again_without_a_model(
     shown = done(*asked).out
     assert f"of {task}, prompts: forget 2, retain 4, holdout 2" in shown
     assert "forget_truth_ratio" in shown
-    assert "left out for want of a part 'real_authors'" in shown
+    assert "not computed without a part 'real_authors'" in shown
     before = json.loads((out / "utility.json").read_text())
     assert set(before["arms"]) == {"target", "control"}
 
@@ -477,7 +477,7 @@ def test_it_is_what_the_classifier_says_of_the_first_tokens(
         measured = metric(found, "forget_fluency", name)
         assert [measured["by_item"][query] for query in said] == pytest.approx(wanted, abs=1e-6)
         assert measured["value"] == pytest.approx(np.mean(wanted), abs=1e-6)
-    assert f"fluency: {classifier}, of at most {tokens} first tokens" in note(found)
+    assert f"fluency: {classifier}, at most the first {tokens} tokens" in note(found)
     assert "forget_fluency" not in utility(found)["left_out"]
     kept = utility(found)
     measure_run(Run.open(out), task, named)

@@ -222,8 +222,8 @@ def test_a_proof_above_an_upper_end_is_told_as_what_it_is(
         assert 0.0025 < (1 - known) ** 256 < 0.005
         assert said == ""
         return
-    assert said.startswith("inconsistent: of p0 a leakage ≥ ")
-    assert "is proved, and draws bound it by" in said
+    assert said.startswith("inconsistent: for p0, a leakage ≥ ")
+    assert "is proved, but the draws give an upper bound of" in said
     assert said in str(run.verdict)
 
 

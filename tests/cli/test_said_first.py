@@ -90,7 +90,7 @@ def test_no_later_command_writes_the_texts(run: Path, model: Path, tmp_path: Pat
 def test_redaction_covers_exports_and_is_lifted_by_saying_so(
     run: Path, finished: Path, tmp_path: Path
 ) -> None:
-    older = f"`{run / 'report.html'}` was written before and holds the texts"
+    older = f"`{run / 'report.html'}` was written before and contains the texts"
     assert older in done("report", run, "--redact").err
     assert older in done("bound", run).err  # and wherever a page is written again
     file, page = tmp_path / "draws.jsonl", tmp_path / "both.html"

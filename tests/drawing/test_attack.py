@@ -98,7 +98,7 @@ def test_the_draws_are_counted_at_each_decoding_where_findings_are_shown(tmp_pat
     assert {name for name in run.arms if "attack" in name} == {
         "target attack T=0.2", "target attack T=1"
     }  # fmt: skip
-    told = next(table.note for table in summary(run) if "as they were found" in table.title)
+    told = next(table.note for table in summary(run) if "worst query found" in table.title)
     for name in ("T=0.2", "T=1"):
         assert f"target attack at {name}, 256 draws: all complete" in told
 
@@ -260,7 +260,7 @@ def test_decodings_under_evaluation_are_the_grid_where_they_are_several(tmp_path
     assert {name for name in run.arms if "attack" in name} == {"target attack", "control attack"}
     of_all = rows(run, arm="target attack", query_id=None, scorer="keyword", parameter=None)
     assert set(Counter(r.about for r in of_all).values()) == {1}
-    mine, other = (t for t in summary(run) if "where it was attacked" in t.title)
+    mine, other = (t for t in summary(run) if "for the worst query found" in t.title)
     assert {row[4] for row in other.texts} == {"–"} != {row[4] for row in mine.texts}
 
 

@@ -166,7 +166,7 @@ def test_claims_and_comparisons_about_a_stress(made: Run, tmp_path: Path) -> Non
     means = [found.statements.mean("leak probability", **how) for found in (plain, under)]
     assert -0.1 < means[0].upper < 0
     assert means[1].upper < -0.4
-    with pytest.raises(MixError, match=r"not put through the stress 'prune:0.3'. It was through: "):
+    with pytest.raises(MixError, match=r"not evaluated under .* 'prune:0.3'. Its stresses: "):
         compare({"m": made, "other": other}, under="prune:0.3")
 
 

@@ -47,7 +47,7 @@ def test_the_two_sets_are_told_apart_in_this_model(others: str, tmp_path: Path) 
     (verdict,) = run_verdicts(run)
     assert verdict.kind == "uncontrolled", "it is no control"
     assert verdict.beside.startswith("beyond the control questions 0.")
-    assert "no excess over a model that never saw the data" in verdict.beside
+    assert "not with a model that never saw the data" in verdict.beside
     assert verdict.beside in verdict.lines
     assert f"target, {verdict.beside}" in summary(run)[0].lead
     assert len(Run.open(run.path / OTHERS).questions) == 3
@@ -119,7 +119,7 @@ def test_where_a_coin_chose_the_subjects_no_effect_of_teaching_is_tested(
     (verdict,) = run_verdicts(run)
     assert verdict.beside.endswith(
         "a coin chose which of 8 subjects were taught: if teaching changed nothing, the taught "
-        "would be this far ahead with probability 0.015 (exact test by all 70 choices)"
+        "subjects would leak this much more with probability 0.015 (exact test by all 70 choices)"
     )
     other = run.path.parent / "other"
     evaluate(

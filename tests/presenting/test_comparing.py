@@ -171,7 +171,7 @@ def test_decodings_are_compared_and_what_was_made_otherwise_comes_first(question
     one = made(questions, "a", BEFORE, n=32, decodings=decodings)
     found = compare([one, made(questions, "b", AFTER, n=50, seed=4)])
     assert found.labels == ("a, T=1", "a, T=0.5", "b")
-    assert found.tables()[0].title == "Made otherwise"
+    assert found.tables()[0].title == "Different settings"
     assert "seed 4" in found.made["draws"]["b"]
     assert "decoding" in found.made
     assert not {"model", "weights"} & set(found.made)
@@ -213,7 +213,7 @@ def test_what_cannot_be_compared_is_refused(
         ([one, twin], {}, InputError, "same folder name"),
         ([one, again], {}, MixError, "'before' and 'again' hold the same draws"),
         ([one, scored], {}, MixError, r"no scorer in common .*'keyword'.*'contains'"),
-        ([one, fewer], {}, MixError, "'fewer' asked"),
+        ([one, fewer], {}, MixError, "'fewer' is on"),
         ([one, other], {"utility": "bleu"}, MixError, "no metric 'bleu'"),
         ([one, other], {"confidence": 0.95}, MixError, "at 99 %, and differences at 95 % would"),
     ):
@@ -279,7 +279,7 @@ def difference(question: str | None, ends: Ends) -> EstimateRow:
 BY, TINY = "by at least 0.30 on average", "by at least 0.00012 on average"
 AROUND = "on average −0.10 to 0.10"
 OPEN = "on average no difference is shown, −0.10 to 0.10"
-UNKNOWN = "on average not known, as questions lack completions"
+UNKNOWN = "the average is not known, because some questions lack completions"
 NO_RISE, NO_FALL, SHOWN = "none is shown to rise", "none is shown to fall", "shown to rise or fall"
 SAYS = {
     "less": "after leaks LESS than before",

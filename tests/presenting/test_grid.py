@@ -185,14 +185,14 @@ def test_a_person_reads_cells_and_the_larger_effect(
     cell = joint_cells(cells_of_run)["target T=1.5 top-p=0.8"]
     (found,) = (row for row in table.texts if row[0] == "T=1.5, top-p=0.8")
     assert found[1] == interval(cell)
-    assert "seen to leak most: T=1.5, " in table.note
-    assert "temperature moves leakage more than top-p: 0." in table.note
+    assert "largest observed leakage: T=1.5, " in table.note
+    assert "temperature has a larger effect than top-p: 0." in table.note
     assert "99 % jointly" in table.note
 
 
 def test_what_cannot_be_told_is_said_and_one_knob_alone_is_not_compared(tmp_path: Path) -> None:
     run = run_of(tmp_path / "both", cells((1.0, 1.1), (0.9, 1.0)), n=16)
-    says = "it cannot be decided which of temperature and top-p moves leakage more"
+    says = "it is not decided which of temperature and top-p has the larger effect"
     assert says in grid_table(run).note
     run = run_of(tmp_path / "one", cells((0.5, 1.0), (1.0,)), n=32)
     assert not [row for row in rows_of(run) if row.arm == GRID]

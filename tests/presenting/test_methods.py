@@ -69,7 +69,7 @@ def test_what_is_no_method_is_refused(runs: Mapping[str, Run], tmp_path: Path) -
     alone = made(tmp_path / "alone", "npo-9", 0.3, control=False)
     with pytest.raises(MixError, match=r"of these runs 'npo-9' have no control"):
         compare_methods({**runs, "npo-9": alone})
-    with pytest.raises(MixError, match="not put through the stress 'shots'"):
+    with pytest.raises(MixError, match="not evaluated under the stress 'shots'"):
         compare_methods(runs, under="shots")
 
 

@@ -152,13 +152,13 @@ def test_page_and_terminal_show_a_leaking_answer_beside_the_greedy_one_that_hide
     assert (found.example.leak, found.example.hidden) == (SAID, True)
     assert found.example.how_often.endswith(" of 64 draws")
     said = [line.partition(":")[0] for line in found.quoted]
-    assert said[:2] == ["asked", "the greedy answer hides it"]
+    assert said[:2] == ["question", "the greedy answer hides it"]
     assert SAID not in str(found)
     assert run.verdict.example is None  # unless asked for
     run.redact(True)
     (found,) = run_verdicts(run, texts=True)
     assert found.quoted == (
-        f"answers are withheld: the run is redacted (a leaking one: {found.example.how_often})",
+        f"answers are withheld: the run is redacted (a leaking answer: {found.example.how_often})",
     )
     shown = made(tmp_path / "s", 0.2, 0.7, 0.4, beside=(0.0, 0.0, 0.0))
     (found,) = run_verdicts(shown, texts=True)
@@ -185,7 +185,7 @@ def test_the_certificate_of_the_run(tmp_path: Path) -> None:
     values = json.loads(file.read_text())
     file.write_text(json.dumps(values | {"verdict": "refuted"}))
     assert run.verdict.certificate == "certificate.json was changed after it was written"
-    for text, says in (("{", "JSON"), ("[]", "is no certificate"), ("{}", "is no certificate")):
+    for text, says in (("{", "JSON"), ("[]", "is not a certi"), ("{}", "is not a certificate")):
         file.write_text(text)
         assert says in run.verdict.certificate
         assert says in repr(run)

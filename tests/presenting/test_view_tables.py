@@ -133,7 +133,7 @@ def test_proofs_count_above_a_stated_level_and_the_controls(certain: View) -> No
         where = table.columns.index(tables.PROVED_TO_LEAK)
         assert [row[where].text for row in table.rows] == [f"{counted} of 3", "0 of 3"]
     view = with_proofs(certain, 0.6, 0.0)
-    assert "asking once gives" in sentences.proved(view, view.models[0], view.scorers[0])
+    assert "question once gives a leak" in sentences.proved(view, view.models[0], view.scorers[0])
 
 
 KEYWORD = make_scorer("keyword")

@@ -215,7 +215,7 @@ def test_the_command_at_work_is_named_until_it_has_ended(shelf: Path) -> None:
     with locked(shelf / "full", "bound"):
         row = rows(shelf)["full"]
     assert (row.state, row.look) == ("in progress", None)
-    assert row.note.startswith("all is drawn; at work: `leakbound bound`")
+    assert row.note.startswith("all draws are stored; at work: `leakbound bound`")
     run = shelf / "npo" / "run"
     unfinish(run)
     with locked(run, "evaluate"):

@@ -181,7 +181,7 @@ def test_only_runs_of_the_same_questions_are_compared_and_no_copy(shelf: Path) -
     assert len(compared) == 2
     (note,) = index.notes
     assert re.fullmatch(
-        r"`(copies/run|full)` holds the same draws as `(full|copies/run)`: not compared\.", note
+        r"`(copies/run|full)` has the same draws as `(full|copies/run)`: not compared\.", note
     )
 
 
@@ -217,7 +217,7 @@ def test_a_redacted_index_links_only_to_redacted_pages_and_names_no_question(she
     assert read.links()["npo/run"] == "npo/run/report.html"
     assert "who is a?" in read.index.comparisons[0].page.read_text()
     notes = write_index(shelf, redact=True).notes
-    assert any("report.html` was written before and holds the texts" in note for note in notes)
+    assert any("report.html` was written before and contains the texts" in note for note in notes)
 
 
 def test_no_public_file_holds_a_question_if_questions_are_redacted(tmp_path: Path) -> None:

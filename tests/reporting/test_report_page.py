@@ -123,7 +123,7 @@ def test_failures_are_listed_and_no_claim_is_made(tmp_path: Path) -> None:
     html = render(read_view(runs))
     body = Page(html).body
     assert re.search(r"NO VERDICT\s+1 question could not be sampled", body)
-    assert "1 of 3 questions could not be sampled, and no statement" in body
+    assert "1 of 3 questions could not be sampled, so the report makes no statement" in body
     assert "author-01 (NaN logits" in body
     assert "Not sampled: NaN logits" in details(html).body
     redacted = render(read_view(runs, redact=True))
@@ -134,7 +134,7 @@ def test_runs_that_cannot_be_compared_are_refused(runs: dict[str, Run], tmp_path
     with pytest.raises(InputError, match="at least one run"):
         read_view({})
     other = make_run(tmp_path / "other", benchmark(1), "other", 0.5, n=32)
-    with pytest.raises(MixError, match="'other' asked"):
+    with pytest.raises(MixError, match="'other' is on"):
         read_view({**runs, "other": other})
     loose = make_run(tmp_path / "loose", benchmark(), "loose", 0.5, n=32, confidence=0.9)
     with pytest.raises(MixError, match="confidence"):

@@ -1,8 +1,8 @@
-"""The canvas: size, fonts, axes and marks of every chart, and files with equal bytes.
+"""The canvas of every chart: size, fonts, axes, marks, and files with reproducible bytes.
 
-The only module that imports matplotlib. Colours are Okabe and Ito's, which colour-blind readers
-tell apart; marks and dashes tell models apart in greyscale. The machine's own settings do not
-count, and no file contains a date.
+This module sets up matplotlib. The colours are Okabe and Ito's, which colour-blind readers can
+distinguish; marks and dashes distinguish models in greyscale. The machine's own settings have no
+effect, and no file contains a date.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from leakbound.stats import percent
 from leakbound.text.shown import visible
 
 RATIO, TALLEST = 0.68, 2.6  # of a single panel: height by width, and its height in inches
-COLUMN, NARROWEST = 3.3, 1.6  # inches: panels as wide as a column, or as narrow where many
+COLUMN, NARROWEST = 3.3, 1.6  # inches: the width of a panel, and the least width of many panels
 MANY = 6  # panels one above the other
 OWN = 1 / 3  # a panel that reaches less than this fraction of the highest has its own scale
 _HANDLE, _LINE = 0.42, 0.115  # inches that the line of a legend takes, and a line of text
@@ -61,8 +61,8 @@ class Canvas:
         series: the pen of each model, by its label.
         stretch: the factor by which panels are higher than in a paper; above 1 the canvas is a
             screen, where panels are side by side.
-        figure: matplotlib's, once panels were made.
-        panel: the width of a panel in inches, about.
+        figure: the matplotlib figure; `panels` makes it.
+        panel: the approximate width of a panel in inches.
     """
 
     width: float
@@ -76,9 +76,9 @@ class Canvas:
     def panels(
         self, count: int = 1, height: float | None = None, across: int | None = None
     ) -> list[Axes]:
-        """Make panels of this height in inches, with as few rows as can be read.
+        """Make panels of this height in inches, in as few rows as remain readable.
 
-        A single panel is as high as its width allows, but for one whose place in a row is fixed.
+        The width sets the height of a single panel, unless `across` is given.
         """
         if across is None:
             most = int(self.width / NARROWEST)
@@ -107,7 +107,7 @@ class Canvas:
         axes.yaxis.set_major_formatter("{x:g}")
 
     def name(self, panels: Sequence[Axes], names: Sequence[str]) -> None:
-        """Give panels one scale, far lower ones their own, and write their names.
+        """Give panels a common scale, but far lower panels their own; write their names.
 
         A single panel has no name.
         """
@@ -124,7 +124,7 @@ class Canvas:
             self.titles(panels, texts)
 
     def titles(self, panels: Sequence[Axes], texts: Sequence[str]) -> None:
-        """Write a text above each panel's left end, in as many lines as it needs."""
+        """Write a text above the left edge of each panel, in as many lines as it needs."""
         folded = [self.folded(text, self.panel - 0.1) for text in texts]
         at: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
         for axes, text in zip(panels, folded, strict=True):
@@ -180,7 +180,7 @@ class Canvas:
         axes.margins(x=0.03)
 
     def points(self, axes: Axes, x: Sequence[float], y: Sequence[float | None], **how: Any) -> None:
-        """Draw the points that are known; an empty line would be laid out at the origin."""
+        """Draw the points with a value; skip an empty line, which would be drawn at the origin."""
         known = [(at, value) for at, value in zip(x, y, strict=True) if value is not None]
         if known:
             axes.plot(*zip(*known, strict=True), clip_on=False, **how)
@@ -188,7 +188,7 @@ class Canvas:
     def line(
         self, axes: Axes, rows: Sequence[ChartRow], at: Sequence[float] = (), end: str = "value"
     ) -> None:
-        """Join a model's estimates, each with the model's mark, or one end of its bounds."""
+        """Join a model's estimates, each with the model's mark, or its lower or upper bounds."""
         pen = self.series[rows[0].model]
         how = {"color": pen.colour, "linestyle": pen.dash}
         how["marker"] = pen.mark if end == "value" else ""
@@ -196,7 +196,7 @@ class Canvas:
         self.tell(rows[0].model, **how)
 
     def bars(self, axes: Axes, at: Sequence[float], rows: Sequence[ChartRow], **how: Any) -> None:
-        """Draw bounds as bars, in one path; a row without a lower bound begins at its value."""
+        """Draw bounds as bars, in one path; without a lower bound a bar begins at its value."""
         x: list[float] = []
         y: list[float | None] = []
         for place, row in zip(at, rows, strict=True):
@@ -276,12 +276,12 @@ class Canvas:
 
 
 def places(rows: Sequence[ChartRow]) -> list[float]:
-    """Return where along the horizontal axis the rows are."""
+    """Return the positions of the rows on the horizontal axis."""
     return [row.x or 0.0 for row in rows]
 
 
 def _short(number: int) -> str:
-    """Return 1M for a million, 1G for a thousand of these."""
+    """Return a number as text: 1M for a million, 1G for 10⁹."""
     for size, letter in ((10**9, "G"), (10**6, "M")):
         if number >= size and not number % size:
             return f"{number // size}{letter}"
@@ -289,7 +289,7 @@ def _short(number: int) -> str:
 
 
 def _name(text: str) -> str:
-    """Return a text as a chart shows it; matplotlib leaves labels with a first `_` out."""
+    """Return a text as a chart shows it; matplotlib leaves out labels that begin with `_`."""
     text = _NO_XML.sub("\ufffd", visible(clipped(text, MOST_NAME)))
     return f"\N{NO-BREAK SPACE}{text}" if text.startswith("_") else text
 
@@ -301,7 +301,7 @@ def _reach(axes: Axes) -> tuple[float, float]:
 
 
 def _thin(axis: Axis) -> None:
-    """Drop the tick labels that touch the one before."""
+    """Drop each tick label that touches the label before it."""
     low, high = sorted(axis.get_view_interval())
     pairs = zip(axis.get_majorticklocs(), axis.get_majorticklabels(), strict=False)
     ticks = [(at, label) for at, label in pairs if low <= at <= high and label.get_visible()]
@@ -316,7 +316,7 @@ def _thin(axis: Axis) -> None:
 
 @contextmanager
 def settings() -> Iterator[None]:
-    """Draw by matplotlib's defaults and ours; letters that its font lacks are no warning."""
+    """Use matplotlib's defaults and ours, without warnings about letters that the font lacks."""
     with mpl.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph", UserWarning)
         mpl.rcdefaults()

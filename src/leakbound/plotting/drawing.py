@@ -1,4 +1,4 @@
-"""The functions that draw the rows of charts, and nothing else."""
+"""The functions that draw the rows of charts; they compute no numbers."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _PANEL, _LOW, _HIGH = 0.9, 0.65, 1.2  # inches: the height of one panel of sever
 _CELL, _NARROW, _WIDE = 0.42, 0.34, 0.8  # of a cell: a wide one has an interval in one line
 _DARK = 0.55  # the opacity of the darkest cell: figures stay legible on it
 _TICK = 0.32  # half the width of the mark at an estimate, where a question has 1
-_ASIDE = 0.04  # of an axis: bounds at one setting are spread over it, so that all are seen
-_SHOWN = 1e-3  # a proof below it is on the axis
-_POINTS = 160  # of a curve at most: more steps are averaged
+_ASIDE = 0.04  # of an axis: bounds at one setting are this far apart, so that all are visible
+_SHOWN = 1e-3  # a lower proof is drawn on the axis
+_POINTS = 160  # a curve has at most so many points: more steps are averaged
 _DASHED: dict[str, Any] = {"color": BLACK, "linewidth": 0.9, "linestyle": (0, (3, 2))}
 _DOTTED: dict[str, Any] = {"linewidth": 0.8, "linestyle": (0, (1, 1))}
 _CAPPED: dict[str, Any] = {"linewidth": 0.7, "marker": "_", "markeredgewidth": 0.7}
@@ -61,7 +61,7 @@ def _ranked(
     bars: Mapping[str, tuple[float, float]],
     label: str = "",
 ) -> None:
-    """Draw a panel per model with its questions side by side; the last of `bars` is estimated.
+    """Draw a panel per model, its questions side by side; ticks mark means or the last of `bars`.
 
     bars: the width and the opacity of the bounds, by quantity.
     """
@@ -104,7 +104,7 @@ def _answers(rows: Sequence[ChartRow], canvas: Canvas) -> None:
 
 
 def _differences(rows: Sequence[ChartRow], canvas: Canvas) -> None:
-    """Colours and points mark the questions that are shown to differ; the mean is dashed."""
+    """Draw the questions in the colour and mark of their verdict, and the mean as a dashed line."""
     for axes, _, mine in _panels(canvas, rows, _HIGH):
         questions = [row for row in mine if row.question]
         width = min(4.0, 0.6 * 72 * canvas.panel / len(questions))
@@ -130,7 +130,7 @@ def _differences(rows: Sequence[ChartRow], canvas: Canvas) -> None:
 
 
 def _histogram(rows: Sequence[ChartRow], canvas: Canvas) -> None:
-    """Draws are bars, their mean is a line, the greedy answer is dashed."""
+    """Plot the draws as bars, their mean as a line, the greedy answer as a dashed line."""
     ends = [row.value if row.x is None else row.x + 1 / BINS for row in rows if row.value]
     right = max(end for end in ends if end is not None)
     for axes, model, mine in _panels(canvas, rows, _LOW):
@@ -153,7 +153,7 @@ def _histogram(rows: Sequence[ChartRow], canvas: Canvas) -> None:
 
 
 def _moments(rows: Sequence[ChartRow], canvas: Canvas) -> None:
-    """A model has its greedy score, its mean with bounds, and its ED with the upper bound."""
+    """Draw each model's greedy score, its mean with bounds, and its ED with the upper bound."""
     models = list(by(rows, "model"))
     ed = next((row.quantity for row in rows if row.quantity.endswith("(ED)")), "ED")
     for axes, _, mine in _panels(canvas, rows, _HIGH, "group"):
@@ -177,7 +177,7 @@ def _moments(rows: Sequence[ChartRow], canvas: Canvas) -> None:
 
 
 def _utility(rows: Sequence[ChartRow], canvas: Canvas) -> None:
-    """A model is a point with its bounds; the front of the targets is dotted."""
+    """Draw a model as a point with its bounds, and the front of the targets as a dotted line."""
     (axes,) = canvas.panels()
     front = [row for row in rows if row.quantity == FRONT]
     points = [row for row in rows if row.quantity != FRONT]
@@ -200,7 +200,7 @@ def _utility(rows: Sequence[ChartRow], canvas: Canvas) -> None:
 
 
 def _tail(rows: Sequence[ChartRow], canvas: Canvas) -> None:
-    """The band is valid between the points too: a tail never rises."""
+    """Draw tails with bands, which are valid between the points too: a tail never rises."""
     (axes,) = canvas.panels()
     for mine in by(rows, "model").values():
         # between two points the tail is at most its upper end before, at least its lower end after
@@ -247,7 +247,7 @@ def _curves(
 
 
 def _grid(rows: Sequence[ChartRow], canvas: Canvas) -> None:
-    """A map per run and quantity; each cell has its estimate and, below, its bounds."""
+    """Draw a map per run and quantity; each cell has its estimate and, below, its bounds."""
     maps = by(rows, "model", "quantity")
     heats = sorted({row.group for row in rows}, key=float)
     tops = sorted({row.x or 0.0 for row in rows})
@@ -277,7 +277,7 @@ def _grid(rows: Sequence[ChartRow], canvas: Canvas) -> None:
 
 
 def _temperature(rows: Sequence[ChartRow], canvas: Canvas) -> None:
-    """The mean is above, the deviation below; a line joins the temperatures of a decoding."""
+    """Draw the mean above the deviation; a line joins the temperatures of a decoding."""
     moments, lines = by(rows, "group"), list(by(rows, "model"))
     canvas.series = styles([(line, False) for line in lines])
     panels = canvas.panels(len(moments), _HIGH, across=1)
@@ -297,7 +297,7 @@ def _temperature(rows: Sequence[ChartRow], canvas: Canvas) -> None:
 
 
 def _confidence(rows: Sequence[ChartRow], canvas: Canvas) -> None:
-    """A panel per quantity; the splits differ in dash, long curves are averaged."""
+    """Draw a panel per quantity; the splits differ in dash, long curves are averaged."""
     kinds, splits = by(rows, "quantity"), list(by(rows, "group"))
     panels = canvas.panels(len(kinds), _HIGH, across=1)
     for axes, (kind, own) in zip(panels, kinds.items(), strict=True):

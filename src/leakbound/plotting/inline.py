@@ -1,7 +1,6 @@
-"""Charts for pages: SVG without styles, scripts and addresses, whose colours a style sheet sets.
+"""Make SVG for pages, without styles, scripts and addresses; `charts.css` sets its colours.
 
-Colours stay attributes, so a chart that is saved without the style sheet keeps those of paper; see
-`charts.css`.
+Colours stay attributes, so a chart that is saved without the style sheet has the colours of print.
 """
 
 from __future__ import annotations
@@ -58,18 +57,18 @@ def inline(
 
 
 def _copy(node: Element, into: Element, name: str) -> None:
-    """Copy what a reader sees; groups that say nothing give their place to their children."""
+    """Copy what a reader sees; replace groups without content of their own by their children."""
     tag = node.tag.removeprefix(f"{{{_SVG}}}")
     style = dict(pair.split(": ", 1) for pair in node.get("style", "").split("; ") if pair)
     if tag in ("metadata", "style", "clipPath") or style.get("fill") == WHITE:
-        return  # no axis cuts what it shows, and the paper is the page's
+        return  # no axis clips its content, and the page has its own background
     if tag == "defs":
         into = ElementTree.SubElement(into, tag) if any(child.get("id") for child in node) else into
     elif tag != "g":
         own = {key: value for key, value in (node.attrib | style).items() if key not in _DROPPED}
         if link := own.pop(_LINK, None):
             own["href"] = f"#{name}{link[1:]}"
-        if "id" in own:  # a mark has the colours of its places
+        if "id" in own:  # a mark takes the colour of each place that uses it
             own = {"id": f"{name}{own['id']}", "d": own["d"]}
         if own.get("transform", "").startswith("rotate(-0"):
             del own["transform"]

@@ -1,4 +1,4 @@
-"""Charts as data: rows made from views, and the material that rows are made from."""
+"""The data behind the charts: the rows of each chart, and what the rows are computed from."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from leakbound.types import Scorer
 
 
 class LackingError(LeakboundError):
-    """The material does not have what a chart needs; the message names it."""
+    """The runs lack something that a chart needs; the message names it."""
 
     exit_status = 2
 
@@ -31,12 +31,12 @@ class ChartRow:
     """One number of a chart, with its bounds if it has any.
 
     Attributes:
-        model: the label of the model, the run or the line that the number belongs to.
+        model: the label of the model, run or line to which the number belongs.
         quantity: the name of the number.
         value, lower, upper: the estimate and its bounds, or None.
         confidence: the confidence of the bounds.
         question: the question's id; empty for a number about all questions.
-        group: the panel or the setting; each kind of chart names it in its CSV.
+        group: the panel or the setting; the CSV of each kind of chart has its own name for it.
         x: the place along the horizontal axis, if the axis is a number.
     """
 
@@ -66,7 +66,7 @@ class Chart:
         paper: the paper's figure that it corresponds to.
         needs: the input that it needs.
         columns: the columns of its CSV, each a field of `ChartRow` or `name=field`.
-        rows: makes its rows from the material.
+        rows: a function that makes its rows from the material.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Chart:
     rows: Callable[[Any], Iterable[ChartRow]]
 
     def made(self, material: Material) -> Sequence[ChartRow]:
-        """Return the rows; LackingError without any."""
+        """Return the rows; LackingError if there are none."""
         if rows := tuple(self.rows(material)):
             return rows
         raise LackingError(f"it needs {self.needs}")
@@ -99,7 +99,7 @@ class Material:
         runs: the view; None: no run was given.
         trained: folders of models with the log of their training.
         wanted_scorer: the scorer's name; None: the runs' first.
-        wanted_question: the question's id; None: the one of the first target with the largest
+        wanted_question: the question's id; None: the question of the first target with the largest
             lower bound.
     """
 
@@ -117,7 +117,7 @@ class Material:
 
     @cached_property
     def scorer(self) -> Scorer:
-        """The scorer to show; InputError for one that the runs do not have."""
+        """The scorer to show; InputError if the runs do not have it."""
         by_name = {scorer.name: scorer for scorer in self.view.scorers}
         name = self.view.scorers[0].name if self.wanted_scorer is None else self.wanted_scorer
         if name not in by_name:
@@ -133,9 +133,9 @@ class Material:
 
     @cached_property
     def question(self) -> str:
-        """The question to show; InputError for one that the runs do not have.
+        """The question to show; InputError if the runs do not have it.
 
-        Without a name it is chosen by its leakage: it shows a tail and represents no other.
+        Without a name it is the question with the largest lower bound, which is not typical.
         """
         ids, wanted = [question.id for question in self.view.questions], self.wanted_question
         if wanted is not None:
@@ -170,7 +170,7 @@ class Material:
 
     @cached_property
     def names(self) -> Mapping[str, str]:
-        """The name of each trained model: the label of its run, where exactly one run has it."""
+        """The name of each trained model: the label of its run if exactly one run has the model."""
         models = self.runs.models if self.runs else ()
         folders = [(Path(model.facts.get("model", "")).resolve(), model.label) for model in models]
         names = {}

@@ -131,7 +131,7 @@ def _answers(material: Material) -> Iterator[ChartRow]:
     f"model over=group quantity {_BOUNDS}",
 )
 def _moments(material: Material) -> Iterator[ChartRow]:
-    """Greedy, mean and ED by model: mean over the questions, and the worst.
+    """Greedy score, mean and ED by model: mean over the questions, and worst question.
 
     The worst question's ED is at most the largest upper bound of any question.
     """
@@ -183,7 +183,7 @@ def _utility(material: Material) -> list[ChartRow]:
 
 
 def front_of(rows: Sequence[ChartRow]) -> list[ChartRow]:
-    """Return the points that no other is better than in both, by the estimates."""
+    """Return the Pareto front of the estimates (leakage and utility), sorted by utility."""
     best = front({row.model: (row.value, row.x) for row in rows})
     points = (row for row in rows if row.model in best)
     ordered = sorted(points, key=lambda row: (row.x or 0.0, row.value or 0.0))
@@ -215,8 +215,8 @@ def _convergence(material: Material) -> Iterator[ChartRow]:
 def _leak_at_k(material: Material) -> Iterator[ChartRow]:
     """Unbiased leak@k, mean over the questions, with a band that is valid at all k, and proofs.
 
-    There is no band where n was not fixed, or where blocks of k draws are too few. Single texts of
-    known probability prove a lower bound, given their margin.
+    There is no band if n was not fixed, or if there are too few blocks of k draws. Single texts of
+    known probability prove a lower bound, given the measured margin.
     """
     scorer = material.scorer
     for model in material.view.models:
@@ -243,7 +243,7 @@ def _naive(material: Material) -> Iterator[ChartRow]:
     "model over=group quantity k=x lower upper confidence",
 )
 def _far(material: Material) -> Iterator[ChartRow]:
-    """Bounds on leak@k to a thousand million answers, and proofs."""
+    """Bounds on leak@k up to k = 10⁹, and proofs."""
     for model in material.view.targets:
         for scope, points in known_at_k(model, material.scorer).items():
             group = MEAN if scope == "mean" else WORST

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 Format = Literal["pdf", "svg", "png"]
 Dash: TypeAlias = str | tuple[int, tuple[float, ...]]
 
-GREY = "#5f5f5f"  # a lighter one is the green and the purple of colour-blind readers
+GREY = "#5f5f5f"  # colour-blind readers confuse a lighter grey with the green and the purple
 BLACK, WHITE = "#000000", "#ffffff"
 BAND = 0.22  # the opacity of a band
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", BLACK)
@@ -82,5 +82,5 @@ def styles(labels: Sequence[tuple[str, bool]]) -> dict[str, Stroke]:
 
 
 def class_of(pen: Stroke) -> str:
-    """Return the class of the style sheet that has this pen's colour."""
+    """Return the style sheet's class for the colour of this pen."""
     return f"m{COLOURS.index(pen.colour)}" if pen.colour in COLOURS else "grey"

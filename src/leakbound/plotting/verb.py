@@ -1,4 +1,4 @@
-"""`figures`: the papers' figures of finished runs, as files."""
+"""`figures`: write the papers' figures of finished runs as files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from leakbound.store.trained import TrainedFolder, is_trained, read_trained
 
 FORMATS: tuple[Format, ...] = get_args(Format)
 WIDTHS: Mapping[str, float] = {"one": 3.3, "two": 6.9}
-"""Inches that one column of a paper is wide, and two."""
+"""The width of one and of two columns of a paper, in inches."""
 _NARROWEST, _WIDEST = 2.0, 20.0
 
 
@@ -51,8 +51,8 @@ def figures(
 ) -> DrawnFigures:
     """Draw the papers' figures of finished runs, each with its data as CSV.
 
-    Equal runs give equal bytes. A figure shows one scorer. Figures of one question show the one
-    that leaks most unless it is named; selected by its draws, it represents no other question.
+    Equal runs give equal bytes. A figure shows one scorer. Figures of one question show `question`,
+    or else the question that leaks most. Its draws selected it, so it represents no other question.
 
     Args:
         runs: open runs or their folders, with the same questions, scorers and confidence; and
@@ -60,17 +60,17 @@ def figures(
         out: the folder for the files; it is created if necessary.
         only: names of figures, of `KINDS`; empty: all that can be drawn.
         formats: any of "pdf", "svg" and "png", at least one; all three by default.
-        width: of a figure: "one" column (3.3 in, the default), "two" (6.9 in), or inches, 2 to 20.
+        width: "one" column (3.3 in, the default), "two" columns (6.9 in), or inches, 2 to 20.
         scorer: the name of the scorer to show; None: the runs' first.
-        question: the id of the question that figures of one question show; None: that of the first
-            target with the largest lower bound.
+        question: the id of the question that figures of one question show; None: the question of
+            the first target with the largest lower bound.
 
     Returns:
         The files that were written, and why each figure that was left out could not be drawn.
 
     Raises:
         InputError: unknown names of figures, formats, scorers or questions, another width, two
-            folders of one name, no figure that can be drawn, or no matplotlib.
+            folders with the same name, no figure that can be drawn, or no matplotlib.
         MixError: runs that differ in questions, scorers, confidence or rho.
     """
     if not formats:
@@ -120,7 +120,7 @@ def figures_table(
         A table with a row per figure.
 
     Raises:
-        InputError: unknown names of scorers or questions, or two folders of one name.
+        InputError: unknown names of scorers or questions, or two folders with the same name.
         MixError: runs that differ in questions, scorers, confidence or rho.
     """
     columns = ("figure", "shows", "paper", "of these runs" if runs else "needs")

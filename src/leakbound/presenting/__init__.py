@@ -1,1 +1,1 @@
-"""Estimates read side by side, for people."""
+"""Views, tables and sentences that present estimates to people."""

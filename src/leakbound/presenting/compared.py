@@ -1,4 +1,4 @@
-"""Comparisons of runs: their settings, which leaks more or less, and their utility."""
+"""Comparisons of runs: different settings, differences in leakage, verdicts and utility."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class DifferenceVerdict:
     Attributes:
         scorer: the name of the scorer.
         model, baseline: their labels.
-        kind: less or more, if nothing that is shown contradicts it; mixed, if something does; not
-            shown, if no difference is shown.
+        kind: less or more, if all differences that are shown have this direction; mixed, if both
+            directions are shown; not shown, if no difference is shown.
         sentence: the verdict in words, with the mean, the questions that moved, and the confidence.
     """
 
@@ -66,9 +66,9 @@ def difference_sentence(
     Args:
         model: the model with which the sentence begins.
         baseline: the model that it is compared with.
-        rows: its differences: the mean, if it is known, and every question's.
+        rows: its differences: the mean difference, if it is known, and one per question.
         binary: whether scores are 0 or 1.
-        confidence: of all statements simultaneously.
+        confidence: the confidence at which all statements are valid simultaneously.
     """
     kind = change(rows)
     verb, more, less = ("leaks", "more", "less") if binary else ("scores", "higher", "lower")
@@ -89,7 +89,7 @@ def difference_sentence(
 def mean_and_others(
     rows: Iterable[EstimateRow],
 ) -> tuple[EstimateRow | None, list[EstimateRow]]:
-    """Split differences into that of the mean, if it is known, and those of the questions."""
+    """Split differences into the mean difference (None if unknown) and one per question."""
     split: tuple[list[EstimateRow], list[EstimateRow]] = ([], [])
     for row in rows:
         split[row.query_id is not ALL].append(row)
@@ -119,16 +119,16 @@ class Comparison:
     Attributes:
         baseline: the label of the first model.
         labels: the labels of all models, the baseline first.
-        confidence: at which all differences of a scorer are valid simultaneously.
+        confidence: the confidence at which all differences of a scorer are valid simultaneously.
         made: the settings in which the models differ: by fact, its value by label.
         scorers: the scorers that all runs were bounded by.
-        statements: rows by label in place of an arm: the differences of every model but the
-            baseline, and the leakage of each model, at this confidence.
+        statements: rows with the model's label in the field `arm`: the differences of every model
+            except the baseline, and the leakage of each model, at this confidence.
         dependent: the labels whose draws may share random numbers with the baseline's.
         draws: by label, the draws of all questions.
         utility: the metric that represents utility; None: no metric was measured in all runs.
         useful: by label, the metrics of the model.
-        questions: their words, by id; empty if they are withheld.
+        questions: the text of each question, by id; empty if texts are withheld.
         ledgers: by label, how the draws are counted.
     """
 
@@ -163,7 +163,7 @@ class Comparison:
             yield (f"and {len(lines) - _SHOWN:,} more, see verdicts",)
 
     def differences(self, scorer: Scorer) -> dict[str, Estimates]:
-        """Return by label how much more each other model leaks, on average and per question."""
+        """Return, by label, each model's differences from the baseline: mean and per question."""
         return {
             label: self.statements.matching(arm=label, scorer=scorer.name, beyond="baseline")
             for label in self.labels[1:]
@@ -199,17 +199,17 @@ class Comparison:
         )
 
     def named(self, query_id: str) -> str:
-        """Return a question by its id and, if they may be shown, its words."""
+        """Return the id of a question, followed by its text unless texts are withheld."""
         return clipped(f"{query_id} {self.questions.get(query_id, '')}".strip(), MOST_NAME)
 
     def tables(self, *, questions: int | None = None) -> list[Table]:
         """Return tables of settings, then of differences for each scorer, then leaderboards.
 
-        `questions`: the number of questions shown, those that differ most first (None: all).
+        `questions`: show only this number of questions, largest differences first (None: all).
         """
         made = [(key, *(facts[la] for la in self.labels)) for key, facts in self.made.items()]
-        columns = ("What", *self.labels)
-        tables = [Table.plain("Made otherwise", columns, made, prose=True)] if made else []
+        columns = ("Setting", *self.labels)
+        tables = [Table.plain("Different settings", columns, made, prose=True)] if made else []
         for scorer in self.scorers:
             tables += [self._differences(scorer), self._questions(scorer, questions)]
         return [*tables, *map(self._leaderboard, self.scorers)]
@@ -247,7 +247,7 @@ class Comparison:
         }
 
     def leaderboard(self, scorer: Scorer) -> list[dict[str, Any]]:
-        """Return a row per model by certified leakage, and whether it is on the Pareto front."""
+        """Return one row per model, least certified leakage first, with its Pareto front flag."""
         upper = {label: self.certified(label, scorer) for label in self.labels}
         useful = {la: self.useful[la][self.utility] if self.utility else None for la in self.labels}
         best = front({label: (upper[label], useful[label]) for label in self.labels})
@@ -282,7 +282,7 @@ class Comparison:
     def certified(self, label: str, scorer: Scorer, *, worst: bool = False) -> float | None:
         """Return the upper bound on a model's leakage, or on its excess if all have a control.
 
-        It is about the mean over the questions, or about the `worst` question.
+        It bounds the mean over the questions, or with `worst` the worst question.
         """
         scope: Scope = "worst question" if worst else "mean"
         beyond: Beyond | None = "control" if self.against_control(scorer) else None
@@ -306,7 +306,7 @@ class Comparison:
         return Table.plain(title, columns, rows, labels and say("random numbers", labels=labels))
 
     def _questions(self, scorer: Scorer, shown: int | None) -> Table:
-        """Return a row per question, the largest difference between any two first."""
+        """Return one row per question, the largest difference from the baseline first."""
         split = map(mean_and_others, self.differences(scorer).values())
         models = [{row.query_id: row for row in others} for _, others in split]
         order = sorted(models[0], key=lambda q: -max(abs(rows[q].value or 0.0) for rows in models))
@@ -315,7 +315,7 @@ class Comparison:
         ]
         more = len(order) - len(cells)
         title = f"{scorer.name}: each question compared with {self.baseline}"
-        note = f"{more:,} more differ less: --format csv has all" if more else ""
+        note = f"{more:,} more with smaller differences: --format csv has all" if more else ""
         return Table.plain(title, ("Question", *self.labels[1:]), cells, note)
 
     def _leaderboard(self, scorer: Scorer) -> Table:

@@ -1,4 +1,4 @@
-"""Compare runs with the first of them: differences in leakage, and their utility."""
+"""Compare runs with the first run: differences in leakage, and utility."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from leakbound.stress import named_stress
 from leakbound.study import CONFIDENCE
 from leakbound.types import Scorer
 
-_NUMBERED = re.compile(r"[-_. ]*(?:seed[-_. ]*)?\d+$")  # what tells the seeds of a method apart
+_NUMBERED = re.compile(r"[-_. ]*(?:seed[-_. ]*)?\d+$")  # differs between the seeds of a method
 _ITS_OWN = {"model", "drawn as", "weights", "run", "outputs"}  # facts that no two models share
 
 
@@ -39,7 +39,7 @@ def compare(
     utility: str | None = None,
     under: str = "",
 ) -> Comparison:
-    """Compare finished runs with the first, paired by question, all differences simultaneously.
+    """Compare finished runs with the first run, question by question, with simultaneous bounds.
 
     Every model that was sampled in its questions' own words is compared, under each of its
     decodings. The first decoding of the first run is the baseline. The result lists the settings in
@@ -48,20 +48,20 @@ def compare(
     Args:
         runs: open runs, see `leakbound.load`, or their folders; shown by the folders' names, or
             by the labels under which they are given.
-        confidence: at which all differences of one scorer are valid simultaneously. It must be that
-            of the runs' own estimates, which are shown with them (None: the first run's).
+        confidence: the confidence at which all differences of one scorer are valid simultaneously.
+            It must equal the confidence of the runs' estimates (None: that confidence).
         utility: the metric that represents utility in the leaderboard (None: the first of model
             utility, ROUGE-L recall of the retain set and choice accuracy that all runs have).
         under: compare the models under this stress, by the name that the runs have for it; see
             `leakbound.stress` (default, empty: without a stress).
 
     Returns:
-        The comparison, with the differences of every model to the first under each scorer that
-            all runs were bounded by.
+        The comparison, with the difference of every model from the first model, under each scorer
+            that all runs were bounded by.
 
     Raises:
-        InputError: for fewer than two models, a run that is named twice, two folders of one name,
-            or a stress that does not exist.
+        InputError: for fewer than two models, a run that is named twice, two folders with the same
+            name, or a stress that does not exist.
         MixError: for runs that differ in questions or confidence, have no common scorer, lack the
             metric or the stress, or have the same draws.
     """
@@ -118,7 +118,7 @@ def _standing(model: ArmView, scorer: Scorer) -> Iterator[EstimateRow]:
 
 
 def _confidence(rows: Iterable[EstimateRow], wanted: float | None) -> float:
-    """Return the one confidence of these statements; MixError if they have several or another."""
+    """Return the confidence of all rows; MixError if they differ, or differ from `wanted`."""
     levels = {row.confidence for row in rows}
     sure = max(levels, default=CONFIDENCE) if wanted is None else wanted
     if levels - {sure}:
@@ -136,7 +136,7 @@ def compare_methods(
     confidence: float = 0.95,
     under: str = "",
 ) -> MethodComparison:
-    """Compare methods, each by its median over the seeds that models were trained from.
+    """Compare methods by their median leakage over training seeds.
 
     The labels of a method's runs differ only in a number at their end: `npo-0` to `npo-4`. A median
     over fewer seeds than a two-sided statement needs has a lower bound only.
@@ -144,7 +144,7 @@ def compare_methods(
     Args:
         runs: open runs, see `leakbound.load`, or their folders; shown by the folders' names, or
             by the labels under which they are given.
-        confidence: of each statement, in (0, 1).
+        confidence: the confidence of each statement, in (0, 1).
         under: compare the models under this stress, by the name that the runs have for it; see
             `leakbound.stress` (default, empty: without a stress).
 
@@ -153,15 +153,14 @@ def compare_methods(
 
     Raises:
         InputError: for fewer seeds than any statement needs.
-        MixError: for runs that differ in questions, have no common scorer, contain models of one
-            training or the same draws, have several decodings, or of which only some have a
-            control.
+        MixError: if runs differ in questions, have no common scorer, evaluate one model twice,
+            share draws or have several decodings, or if some runs have a control and others none.
     """
     named = _named(runs)
     stress = named_stress(under) if under else ""
     targets = sampled_targets(named, stress)
     if len(targets) > len(named):
-        raise MixError("methods are compared under one decoding, and a run has several.")
+        raise MixError("methods are compared under one decoding, but a run has several decodings.")
     scorers = _common(named)
     _require_apart(targets)
     methods: dict[str, list[str]] = {}
@@ -172,7 +171,7 @@ def compare_methods(
     controls = {label: m.run.arm(m.key.control) for label, m in targets.items()}
     lacking = [label for label, control in controls.items() if control is None]
     if lacking and len(lacking) < len(controls):
-        raise MixError(f"of these runs {_listed(lacking)} have no control. Give each one, or none.")
+        raise MixError(f"of these runs {_listed(lacking)} have no control. Give all one, or none.")
 
     def standing(method: str, scorer: Scorer) -> MethodStanding:
         labels = methods[method]
@@ -202,13 +201,13 @@ def _require_trained_apart(method: str, arms: Mapping[str, Arm]) -> None:
             other = label_of.setdefault(model, label)
             if other != label:
                 raise MixError(
-                    f"{other!r} and {label!r} of the method {method!r} are of one model. Name a "
-                    "run for each seed that it was trained from."
+                    f"{other!r} and {label!r} of the method {method!r} are of one model. Name one "
+                    "run for each training seed."
                 )
 
 
 def _named(runs: Sequence[Run | str | Path] | Mapping[str, Run]) -> dict[str, Run]:
-    """Return the runs, opened, by their labels or the names of their folders."""
+    """Open the runs, and return them by their labels or the names of their folders."""
     if isinstance(runs, Mapping):
         return dict(runs)
     opened = [run if isinstance(run, Run) else Run.open(Path(run)) for run in runs]
@@ -221,7 +220,7 @@ def _named(runs: Sequence[Run | str | Path] | Mapping[str, Run]) -> dict[str, Ru
 
 
 def _common(runs: Mapping[str, Run]) -> tuple[Scorer, ...]:
-    """Return the scorers that all runs were bounded by; MixError for different questions."""
+    """Return the scorers of all runs; MixError if none is common, or if questions differ."""
     first_label, first = next(iter(runs.items()))
     for label, run in runs.items():
         require_same_questions(label, first_label, run, first)
@@ -239,7 +238,7 @@ def _common(runs: Mapping[str, Run]) -> tuple[Scorer, ...]:
 
 
 def _require_apart(targets: Mapping[str, ArmView]) -> None:
-    """Raise MixError for the same draws twice: their difference is 0 by construction."""
+    """Raise MixError if two runs have the same draws: their difference is 0 by construction."""
     label_of: dict[str, str] = {}
     for label, model in targets.items():
         other = label_of.setdefault(model.drawn_as, label)

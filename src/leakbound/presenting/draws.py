@@ -1,4 +1,4 @@
-"""Numbers made of the single draws of a question: its scores, and bounds from its first n draws."""
+"""Numbers from the draws of one question: its scores, and bounds from its first n draws."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class DrawnScores:
         return float(self.scores @ self.counts / self.counts.sum())
 
     def quantiles(self, at: Sequence[float]) -> list[float]:
-        """Return the least scores that at least these fractions of the draws do not exceed."""
+        """Return for each f in `at` the least score s with at least a fraction f of draws <= s."""
         wanted = np.ceil(np.asarray(at) * int(self.counts.sum()) - 1e-9)
         places = np.searchsorted(np.cumsum(self.counts), wanted)
         return [float(score) for score in self.scores[places]]
@@ -51,7 +51,7 @@ class DrawnScores:
 
 
 def drawn_scores(arm: Arm, scorer: Scorer) -> Mapping[str, DrawnScores]:
-    """Return the scores by question, if any draw has one; empty for an arm that was explored."""
+    """Return the scores of each question with a scored draw; empty for an explored arm."""
     if arm.explored:
         return {}
     scores = arm.scores(slug(scorer))

@@ -1,4 +1,4 @@
-"""Comparisons of methods, each over the seeds that its models were trained from."""
+"""Comparisons of unlearning methods over their training seeds."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from leakbound.types import Json, to_json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodStanding:
-    """A method under one scorer.
+    """The leakage of one method under one scorer.
 
     Attributes:
         method: the name of the method.
-        median: over its training seeds, of the mean over the questions; an upper bound of 1 carries
-            no information.
+        median: the median, over its training seeds, of the mean leakage over the questions. An
+            upper bound of 1 carries no information.
         seeds: the leakage of each of its models, by the label of its run.
     """
 
@@ -38,13 +38,13 @@ class MethodStanding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodComparison:
-    """Methods over their seeds.
+    """A comparison of methods over their training seeds.
 
     Attributes:
-        standings: of the methods, by scorer.
-        excess: whether the numbers are excesses over the control, else leakages.
+        standings: the leakage of every method, by the name of the scorer.
+        excess: True if the numbers are excesses over the control, False if they are leakages.
         under: the stress of all models; empty without one.
-        confidence: of each statement individually.
+        confidence: the confidence of each individual statement.
         ledgers: by the label of each run, how the draws are counted.
     """
 

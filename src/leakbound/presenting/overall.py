@@ -1,4 +1,4 @@
-"""Numbers about all questions: a statement of the run, or a mean of the estimates of each question.
+"""Numbers about all questions: a statement of the run, or the mean of the questions' estimates.
 
 Tables and charts read them here, so each number has one value. A mean of estimates has no bounds.
 
@@ -34,7 +34,7 @@ FAR = tuple(dict.fromkeys(round(10 ** (i / 10)) for i in range(91)))
 def each(
     model: ArmView, scorer: Scorer, quantity: Quantity, k: float | None = None
 ) -> Sequence[EstimateRow]:
-    """Return one statement per question; none unless every question of the run has one."""
+    """Return one statement per question; empty if a question of the run has none."""
     if quantity == "greedy score":
         choices = [list(model.greedy(scorer).values())]
     else:
@@ -45,13 +45,13 @@ def each(
 
 
 def mean_of(rows: Sequence[EstimateRow]) -> float | None:
-    """Return the mean of the estimates; None unless every row has one."""
+    """Return the mean of the estimates; None if a row has no estimate."""
     values = [row.value for row in rows if row.value is not None]
     return sum(values) / len(values) if values and len(values) == len(rows) else None
 
 
 def means_by_k(model: ArmView, scorer: Scorer, quantity: Quantity) -> dict[int, float]:
-    """Return the mean of the estimates by k, if every question has one."""
+    """Return the mean of the estimates for each k at which every question has one."""
     means = {k: mean_of(each(model, scorer, quantity, k)) for k in ALL_K}
     return {k: value for k, value in means.items() if value is not None}
 
@@ -107,21 +107,21 @@ def _mean_leak_at_k(arm: Arm, scorer: Scorer, confidence: float) -> dict[int, In
 
 
 def proved_leak_at_k(model: ArmView, scorer: Scorer, k: int) -> float | None:
-    """Return the mean over the questions of what leaking texts prove of leak@k; None if nothing."""
+    """Return the mean over the questions of the proved bounds on leak@k; None without a proof."""
     rows = model.per_question(scorer, quantity="leak@k", parameter=k, proved=True)
     proofs = [row.lower for row in rows if row]
     return sum(proofs) / len(rows) if proofs else None
 
 
 def known_at_k(model: ArmView, scorer: Scorer) -> dict[Scope, list[tuple[float, float, float]]]:
-    """Return leak@k of the question that leaks most, and its mean over the questions.
+    """Return bounds on leak@k of the worst question, and on its mean over the questions.
 
     The proof of the worst question is the largest of all questions; that of the mean is the mean of
     the proofs. The bounds on the mean follow from the number of questions that leak more than x.
-    None for a scorer that is not binary, or if not every question was drawn.
+    Empty for a scorer that is not binary, or if some question was not sampled.
 
     Returns:
-        For each k of `FAR` a lower bound without sampling error, and bounds with confidence.
+        By scope, for each k of `FAR`: the proved lower bound, the lower and the upper bound.
     """
     worst = model.leakage(scorer, scope="worst question")
     counts = model.where(scorer, quantity=LEAKAGE, scope="count", inputs="as asked").rows

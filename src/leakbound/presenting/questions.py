@@ -48,13 +48,13 @@ def place(view: View, question: str) -> str:
 
 Trait = Literal["beyond", "hidden", "shown", "open", "unsampled"]
 TRAITS: dict[Trait, str] = {
-    "beyond": "leaks beyond the control",
+    "beyond": "leaks more than the control",
     "hidden": "leaks more than the greedy answer, individually",
-    "shown": "with a leak in a text shown",
+    "shown": "with a leak in at least one of the texts on this page",
     "open": "claim not decided",
     "unsampled": "not sampled",
 }
-"""The traits that a question may be chosen by, in the words of a page."""
+"""The traits by which a reader can filter the questions of a page, with their labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,8 @@ class QuestionRow:
 
     Attributes:
         number: its place in the benchmark, from 1.
-        cells: one per column, but for the first.
-        traits: the traits that at least one target has at it.
+        cells: one cell per column, except the first column.
+        traits: the traits that at least one target has at this question.
     """
 
     number: int
@@ -73,10 +73,10 @@ class QuestionRow:
 
 
 def by_question(view: View, scorer: Scorer) -> tuple[list[str], list[QuestionRow]]:
-    """Return the headings, and every question, the largest leakage of any target first.
+    """Return the headings, and one row per question, sorted by the largest leakage of a target.
 
-    Each model has its greedy score, expected leakage with its bounds, and claim; if exactly one
-    model has a control, its excess too.
+    The columns of a model are its greedy score, its expected leakage with bounds, and its claim. If
+    exactly one model has a control, there is also a column for its excess.
     """
     controlled = [model for model in view.models if model.control]
     headings = ["Question"]
@@ -131,7 +131,7 @@ def _traits(targets: list[ArmView], scorer: Scorer, question: str) -> tuple[Trai
 
 WORST = 8  # queries whose answers are shown
 EXAMPLES = 3  # of these answers
-LEAST = 3  # queries: two always lie on a line
+LEAST = 3  # queries: the correlation of two is always 1 or -1
 _SURENESS = {
     "mean_prob": "log of the mean probability of its answers",
     "mean_logprob": "mean log-probability of its answers",
@@ -152,7 +152,7 @@ class LeakingQuery:
     Attributes:
         query: the query.
         leakage: the bound.
-        examples: the answers that leak most, for the queries that leak most; else empty.
+        examples: its answers that leak most; empty unless the query is among those that leak most.
     """
 
     query: Query
@@ -163,7 +163,7 @@ class LeakingQuery:
 def queries_of(model: ArmView, scorer: Scorer, question: str) -> list[LeakingQuery]:
     """Return the queries of a question with a statement of their own.
 
-    A query has no statement if it got no output, or only one, as fresh queries do.
+    A query without output has no statement; nor has a fresh query, which has one output only.
     """
     queries = (query for query in model.arm.queries if query.prompt_id == question)
     rows = ((query, model.leakage(scorer, query.id, scope="query")) for query in queries)
@@ -171,7 +171,7 @@ def queries_of(model: ArmView, scorer: Scorer, question: str) -> list[LeakingQue
 
 
 def correlation(model: ArmView, scorer: Scorer, question: str) -> float | None:
-    """Return Pearson's r over the queries of a question: confidence against upper bound on leakage.
+    """Return Pearson's r, over a question's queries, of confidence and upper bound on leakage.
 
     None for fewer than three queries, or if one of the two does not vary.
     """
@@ -186,7 +186,7 @@ def correlation(model: ArmView, scorer: Scorer, question: str) -> float | None:
 
 
 def rewritten_table(view: View, model: ArmView, scorer: Scorer) -> Table:
-    """Return a row per question: its own words, all its queries, and the worst of them."""
+    """Return one row per question: leakage in its own words, in all queries, in the worst query."""
 
     def full(question: Prompt, /, **wanted: Unpack[Fields]) -> Row:
         return model.leakage(scorer, question.id, **Fields(scope="question") | wanted)
@@ -261,20 +261,20 @@ def way_of(model: ArmView, attack: AttackQuery) -> str:
 
 
 def searched_leakage(row: Searched, scorer: Scorer, /, **wanted: Unpack[Fields]) -> Row:
-    """Return the leakage of the question of a searched query, in its arm or another."""
+    """Return a question's leakage under its searched query, or in the arm that `wanted` names."""
     model, attack = row
     return model.leakage(scorer, attack.query.prompt_id, **Fields(arm=str(attack.arm)) | wanted)
 
 
 def searched_table(view: View, scorer: Scorer) -> Table:
-    """Return a row per question: the query that the search selected, most leakage first."""
+    """Return one row per question: the query that the search selected, most leakage first."""
 
     def question(row: Searched) -> Cell:
         run = f", {row[0].run_label}" if len(view.searches) > 1 else ""
         return Cell(f"{row[1].query.prompt_id}{run}", anchor=place(view, row[1].query.prompt_id))
 
     def lower(row: Searched) -> Shown:
-        """Return the lower bound of the search, by the scorer that steered it."""
+        """Return the lower bound of the search; None if another scorer steered it."""
         steered = view.searches[row[0].run_label].scorer.name == scorer.name
         return Cell(below(row[1].lower), row[1].lower) if steered else None
 
@@ -309,7 +309,7 @@ def searched_table(view: View, scorer: Scorer) -> Table:
         bound = leakage(row)
         return -1.0 if bound is None else bound.lower
 
-    title = f"{scorer.name} where it was attacked, {many(len(view.attacks), 'question')}"
+    title = f"{scorer.name} for the worst query found, {many(len(view.attacks), 'question')}"
     rows = sorted(view.attacks, key=leaks, reverse=True)
     table = table_of(title, columns, rows, searched(view))
     for name in (PROVED, CONTROL_PROVED, "Forwards in the search"):
@@ -319,6 +319,6 @@ def searched_table(view: View, scorer: Scorer) -> Table:
 
 
 def search_proves(view: View) -> bool:
-    """Return whether a leak of a searched query is proved."""
+    """Return whether a leak is proved for any searched query."""
     scorers = view.scorers
     return any(searched_leakage(row, s, proved=True) for row in view.attacks for s in scorers)

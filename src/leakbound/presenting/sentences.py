@@ -1,4 +1,4 @@
-"""Sentences about the statements of a view; `templates` has their words."""
+"""Make sentences about the statements of a view, from the texts in `templates`."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from leakbound.text.shown import DASH, above, below, many, number, share
 from leakbound.types import Scorer
 
 MOST_CHARACTERS = 600  # of a completion
-MOST_ASKED = 2_000  # of a question, an answer, and any other text of others
+MOST_ASKED = 2_000  # of a question, an answer, and any other text from outside
 MOST_LINE = 240  # of a question in a table
 MOST_NAME = 120  # of a name in a table or a list
 PARTS: tuple[Of, Of] = ("answer", "thought")
-MOST_DRAWS = 10**12  # that anybody makes
-LEVEL = 1e-6  # any text has a probability below it, of any model
+MOST_DRAWS = 10**12  # larger numbers of draws are not stated
+LEVEL = 1e-6  # lower proofs do not count: every model gives every text some probability
 _LISTED = 5
 NO_CONTROL = (
-    "No control: a model that never saw the data may score as much; what leaks beyond that is "
-    "bounded where one is given (evaluate with --control)."
+    "No control: a model that never saw the data may score as much. Evaluate with --control to "
+    "bound the excess over such a model."
 )
 
 
@@ -65,7 +65,7 @@ def model_name(model: ArmView) -> str:
 
 
 def named(model: ArmView) -> str:
-    """Return the model's name, after its label if the label differs from name and arm."""
+    """Return the model's name, with its label in front unless the label is the name or the arm."""
     name = model_name(model)
     return name if model.label in (name, str(model.key)) else f"{model.label} ({name})"
 
@@ -92,15 +92,15 @@ def greedy_scores(model: ArmView, scorer: Scorer) -> list[float]:
     return [row.value for row in rows if row.value is not None]
 
 
-# Of a run's card
+# A run's card
 
 
 def inconsistent(model: ArmView, scorer: Scorer) -> str:
     """State that a proof exceeds an upper bound; empty if they agree.
 
-    The basis of the proof (the measured margin or the stored texts) is wrong, or a bound fails for
-    these draws. Among many questions some bound may fail: leaks in a fixed number of draws are
-    reported only if their p-value is below alpha / 2 over the questions (Bonferroni).
+    Either the basis of the proof (the measured margin or the stored texts) is wrong, or a bound
+    fails for these draws. With many questions some bounds fail by chance. A Clopper-Pearson bound
+    is therefore reported only if its p-value is below alpha / 2 over the questions (Bonferroni).
     """
     questions = model.questions(scorer)
     for question, drawn in zip(questions, model.leakages(scorer), strict=True):
@@ -117,7 +117,7 @@ def inconsistent(model: ArmView, scorer: Scorer) -> str:
 
 
 def over_others(model: ArmView, scorer: Scorer) -> str:
-    """State the excess of these questions over the control questions; empty without those."""
+    """State the excess over the control questions; empty without control questions."""
     mean = model.leakage(scorer, scope="mean", beyond="other questions")
     coin = model.first(scorer, quantity="randomisation p-value")
     return say("other questions", mean=mean, coin=coin) if mean else ""
@@ -206,14 +206,14 @@ def _departs(departs: str, view: View, lacks: Iterable[str]) -> str:
     return say("departs", departs=departs, benchmark=benchmark, parts="; ".join(lacks))
 
 
-# Of proofs
+# Proofs
 
 
 def proved_to_leak(view: View, model: ArmView, scorer: Scorer) -> list[float]:
-    """Return the lower bounds of proofs that count, question by question.
+    """Return the lower bound of each proof that counts, at most one per question.
 
-    Any text is possible, so some chance of the answer can be proved for a model that never saw it.
-    Proofs count above a stated level and above the proof of the control.
+    A model that never saw an answer still gives it some probability, which can be proved. A proof
+    counts only if it exceeds `LEVEL` and the proof of every control.
     """
     controls = [other for other in view.models if other.is_control]
     return [
@@ -225,7 +225,7 @@ def proved_to_leak(view: View, model: ArmView, scorer: Scorer) -> list[float]:
 
 
 def proved(view: View, model: ArmView, scorer: Scorer) -> str:
-    """State the number of questions with a proved leak, and its size; empty without any."""
+    """State the number of questions with a proved leak, and its size; empty without a proof."""
     bounds = proved_to_leak(view, model, scorer)
     if not bounds:
         return ""
@@ -236,7 +236,7 @@ def proved(view: View, model: ArmView, scorer: Scorer) -> str:
 
 
 def extraction(leakage: EstimateRow, proof: float) -> str:
-    """State the number of draws that suffice, or are needed, to leak with probability 1/2.
+    """State the number of draws that suffice, or are needed, for a leak with probability 1/2.
 
     For a binary scorer; empty if neither is known.
     """
@@ -254,11 +254,11 @@ def proof_of(model: ArmView, scorer: Scorer, question: str) -> str:
     return say("proof", proof=proof, repeated=next(iter(repeated), None)) if proof else ""
 
 
-# Of one question
+# One question
 
 
 def measured(model: ArmView, scorer: Scorer, question: str) -> str:
-    """State all estimates of one question, but for curves; empty if it was not bounded."""
+    """State all estimates of one question except curves; empty if it was not bounded."""
     leakage = model.leakage(scorer, question)
     if leakage is None:
         return ""
@@ -296,7 +296,7 @@ def explored(model: ArmView, question: str) -> str:
 
 
 def how_often(text: Text) -> str:
-    """Return a completion's known mass, its draws, or both: one text may have two spellings."""
+    """Return a completion's mass, its draws, or both if it was explored and drawn."""
     drawn = f"{text.count:,} ({share(text.share)})"
     if not text.mass:
         return drawn
@@ -341,7 +341,7 @@ def effort(view: View) -> str:
 
 
 def lead(view: View, scorer: Scorer) -> str:
-    """State the excess over controls, and departures if these differ between models."""
+    """State each model's excess over its control, and departures if models differ in them."""
     lines = []
     for model in view.models:
         mean = model.leakage(scorer, scope="mean", beyond="control")
@@ -358,7 +358,7 @@ def lead(view: View, scorer: Scorer) -> str:
 
 
 def remarks(view: View, scorer: Scorer) -> str:
-    """State the meaning of the numbers; and per model its counts, claims, masses and caveats."""
+    """Explain the numbers; then state each model's counts, claims, masses and caveats."""
     explored = any(model.arm.explored for model in view.models)
     figures = say("figures", view=view, explored=explored)
     of_models = [_remarks(view, model, scorer) for model in view.models]
@@ -367,7 +367,7 @@ def remarks(view: View, scorer: Scorer) -> str:
 
 
 def _remarks(view: View, model: ArmView, scorer: Scorer) -> list[str]:
-    """Return counts, proofs, decisions and settled masses; then caveats; each may be empty."""
+    """Return a model's counts, proofs, decisions, settled masses, caveats; each may be empty."""
     of, rows = partial(say, model=model), model.leakages(scorer)
     plan, n, masses = model.arm.spec.draws, model.arm.plan.n, model.masses
     fixed = isinstance(plan, FixedDraws | ImportedDraws) and not claim_of(plan)
@@ -398,7 +398,7 @@ def _remarks(view: View, model: ArmView, scorer: Scorer) -> list[str]:
 
 
 def _keywords(view: View, model: ArmView, scorer: Scorer) -> str:
-    """Name the keywords that longer words may contain, with their frequency in a control."""
+    """Name keywords that longer words may contain, with their rate; of controls only, if any."""
     if not model.is_control and any(other.is_control for other in view.models):
         return ""
     rates = []
@@ -413,7 +413,7 @@ def _keywords(view: View, model: ArmView, scorer: Scorer) -> str:
 
 
 def of_grid(grid: DecodingGrid) -> list[str]:
-    """State which decoding leaks most, and which knob moves leakage more, if that is shown."""
+    """State which decoding leaks most, and which knob has the larger effect, if that is shown."""
     sentences = [say("most leaking", grid=grid)]
     if effects := grid.effects:
         less, more = sorted(KNOBS, key=lambda knob: effects[knob].lower)
@@ -433,7 +433,7 @@ def of_protocols(view: View, scorer: Scorer) -> str:
 
 
 def of_stress(view: View, scorer: Scorer) -> str:
-    """State how the intervals of a table of stresses are valid, and each model's worst stress."""
+    """State which intervals of a stress table are simultaneous, and each model's worst stress."""
     labels = dict.fromkeys(model.label for model in view.stressed)
     worst = ((label, worst_stress(view, label, scorer)) for label in labels)
     intervals = say("under stress", view=view)
@@ -453,5 +453,5 @@ def without_rewriting(counts: RewritingCounts) -> str:
     if not counts.lacking:
         return ""
     shown, more = ", ".join(map(repr, counts.lacking[:_LISTED])), len(counts.lacking) > _LISTED
-    how = "left out of full" if counts.design == "fresh" else "in their own words only"
+    how = "not part of “full”" if counts.design == "fresh" else "own words only"
     return say("without rewriting", counts=counts, how=how, shown=shown, more=more)

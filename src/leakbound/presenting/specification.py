@@ -1,7 +1,7 @@
-"""The specification of an arm: all that decides its numbers, in words, and its departures.
+"""Describe an arm in words: everything that decides its numbers, and its departures.
 
-Certificates, short texts and comparisons take their words from here. A test fails for a field of
-the records that has no words and no reason on a list.
+Certificates, short texts and comparisons take their words from here. A test fails if a field of
+the records has neither words here nor an entry on its list of exceptions.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def specification(
 ) -> dict[str, str]:
     """Return by heading everything that was fixed about an arm and its questions.
 
-    rewritings: the number of its rewritings. stress: the stress of its queries, if there is one.
+    rewritings: the number of its rewritings. stress: the stress of its queries; empty without one.
     """
     facts, dtype = arm.fingerprint, Fingerprint.of(arm.fingerprint).dtype
     named = [f"{name} {short(str(facts[name]))}" for name in ("weights", "url") if facts.get(name)]
@@ -165,7 +165,7 @@ def _settings(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def departures(record: RunRecord, arm: ArmSpec) -> tuple[str, ...]:
-    """Return how an arm departs from the benchmark's defaults, but for the decoding's name."""
+    """Return each departure of an arm from the benchmark's defaults, except the decoding's name."""
     usual, fingerprint = record.benchmark.usual, Fingerprint.of(arm.fingerprint)
     mine, imported = arm.decoding, isinstance(arm.draws, ImportedDraws) and arm.draws.sampled_by
     default = mine if usual is None else usual.decoding

@@ -1,4 +1,4 @@
-"""The tables of a console: those of a page with fewer columns, and metrics."""
+"""Make the tables of a console: the tables of a page with fewer columns, and metrics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from leakbound.types import Scorer
 
 
 def metrics_table(run: Run) -> Table | None:
-    """Return the stored metrics, a row per metric and a column per model, or None."""
+    """Return the stored metrics, one row per metric and one column per model; None without any."""
     stored = stored_metrics(run)
     if "arms" not in stored:
         return None
@@ -33,10 +33,10 @@ def metrics_table(run: Run) -> Table | None:
     lacking: dict[str, list[str]] = {}
     for name, why in stored["left_out"].items():
         lacking.setdefault(why, []).append(name)
-    notes += [f"left out for want of {why}: {', '.join(names)}" for why, names in lacking.items()]
+    notes += [f"not computed without {why}: {', '.join(names)}" for why, names in lacking.items()]
     notes += by_chance(models)
     if fluency := stored["fingerprint"].get("classifier"):
-        notes.append(f"fluency: {fluency['model']}, of at most {fluency['tokens']} first tokens")
+        notes.append(f"fluency: {fluency['model']}, at most the first {fluency['tokens']} tokens")
     return Table.plain("Metrics", ("metric", *models), rows, "\n".join(notes))
 
 
@@ -47,7 +47,7 @@ def metrics_of(run: Run, model: Model) -> Mapping[str, float]:
 
 
 def clean_table(run: Run, scorer: Scorer, limit: float, confidence: float) -> Table:
-    """Return a row per sampled arm of the target: the numbers of proved and unproved questions."""
+    """Return one row per sampled arm of the target: number of proved questions, other ids."""
     rows = []
     for arm in run.arms.values():
         if arm.decoding.greedy or not arm.key.own_words or arm.key.is_control:
@@ -60,18 +60,18 @@ def clean_table(run: Run, scorer: Scorer, limit: float, confidence: float) -> Ta
         f"{scorer.name}: questions proved to leak at most {limit:g}",
         ("arm", "proved", "not proved"),
         rows,
-        f"all proofs are valid simultaneously, {stats.percent(confidence)} (Holm); not proved does "
-        "not mean leaking",
+        f"all proofs are valid simultaneously, {stats.percent(confidence)} (Holm); a question that "
+        "is not proved does not necessarily leak",
     )
 
 
-SHOWN = 10  # questions of those that were attacked
+SHOWN = 10  # questions in the table of searched queries
 
 
 def summary(run: Run) -> list[Table]:
-    """Return the tables of a run for a console: those of each scorer, rewritings, and metrics.
+    """Return the console tables of a run: the tables of each scorer, rewritings, and metrics.
 
-    A note appears below the first of its tables only.
+    A note that several tables share appears only below the first of them.
     """
     shown: list[Table] = []
     if run.estimates:

@@ -1,4 +1,4 @@
-"""Tables of cells with text and number, and their form in Markdown, LaTeX and CSV."""
+"""Tables whose cells have a text and a number, and their form in Markdown, LaTeX and CSV."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Interval(NamedTuple):
-    """A number as views show it; a bound that is not stated is missing, as is its confidence."""
+    """A number as views show it; a bound or a confidence that is not stated is None."""
 
     value: float | None
     lower: float | None = None
@@ -62,11 +62,11 @@ class Cell:
 
 
 Shown: TypeAlias = Cell | Bound | str | int | float | None
-"""The content of a cell: made, or a statement, a text, a count, a figure, nothing."""
+"""What a cell may be made from: a finished Cell, a bound, a text, a count, a number, or None."""
 
 
 def cell_of(shown: Shown) -> Cell:
-    """Make a cell: bounds are rounded outwards, a number without bounds has one more digit."""
+    """Make a cell. Bounds are rounded outwards; a number without bounds has three digits."""
     match shown:
         case Cell():
             return shown
@@ -83,14 +83,14 @@ def cell_of(shown: Shown) -> Cell:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table with a title; the first cell of a row names it.
+    """A table with a title; the first cell of each row names the row.
 
     Attributes:
         title: the title.
         columns: the headings.
-        rows: one cell per column each.
-        note: the lines after it.
-        lead: the lines before it.
+        rows: the rows, each with one cell per column.
+        note: the lines below the table.
+        lead: the lines above the table.
     """
 
     title: str
@@ -109,7 +109,7 @@ class Table:
         *,
         prose: bool = False,
     ) -> Table:
-        """Make a table of these cells; `prose`: they are left-aligned."""
+        """Make a table of these cells; `prose`: the cells are left-aligned."""
         cells = (tuple(map(cell_of, row)) for row in rows)
         if prose:
             cells = (tuple(replace(cell, prose=True) for cell in row) for row in cells)
@@ -117,11 +117,11 @@ class Table:
 
     @property
     def texts(self) -> tuple[tuple[str, ...], ...]:
-        """The texts of the rows."""
+        """The text of every cell, row by row."""
         return tuple(tuple(cell.text for cell in row) for row in self.rows)
 
     def only(self, *columns: str) -> Table:
-        """Return the table with these columns, if it has them, in this order."""
+        """Return the table with only these columns, in this order; ignore columns that it lacks."""
         kept = [name for name in columns if name in self.columns]
         places = [self.columns.index(name) for name in kept]
         rows = tuple(tuple(row[i] for i in places) for row in self.rows)
@@ -152,9 +152,9 @@ def interval(bound: Bound | None) -> str:
 
 
 def stated(row: EstimateRow) -> str:
-    """Return a statement as `interval` does; a count in whole numbers, leak@k with n/k.
+    """Return a statement as `interval` does, but a count in whole numbers.
 
-    n/k is shown if too few draws give no estimate.
+    For leak@k without an estimate (too few draws), n/k is added.
     """
     if row.scope == "count":
         value = DASH if row.value is None else f"{row.value:g}"
@@ -167,7 +167,7 @@ def stated(row: EstimateRow) -> str:
 
 
 def lower_cell(row: EstimateRow | None) -> Cell:
-    """Return the lower bound, without an estimate."""
+    """Return a cell with only the lower bound; a dash for None."""
     return Cell(below(row.lower), row.lower) if row else Cell(DASH)
 
 

@@ -1,7 +1,7 @@
 """Tables of leakage over all questions, for page and console.
 
-A table with a row per arm is data: its title, its arms, and the cell that each heading shows.
-`painted` makes the table of a view.
+An `ArmTable` describes a table with one row per arm: its title, its arms, and a function for each
+column. `painted` makes the table for a view.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PROVED_TO_LEAK = "Proved above 10⁻⁶ and above the control"
 
 
 def stated(**wanted: Unpack[Fields]) -> Column:
-    """Return a column with this statement about the leakage of all questions."""
+    """Return a column with the statement on the leakage of all questions that matches `wanted`."""
     return lambda model, scorer: model.leakage(scorer, **wanted)
 
 
@@ -46,14 +46,14 @@ def averaged(quantity: Quantity) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class ArmTable:
-    """A table with a row per arm.
+    """The description of a table with one row per arm.
 
     Attributes:
         title: its title; `painted` replaces words in braces.
-        arms: the field of a view with its arms.
-        columns: the columns by heading, with words in braces; or a function that makes them.
+        arms: the name of the `View` field that has its arms.
+        columns: the columns by heading, with words in braces; or a function that returns these.
         note: a function that makes its note.
-        console: the columns that a console has room for; empty: all.
+        console: the columns that a console shows; empty: all.
     """
 
     title: str
@@ -64,7 +64,7 @@ class ArmTable:
 
 
 def painted(spec: ArmTable, view: View, scorer: Scorer, *, console: bool = False) -> Table:
-    """Make a table of arms."""
+    """Make the table that `spec` describes; `console`: with the columns of a console."""
     words = {
         "scorer": scorer.name,
         "mean": mean_heading(scorer),
@@ -74,7 +74,7 @@ def painted(spec: ArmTable, view: View, scorer: Scorer, *, console: bool = False
         "n": f"{max((model.arm.plan.n for model in view.reworded), default=0):,}",
         "effort": sentences.effort(view),
     }
-    if console and "{k}" in spec.console:  # which looks at every question
+    if console and "{k}" in spec.console:  # computed only if needed: it reads every question
         words["k"] = f"leak@{typical_k(view, scorer)}"
     columns = spec.columns(view, scorer) if callable(spec.columns) else spec.columns
     named = {heading.format(**words): column for heading, column in columns.items()}
@@ -102,7 +102,7 @@ def _label(model: ArmView, scorer: Scorer) -> str:
 
 
 def _name(model: ArmView, scorer: Scorer) -> str:
-    """Return the label, and that it is the control if the control is a run of the view."""
+    """Return the label, marked “(control)” if the model is the target of another run."""
     other_run = model.is_control and not model.key.is_control
     return f"{model.label} (control)" if other_run else model.label
 
@@ -114,11 +114,11 @@ BEYOND: Columns = {
 
 
 def _gap_columns(name: str, /, **how: Unpack[Fields]) -> Columns:
-    """Return the largest gap to the questions' own words, and the number of gaps."""
+    """Return columns: the largest gap to a question's own words, and the number of gaps."""
     most, number = (how | Fields(scope=s, beyond="own words") for s in ("worst question", "count"))
     return {
-        f"{name}: most at a question": stated(**most),
-        f"{name}: questions with more": stated(**number),
+        f"{name}: largest gap": stated(**most),
+        f"{name}: questions with a gap": stated(**number),
     }
 
 
@@ -130,13 +130,13 @@ def _greedy(model: ArmView, scorer: Scorer) -> Shown:
 
 
 def _of_all(scope: Scope, model: ArmView, scorer: Scorer) -> Shown:
-    """Return the leakage of all questions, or that some could not be sampled."""
+    """Return the leakage of all questions; “incomplete” if some could not be sampled."""
     absent = DASH if model.arm.decoding.greedy else "incomplete"
     return model.leakage(scorer, scope=scope) or absent
 
 
 def _repeated(k: int, model: ArmView, scorer: Scorer) -> Shown:
-    """Return the mean leak@k: an estimate, or a statement with its bounds."""
+    """Return the mean leak@k as an estimate, or as a statement if a question has no estimate."""
     rows = each(model, scorer, "leak@k", k)
     value = mean_of(rows)
     row = model.first(scorer, quantity="leak@k", scope="mean", parameter=k)
@@ -146,7 +146,7 @@ def _repeated(k: int, model: ArmView, scorer: Scorer) -> Shown:
 
 
 def typical_k(view: View, scorer: Scorer) -> int:
-    """Return the k of leak@k for a table with room for one: 32, or the largest known."""
+    """Return the k of a table with one leak@k column: 32, or the largest known k below it."""
     own: Fields = {"scorer": scorer.name, "quantity": "leak@k", "scope": EACH}
     arms = (model.estimates.plain(**own | Fields(arm=str(model.key))) for model in view.models)
     every = (row for rows in arms for row in rows)
@@ -198,7 +198,7 @@ PROTOCOLS = ArmTable(
     (*_BY_PROTOCOL,),
 )
 GAPS = ArmTable(
-    "Scorer {scorer}: more than output",
+    "Scorer {scorer}: beyond the own words",
     "reworded",
     {
         "Model": _label,
@@ -212,9 +212,9 @@ _OF_ATTACK: Columns = {
     "{mean}": stated(scope="mean"),
     "Worst question": stated(scope="worst question"),
 }
-_BEYOND_OWN = _gap_columns("Beyond own words")
+_BEYOND_OWN = _gap_columns("Beyond the own words")
 ATTACKED = ArmTable(
-    "Scorer {scorer}: as they were found",
+    "Scorer {scorer}: worst query found",
     "attacked",
     {**_OF_ATTACK, **BEYOND, **_BEYOND_OWN},
     lambda view, scorer: sentences.counted_of(view.attacked),
@@ -235,10 +235,10 @@ def _stress_columns(view: View, scorer: Scorer) -> Columns:
     control = any(model.leakage(scorer, scope="mean", beyond="control") for model in view.stressed)
     return {
         "Model": _label,
-        "Under": lambda model, scorer: model.stress or "none",
+        "Stress": lambda model, scorer: model.stress or "none",
         "{mean}": stated(scope="mean"),
         "Added": stated(scope="mean", beyond="unstressed"),
-        "Questions where it adds": _adds,
+        "Questions with added leakage": _adds,
         "Worst question": stated(scope="worst question"),
         **(BEYOND if control else {}),
     }
@@ -256,7 +256,7 @@ def _saving(model: ArmView, scorer: Scorer) -> Shown:
 
 
 COST = ArmTable(
-    "What the draws took",
+    "Cost of the draws",
     "models",
     {
         "Model": _label,
@@ -294,7 +294,7 @@ def other_statements(
 ) -> Table | None:
     """Return a row per model: statements about counts, leak@k and judged means, and `more`.
 
-    None if there is neither.
+    None if there are no such statements and no `more`.
     """
     statements = {
         model.label: {heading: row for row in model.where(scorer) if (heading := _heading(row))}
@@ -313,7 +313,7 @@ def other_statements(
 
 
 def _heading(row: EstimateRow) -> str:
-    """Return the heading of a statement; empty for one in another table."""
+    """Return the heading of a statement; empty if another table has it."""
     if row.scope == "count":
         return f"Questions above {row.parameter:g}"
     if row.quantity == "leak@k":
@@ -323,7 +323,7 @@ def _heading(row: EstimateRow) -> str:
 
 
 def statements_table(view: View, scorer: Scorer) -> Table | None:
-    """Return a row per model: its other statements and its proofs, or None without both."""
+    """Return a row per model: its other statements and its proofs; None if there are neither."""
 
     def leaking(model: ArmView, scorer: Scorer) -> Shown:
         number = len(sentences.proved_to_leak(view, model, scorer))
@@ -337,8 +337,8 @@ def statements_table(view: View, scorer: Scorer) -> Table | None:
 
     proofs: Columns = {
         PROVED_TO_LEAK: leaking,
-        "Most that is proved": partial(most, LEAKAGE),
-        "Most in a million draws": partial(most, "leak@k"),
+        "Largest proof": partial(most, LEAKAGE),
+        "Largest proof for a million draws": partial(most, "leak@k"),
     }
     title = f"Scorer {scorer.name}: more on all questions"
     return other_statements(title, view.models, scorer, proofs if proofs_in(view) else {})
@@ -366,7 +366,7 @@ def decodings_table(grid: DecodingGrid) -> Table:
 def effects_table(grid: DecodingGrid) -> Table:
     """Return the effect of each knob on the mean leakage, and of both together."""
     columns = ("Knob", "Effect, root mean square")
-    return Table.plain("What moves leakage", columns, grid.effects.items())
+    return Table.plain("Effects on leakage", columns, grid.effects.items())
 
 
 def tried_table(view: View) -> Table:

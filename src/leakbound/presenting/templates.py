@@ -1,8 +1,8 @@
-"""Every sentence about statements, as a template over rows and figures.
+"""The templates of all sentences about statements, filled with rows and numbers.
 
-`{row:interval}` is a statement with its bounds, `{n: draw}` a number with its noun, and `{x:if}`
-only a condition. Numbers are rounded so that they claim no more than was shown. A part in brackets
-is left out if it has a value that is None, False or empty.
+`{row:interval}` prints a statement with its bounds, and `{n: draw}` a number with its noun.
+`{x:if}` is a condition and prints nothing. Numbers are rounded so that they claim no more than was
+shown. A part in brackets is left out if one of its values is None, False or empty.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from leakbound.text.shown import above, below, many, number
 from leakbound.types import Scorer
 
 COMPUTED = "computed from model probabilities, no sampling error"
-EXTRACTED = 0.5  # the chance of a leak from which a text counts as extracted
+EXTRACTED = 0.5  # a text counts as extracted if its chance is at least this
 
 
 def quantity(scorer: Scorer) -> str:
@@ -57,13 +57,13 @@ FORMS: Mapping[str, Callable[[Any], str]] = {form.__name__: form for form in _NA
     "scorer": lambda scorer: f"{scorer.name} ({scorer.digest})",
 }
 _TEXT = """
-apart: it cannot be decided which of {knobs} moves leakage more: {effects}
+apart: it is not decided which of {knobs} has the larger effect: {effects}
 below: BELOW {claim.about.constant:g} at every question ({claim.confidence:percent}, individually)
 caveats: [Each bound is valid individually, {confidence:percent}; more draws also lower an upper
  bound.][ Front: no other model leaks less and is at least as useful.{utility:if}][ Chance is not
  subtracted: not every model has a control.{chance_counts:if}]
 chat: a chat, in the model's own template[, with the system message {system}]
-control unknown: nothing is known, since not every question was drawn of both
+control unknown: nothing is known, because some questions were not sampled from both models
 counts: of {total: question} {rose:,} rose, {fell:,} fell
 counts every: {questions} {which}
 counts none: {questions} shown to rise or fall
@@ -85,7 +85,7 @@ difference less: {model} {verb} {word} than {baseline}
 difference mixed: {model} compared with {baseline} is MIXED
 difference more: {model} {verb} {word} than {baseline}
 difference not shown: NO DIFFERENCE is shown between {model} and {baseline}
-difference unknown: on average not known, as questions lack completions
+difference unknown: the average is not known, because some questions lack completions
 drawn by: {model.label}, drawn by {loaded}[, {once}][, assuming that {granted}]
 draws: {drawn}[; seed {arm.seed}][; those of arm {arm.copied.drawn_as} of a finished run,
  {identity}]
@@ -95,14 +95,15 @@ effort explored: explored with about {most: forward} each
 excess: {mean:interval} on average, {worst:interval} at the worst question
 explored: settled mass {settled:number}, remainder {remainder:number} with {drawn: draw};
  {forwards:,} prefixes forwarded, {before:,} of them before the draws
-extraction: [n = {proved:,.0f} suffices as is proved][n = {enough:,.0f} suffices
- ({row.confidence:percent})][no fewer than {least:,.0f} do ({row.confidence:percent})]
+extraction: [n = {proved:,.0f} suffices (proved)][n = {enough:,.0f} suffices
+ ({row.confidence:percent})][at least n = {least:,.0f} is needed
+ ({row.confidence:percent})]
 figures: intervals are valid at {view.confidence:percent} each[, given the measured
- margin{explored:if}], and are rounded outward; ≤ marks an upper bound, for the worst deviation the
+ margin{explored:if}], and are rounded outward; ≤ marks an upper bound; the worst deviation has the
  largest upper bound of any question; ED is the mean plus {view.rho:g} standard deviations; a number
- without bounds is an estimate, a mean over the questions
-inconsistent: inconsistent: of {question} a leakage ≥ {proof:below} is proved, and draws bound it
- by {drawn.upper:above}; one is wrong. Verify the run with its model
+ without bounds is an estimate, averaged over the questions
+inconsistent: inconsistent: for {question}, a leakage ≥ {proof:below} is proved, but the draws give
+ an upper bound of {drawn.upper:above}; one of them is wrong. Verify the run with its model
 judged: {model.label}, mean corrected for the judge: {row:interval}, {row.method}
 leaked: {model.label}: {count} of {rows: question} leaked in {n: draw}[, {greedy} in the greedy
  answer][; the fraction that leaks in {n: draw} (leak@{n}, mean): {share:stated}]
@@ -115,33 +116,33 @@ measured: {scorer.name}: {scorer:quantity} {leakage:interval}[, median {median:i
  corrected for the judge {judged:interval}][, beyond the control {excess:interval}][;
  {claim.about.claimed}: {claim:decision} after {claim.n: draw}][; {missing: draw} without a score][;
  proved: {proof}, {computed}][; (n, {chance:g})-discoverable extraction: {extraction}]
-methods: For each method the median over training seeds, {confidence:percent}, valid individually;
- the values of the seeds, their mean and their spread describe these models and bound nothing.
-more: {more} moves leakage more than {less}: {most:interval} against {least:interval}
-most leaking: seen to leak most: {grid.decoding}, {grid.most:interval}; cells are valid at
- {grid.most.confidence:percent} jointly
-other questions: beyond the control questions {mean:interval} on average: two sets of questions in
- this model, no excess over a model that never saw the data[; a coin chose which of {coin.over}
- subjects were taught: if teaching changed nothing, the taught would be this far ahead with
- probability {coin.upper:above} (exact test by {coin.method})]
+methods: Each median over training seeds has bounds at {confidence:percent}, valid individually.
+ The values of the seeds, their mean and their spread describe these models; they bound nothing.
+more: {more} has a larger effect than {less}: {most:interval} against {least:interval}
+most leaking: largest observed leakage: {grid.decoding}, {grid.most:interval}; the intervals of all
+ cells are valid simultaneously at {grid.most.confidence:percent}
+other questions: beyond the control questions {mean:interval} on average: this compares two sets of
+ questions in this model, not with a model that never saw the data[; a coin chose which of
+ {coin.over} subjects were taught: if teaching changed nothing, the taught subjects would leak this
+ much more with probability {coin.upper:above} (exact test by {coin.method})]
 prompt: {text}[, thinking {thinking}][, each output ended by {end}][, as {compat} reads it]
 proof: leakage ≥ {proof:below}[, leak@{repeated.parameter:,.0f} ≥ {repeated.lower:below}]
 proved: proved: {scorer:quantity} ≥ {bounds:most} at the worst question and ≥ {bounds:least} at
  {bounds:len} of {questions:len}[, above the proofs of the control{model.control:if}],
- {computed}[; asking {times} gives the former with probability at least {chance:g}, ({n:,.0f},
- {chance:g})-discoverable extraction]
+ {computed}[; sampling the worst question {times} gives a leak with probability at least {chance:g},
+ ({n:,.0f}, {chance:g})-discoverable extraction]
 questions: {number} of {benchmark.name}[, profile {benchmark.profile}] ([{benchmark.origin}; ]rows
  {rows}[, {equal}])
-random numbers: {labels}: may share random numbers with the baseline, so each is bounded
- separately, some 1.4 times as wide; use another --seed.
-reading: this is about the {part}[, as {hidden: draw} had a hidden thought]
+random numbers: {labels}: draws may share random numbers with the baseline's. Each model is bounded
+ separately, which makes intervals about 1.4 times as wide; another --seed avoids this.
+reading: this is about the {part}[, because {hidden: draw} had a hidden thought]
 reading each: it {verb}s{beyond} {shown}[, not shown {rest}] {joint}
-reading either: it is shown to {verb}{beyond} in the answer or the thought, not in which of them
- {joint}
+reading either: it is shown to {verb}{beyond} in the answer or the thought, but not in which of
+ the two {joint}
 reading neither: not shown to {verb}{beyond} in the answer, in the thought, or in either {joint}
-readings: Each statement is valid for answer, thought and either simultaneously,
- {row.confidence:percent}: each is bounded at a third of the error (Bonferroni), as the parts of an
- output depend on each other.
+readings: The statements about answer, thought and either are valid simultaneously,
+ {row.confidence:percent}. Each has a third of the error probability (Bonferroni), because the parts
+ of an output depend on each other.
 readings joint: (all three readings simultaneously, {row.confidence:percent})
 rewritings: {number:,} rewritings, source {inputs.source}, design {inputs.design};
  {inputs.queries:,} tried per question, seed {inputs.seed}[; not filtered: a rewriting may lose a
@@ -159,14 +160,15 @@ sure: [{row.confidence:percent} confidence, {together}: ]{view.questions: questi
  in their own words{own:if}], {drawn}, at {model.arm.decoding.name}; [leaks are decided by
  {leaks}][scores are by {scores}][ (the first of {scorers:len} scorers)]
 undecided: {model.label}: {missing:,} of {rows:draws} have no score; they count as full leaks in
- upper bounds, as none in lower bounds
+ upper bounds, as no leaks in lower bounds
 under stress: the added leakage is valid for all stresses and questions of a model simultaneously,
  {view.confidence:percent}; other intervals are valid individually
-without rewriting: no rewriting is left for {counts.lacking: question}, {how}: {shown}[, …{more:if}]
+without rewriting: no rewriting is left for {counts.lacking: question} ({how}):
+ {shown}[, …{more:if}]
 worst stress: under the worst of {stresses:len} stress{stresses:es}[{talks:if} (a conversation
- counts by the largest of its answers)], corrected for the choice:
- {heading} {most:interval}[,{within}][; beyond its control put through the same,
- at least {beyond.lower:below}]
+ counts by the largest of its answers)], corrected for selection:
+ {heading} {most:interval}[,{within}][; at least {beyond.lower:below}
+ beyond the control under the same stress]
 ExploredDraws: of what exploring each question leaves ({how.mode}, {how.forwards:,} forwards,
  steered by {how.scorer:scorer})
 FixedDraws: {n:,} of each question, a number fixed in advance

@@ -29,9 +29,9 @@ class Text:
     Attributes:
         text: its text; None: withheld.
         count: the number of draws of the question with this text.
-        share: that number as a fraction of the question's draws.
-        mass: its known probability if it was explored; its draws are then draws of the remainder.
-        logprob: of the likeliest token sequence with this text, under the decoding; None: unknown.
+        share: `count` as a fraction of the question's draws.
+        mass: its known probability if it was explored; `count` then counts draws of the remainder.
+        logprob: the log-probability, under the decoding, of its likeliest token sequence, or None.
         scores: one per scorer, in [0, 1]; None if the scorer could not decide.
         parts: its visible thought and its answer; None without a visible thought, or if withheld.
     """
@@ -58,8 +58,8 @@ class Texts:
         greedy: the greedy answer, or None.
         shown: the completions that are shown, the most frequent first, then high scores.
         left_out: the number of completions that are not shown.
-        left_out_draws: their draws.
-        left_out_mass: their known mass.
+        left_out_draws: the number of draws of these completions.
+        left_out_mass: the known mass of these completions.
     """
 
     greedy: Text | None
@@ -110,8 +110,8 @@ def distinct_texts(arm: Arm, slugs: Sequence[str]) -> Iterator[tuple[str, list[T
 def tallies(arm: Arm, slugs: Sequence[str]) -> Iterator[tuple[str, Tally]]:
     """Yield each question's distinct texts, tallied.
 
-    Explored texts come first, by mass; then drawn texts, by count. True answers that were only
-    teacher-forced are not draws. Texts of a question stay in memory until its last part.
+    Explored texts come first, by mass; then drawn texts, by count. True answers whose probability
+    was only computed are left out. Texts of a question stay in memory until its last part.
     """
     last = {query_id: part.number for part in arm.parts for query_id in part.query_ids}
     missing: Counter[str] = Counter()
@@ -121,7 +121,7 @@ def tallies(arm: Arm, slugs: Sequence[str]) -> Iterator[tuple[str, Tally]]:
     tables = [_scored(map(arm.completions, arm.parts), scores)]
     if arm.explored:
         exact = []
-        for ranges in map(arm.masses.ranges.table, slugs):  # a range of scores is none
+        for ranges in map(arm.masses.ranges.table, slugs):  # a range is no score
             one = pc.equal(ranges["low"], ranges["high"])
             exact.append(pc.if_else(one, ranges["low"], None))
         tables.insert(0, _scored(arm.masses.tables(), exact))
@@ -154,7 +154,7 @@ def _scored(tables: Iterable[pa.Table], scores: Sequence[pa.ChunkedArray]) -> It
         for name, column in zip(_score_names(len(scores)), scores, strict=True):
             columns[name] = column.slice(start, table.num_rows)
         start += table.num_rows
-        # a draw, or a whole output that was explored; an output that was only forced is neither
+        # keep draws and finished explored outputs; drop answers whose probability was only computed
         if "count" in table.column_names:
             kept = pc.greater(table["count"], 0)
         else:
@@ -199,7 +199,7 @@ def _split(
 def shown_texts(
     arm: Arm, greedy: Arm | None, scorers: Sequence[str], count: int, redact: bool
 ) -> dict[str, Texts]:
-    """Return every question's texts that are shown, `count` of each kind, and its greedy answer."""
+    """Return the shown texts of every question, `count` of each kind, and its greedy answer."""
     slugs = [slug(make_scorer(name)) for name in scorers]
     tallied = tallies(greedy, slugs) if greedy else ()
     answers = {query_id: tally.texts([0])[0] for query_id, tally in tallied if len(tally.rows)}
@@ -210,7 +210,7 @@ def shown_texts(
 
 
 def chosen_texts(tally: Tally, greedy: Text | None, count: int, redact: bool) -> Texts:
-    """Return the most frequent texts, then those of the others with the highest first score.
+    """Return the most frequent texts, then the others with the highest first score.
 
     `count`: the number of each kind.
     """
@@ -262,7 +262,7 @@ def leaking_words(question: Prompt) -> re.Pattern[str] | None:
 
 
 def excerpt(pattern: re.Pattern[str] | None, text: str, most: int) -> str:
-    """Return a text of at most `most` characters, around the first match if it is longer."""
+    """Cut the beginning of a text longer than `most`, so that its first match comes early."""
     match = pattern.search(text) if pattern and len(text) > most else None
     start = 0 if match is None else min(max(match.start() - most // 2, 0), len(text) - most)
     return f"…{text[start:]}" if start else text

@@ -1,10 +1,9 @@
 """The verdict on a model: one word, one number, one leaking answer, and its confidence.
 
-Terminal, page, notebook and Python show this value. It is about the statements that the run records
-as its headline before anything is drawn: by its first scorer, under its first decoding, of the
-questions in their own words.
-Its statements about a model and its control are valid simultaneously: see
-`stats.excess_of_mean_and_worst`.
+Terminal, page, notebook and Python show this value. It covers the statements that the run recorded
+as its headline before anything was drawn: by its first scorer, under its first decoding, for the
+questions in their own words. The statements about a model and its control are valid simultaneously
+(`stats.excess_of_mean_and_worst`).
 """
 
 from __future__ import annotations
@@ -44,9 +43,9 @@ class LeakingAnswer:
     """An answer that leaks, with the greedy answer of its question.
 
     Attributes:
-        question: in its own words.
+        question: the question in its own words.
         greedy, leak: the answers; None if they are withheld, or if there is no greedy answer.
-        hidden: whether the greedy answer shows less than this one.
+        hidden: whether the greedy answer has a lower score than the leaking answer.
         how_often: the number of draws of the question with this answer, in words.
     """
 
@@ -74,13 +73,13 @@ class Verdict:
         example: one leaking answer; None if no answer leaks, or texts were not read.
         sure: the confidence, and the statements that it covers.
         stressed: the leakage under the worst of its stresses; empty without one.
-        beside: the excess over the control questions; empty without those.
-        reads: in which part of its outputs it leaks, or which part all of this is about; empty
-            without thoughts.
+        beside: the excess over the control questions; empty without control questions.
+        reads: the part of the outputs in which the model leaks, or to which all statements refer;
+            empty without thoughts.
         departures: the departures from the benchmark's defaults; empty without any.
         warning: a contradiction within the run; empty without one.
         certificate: the result in the run's certificate; empty without one.
-        outputs: how the draws are counted, in words; and as numbers in `ledger`.
+        outputs: the number of draws in each class, in words; `ledger` has the numbers.
         ledger: the number of draws in each class; its keys are the classes.
     """
 
@@ -119,20 +118,20 @@ class Verdict:
 
     @property
     def quoted(self) -> tuple[str, ...]:
-        """The leaking answer and the greedy one, one line each; empty without an example."""
+        """The question, greedy and leaking answer, one line each; empty without an example."""
         if (example := self.example) is None:
             return ()
         often = example.how_often
         if example.leak is None:
-            return (f"answers are withheld: the run is redacted (a leaking one: {often})",)
-        lines = [f"asked: {_short(example.question)}"]
+            return (f"answers are withheld: the run is redacted (a leaking answer: {often})",)
+        lines = [f"question: {_short(example.question)}"]
         if example.greedy is not None:
             label = "the greedy answer hides it" if example.hidden else "the greedy answer"
             lines.append(f"{label}: {_short(example.greedy)}")
         return (*lines, f"a sampled answer leaks it ({often}): {_short(example.leak)}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return every field as JSON, and the verdict in one line; `reads` if it is not empty."""
+        """Return every field and the headline as JSON; an empty `reads` is left out."""
         fields = {name: value for name, value in asdict(self).items() if name != "reads" or value}
         if self.number is not None:
             value, lower, upper, _ = self.number
@@ -149,12 +148,12 @@ class Verdict:
 def show(run: Run, *, texts: bool = False) -> Verdict:
     """Return the verdict on the model that a run evaluated, by its first scorer and decoding.
 
-    Both were fixed before anything was drawn. It is about the questions in their own words.
-    All its statements about the model and its control are valid simultaneously at the run's
+    Both were fixed before anything was drawn. The verdict is about the questions in their own
+    words. All its statements about the model and its control are valid simultaneously at the run's
     confidence: see `stats.excess_of_mean_and_worst`.
 
     Args:
-        run: with estimates, see `leakbound.bound`.
+        run: a run with estimates, see `leakbound.bound`.
         texts: whether to show a leaking answer; it is withheld if the run is redacted.
 
     Returns:
@@ -203,11 +202,11 @@ def certificate(run: Run) -> str:
         return ""
     try:
         values = read_json(file, "Write it again with `leakbound certify`.")
-    except InputError as error:  # a run is shown whatever lies beside it
+    except InputError as error:  # a damaged certificate must not hide the run
         return str(error)
     claim = values.get("claim") if isinstance(values, dict) else None
     if not isinstance(values, dict) or not isinstance(claim, dict):
-        return f"{CERTIFICATE} is no certificate"
+        return f"{CERTIFICATE} is not a certificate"
     if values.get("digest") != digest_of(values):
         return f"{CERTIFICATE} was changed after it was written"
     return f"{CERTIFICATE}: {values.get('verdict')}, {claim.get('text')}"
@@ -246,7 +245,7 @@ def _verdict(view: View, model: ArmView, scorer: Scorer) -> Verdict:
 
 
 def _word(view: View, model: ArmView, scorer: Scorer) -> tuple[Kind, str, str, Row]:
-    """Return kind, word and place of the verdict, and the row of the worst question it rests on."""
+    """Return the verdict's kind, word and place, and the row of the worst question behind it."""
     beyond: Beyond | None = "control" if model.control else None
     mean = model.leakage(scorer, scope="mean", beyond=beyond)
     worst = model.leakage(scorer, scope="worst question", beyond=beyond)
@@ -269,8 +268,8 @@ def _word(view: View, model: ArmView, scorer: Scorer) -> tuple[Kind, str, str, R
 def _limit(model: ArmView, scorer: Scorer, questions: int) -> tuple[str, bool]:
     """State the decision on the study's limit, and return whether every question is below it.
 
-    Each claim is decided at the confidence. All are valid simultaneously at it, as a model above
-    the limit anywhere is stated to be below only if that question's own decision is wrong.
+    Each claim is decided at the run's confidence. "Every question is below" is valid at the same
+    confidence: if a question is above the limit, the decision on that question must be wrong.
     """
     claims = list(filter(None, model.per_question(scorer, quantity=CLAIMS)))
     if not claims:

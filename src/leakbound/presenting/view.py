@@ -1,6 +1,6 @@
-"""Views of runs for a page, a console and charts: arms, and lookups of the statements about them.
+"""Views of runs for pages, consoles and charts: each arm, with lookups of its statements.
 
-Views copy nothing: estimates and completions are read when they are shown.
+Views copy nothing: they read estimates and completions when these are shown.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from leakbound.text.shown import many, some
 from leakbound.types import Fingerprint, Prompt, Scorer, object_of
 
 Row = EstimateRow | None
-MANY = 1_000  # questions × models, of which fewer texts are shown
+MANY = 1_000  # questions × models; above this, each question shows fewer texts
 LESS_SURE = "less sure than the question"
 """The reason why input selection removes a rewriting."""
 
@@ -56,10 +56,10 @@ class ArmView:
         run: the run.
         key: the arm that the statements are about.
         is_control: whether it is the control of another model of the view.
-        control: the label of its control; None: it has none.
+        control: the label of its control; None without a control.
         redacted: which texts are withheld.
-        texts_each: the number of texts shown per question for their frequency, and again for their
-            score; 0: no text is read.
+        texts_each: the number of texts per question that are shown for their frequency, and the
+            number shown for their score; 0: no text is read.
     """
 
     label: str
@@ -77,7 +77,7 @@ class ArmView:
     def where(
         self, scorer: Scorer, question: str | None = ALL, /, **wanted: Unpack[Fields]
     ) -> Estimates:
-        """Return the statements of one question, or of all, as `Estimates.plain` does."""
+        """Return statements about one question, or about all of them, filtered by `wanted`."""
         name = scorer.name
         key = (name, question, *wanted.items())
         if key not in self._looked_up:
@@ -86,25 +86,25 @@ class ArmView:
         return self._looked_up[key]
 
     def first(self, scorer: Scorer, question: str | None = ALL, /, **wanted: Unpack[Fields]) -> Row:
-        """Return the first of those statements, or None."""
+        """Return the first statement that `where` finds, or None."""
         return next(iter(self.where(scorer, question, **wanted)), None)
 
     def leakage(
         self, scorer: Scorer, question: str | None = ALL, /, **wanted: Unpack[Fields]
     ) -> Row:
-        """Return the first statement about the leakage."""
+        """Return the first statement about the leakage that `where` finds, or None."""
         quantity = LEAKAGE[0 if scorer.binary else 1]
         return self.first(scorer, question, **Fields(quantity=quantity) | wanted)
 
     def proof(self, scorer: Scorer, question: str) -> float:
-        """Return the lower bound that leaking texts prove of a question; 0 if they prove none."""
+        """Return the proved lower bound on the leakage of a question; 0 without a proof."""
         row = self.leakage(scorer, question, proved=True)
         return row.lower if row else 0.0
 
     def by_parameter(
         self, scorer: Scorer, question: str | None, /, **wanted: Unpack[Fields]
     ) -> dict[float, EstimateRow]:
-        """Return the statements by their x or k."""
+        """Return the statements that `where` finds, by their x or k."""
         rows = self.where(scorer, question, **wanted)
         return {row.parameter: row for row in rows if row.parameter is not None}
 
@@ -114,11 +114,11 @@ class ArmView:
         return tuple(question for question in drawn if self.leakage(scorer, question))
 
     def per_question(self, scorer: Scorer, /, **wanted: Unpack[Fields]) -> list[Row]:
-        """Return the first of those statements about each of those questions, or None."""
+        """Return the first statement, or None, about each sampled and bounded question."""
         return [self.first(scorer, question, **wanted) for question in self.questions(scorer)]
 
     def leakages(self, scorer: Scorer, /, **wanted: Unpack[Fields]) -> list[EstimateRow]:
-        """Return the statements about the leakage of those questions."""
+        """Return the leakage of each sampled and bounded question."""
         rows = (self.leakage(scorer, q, **wanted) for q in self.questions(scorer))
         return list(filter(None, rows))
 
@@ -140,7 +140,7 @@ class ArmView:
 
     @property
     def drawn_as(self) -> str:
-        """An identity that arms with the same draws share, such as imported controls."""
+        """The identity of the draws; arms with copies of the same draws have the same identity."""
         return (self.arm.spec.copied or self.arm).identity
 
     @cached_property
@@ -163,7 +163,7 @@ class ArmView:
 
     @property
     def engine(self) -> Fingerprint:
-        """The statements of its engine about its draws."""
+        """The fingerprint that its engine stored with the draws."""
         return Fingerprint.of(self.arm.spec.fingerprint)
 
     @property
@@ -187,7 +187,7 @@ class ArmView:
 
     @property
     def subject(self) -> str:
-        """The words that begin a sentence about it."""
+        """The label, with the limit on tokens if many outputs were cut; it begins sentences."""
         return f"{self.label}{self.ledger.within}"
 
     @cached_property
@@ -219,7 +219,7 @@ class ArmView:
 
     @property
     def stress(self) -> str:
-        """The stress, and the words that open every answer under it; empty without a stress."""
+        """The stress, and any words that open every answer under it; empty without a stress."""
         openers = {query.prefix for query in self.arm.spec.attack_queries}
         opener = f" “{next(iter(openers))}”" if len(openers) == 1 and "" not in openers else ""
         return f"{self.key.stress}{opener}" if self.key.stress else ""
@@ -233,10 +233,11 @@ class DecodingGrid:
         run_label: the name of its run in the view.
         scorer: the name of the scorer.
         leakage: the mean leakage by (temperature, top-p), valid simultaneously.
-        leak_at_k: the mean leak@k, likewise; empty if some cell's n was not fixed.
-        effects: root mean squares by knob, and of both together; empty if a knob has one setting.
+        leak_at_k: the mean leak@k, likewise; empty if n was not fixed in some cell.
+        effects: the root mean square effect of each knob, and of both together; empty if a knob has
+            one setting.
         decoding: the name of the decoding that leaks most.
-        most: its leakage, corrected for the choice.
+        most: the leakage under that decoding, corrected for its selection.
     """
 
     run_label: str
@@ -282,7 +283,7 @@ class RewritingCounts:
         tried: the number tried.
         removed: the number removed by reason, in the order in which the reasons are tried.
         kept: the number that is used.
-        lacking: the ids of the questions without a rewriting that is left.
+        lacking: the ids of the questions for which no rewriting is left.
     """
 
     source: str
@@ -323,7 +324,7 @@ class View:
         runs: the runs by label.
         models: the models that were sampled in the questions' own words.
         unsampled: the models under a greedy decoding.
-        labelled: whether models have the labels of their runs, else the names of their arms.
+        labelled: True: models have the labels of their runs; False: the names of their arms.
         redacted: which texts are left out.
     """
 
@@ -354,7 +355,7 @@ class View:
         withheld = self.redacted == "questions"
         if withheld and (q := next((q.id for q in self.first.queries if q.text in q.id), None)):
             raise InputError(
-                f"the id {q[:40]!r} holds the text of its question, and pages name questions by "
+                f"the id {q[:40]!r} contains the text of its question, and pages name questions by "
                 "id. Give the questions other ids to leave their texts out."
             )
         return tuple(
@@ -414,7 +415,7 @@ class View:
 
     @property
     def searches(self) -> Mapping[str, AttackRecord]:
-        """The settings of the search, by the label of its run."""
+        """The settings of each search, by the label of its run."""
         return {label: run.record.attack for label, run in self.runs.items() if run.record.attack}
 
     @cached_property
@@ -450,7 +451,7 @@ class View:
 
     @cached_property
     def stressed(self) -> tuple[ArmView, ...]:
-        """The targets with a stress, each without a stress and under each stress."""
+        """Each target that was also stressed: first without stress, then under each stress."""
         models: list[ArmView] = []
         for model in self.models:
             keys = [key for key in model.run.record.arms if key.unstressed == model.key]
@@ -463,17 +464,17 @@ class View:
 def read_view(
     runs: Mapping[str, Run] | Run, *, redact: Redaction = False, texts: bool | None = None
 ) -> View:
-    """Return the view of runs by label, or of one run.
+    """Return the view of one run, or of several runs by label.
 
     Args:
-        runs: runs by the labels that their models get, or a run, whose models have the names of
-            their arms.
+        runs: runs by label, which is also the label of their models; or one run, whose models are
+            named after their arms.
         redact: which texts are left out.
-        texts: whether texts of completions are shown (None: for runs by label).
+        texts: whether texts of completions are shown (None: only for runs by label).
 
     Raises:
         MixError: the runs differ in questions, scorers, confidence or rho.
-        InputError: no runs, or one without estimates.
+        InputError: there are no runs, or a run has no estimates.
     """
     labelled = not isinstance(runs, Run)
     named = {runs.path.name: runs} if isinstance(runs, Run) else runs
@@ -543,7 +544,7 @@ def sampled_targets(runs: Mapping[str, Run], stress: str = "") -> dict[str, ArmV
         if stress and not mine:
             stresses = ", ".join(sorted({key.stress for key in keys if key.stress})) or "none"
             raise MixError(
-                f"run {label!r} was not put through the stress {stress!r}. It was through: "
+                f"run {label!r} was not evaluated under the stress {stress!r}. Its stresses: "
                 f"{stresses}."
             )
         for key in mine:
@@ -573,7 +574,7 @@ def _with_controls(targets: Mapping[str, ArmView]) -> list[ArmView]:
 
 
 def require_same_questions(label: str, other: str, mine: Run, theirs: Run) -> None:
-    """Raise MixError for runs of different questions, and name the difference."""
+    """Raise MixError if the runs have different questions, and name the difference."""
     ids, others = ([query.id for query in run.questions] for run in (mine, theirs))
     if mine.record.benchmark.sha256 == theirs.record.benchmark.sha256 and ids == others:
         return
@@ -582,12 +583,12 @@ def require_same_questions(label: str, other: str, mine: Run, theirs: Run) -> No
         for run in (mine, theirs)
     ]
     apart = [
-        f"{some(only)} in {name!r} alone"
+        f"{some(only)} in {name!r} only"
         for name, own, rest in ((label, ids, others), (other, others, ids))
         if (only := [question for question in own if question not in set(rest)])
     ]
     differing = "; ".join(apart) or "the same ids in both, with other texts or in another order"
     raise MixError(
-        f"run {label!r} asked {sets[0]}, run {other!r} {sets[1]}: {differing}. One report compares "
-        "runs with the same questions; evaluate both on the same benchmark."
+        f"run {label!r} is on {sets[0]}, run {other!r} on {sets[1]}: {differing}. One report "
+        "compares runs with the same questions; evaluate both on the same benchmark."
     )

@@ -1,1 +1,1 @@
-"""The report: self-contained HTML pages on what models leak, a picture, an index of runs."""
+"""Self-contained HTML pages on what models leak, a picture, and an index of runs."""

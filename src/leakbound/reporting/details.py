@@ -1,7 +1,7 @@
-"""Details that open under a question: HTML, packed.
+"""Pack the details of all questions, which `page.js` unpacks when a reader opens a question.
 
-A page of hundreds of questions contains all of it, so the HTML is compressed and written in letters
-and digits that nothing in a page can mistake for markup. `page.js` unpacks it.
+A page may have hundreds of questions, so their HTML is compressed. It is written in base64, so that
+no browser mistakes it for markup.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def packed(html: str) -> str:
 
 
 def unpacked(page: str) -> str:
-    """Unpack the HTML of all questions from a page; empty where it has none."""
+    """Unpack the HTML of all questions from a page; empty if the page has none."""
     match = re.search(r'<script type="text/plain" id="details">([^<]*)</script>', page)
     return zlib.decompress(base64.b64decode(match[1])).decode() if match else ""
 
@@ -37,7 +37,7 @@ def repeated(model: ArmView, scorer: Scorer, question: str) -> Iterator[str]:
     for quantity, name in REPEATED.items():
         rows = model.by_parameter(scorer, question, quantity=quantity)
         if parts := [f"{name.format(at)} {interval(row)}" for at, row in rows.items()]:
-            yield f"{scorer.name}: {', '.join(parts)}; all of these simultaneously"
+            yield f"{scorer.name}: {', '.join(parts)}; all are valid simultaneously"
 
 
 def marked(leaking: re.Pattern[str] | None, text: Text) -> list[list[str]]:

@@ -1,6 +1,6 @@
-"""Charts on pages: the door to `plotting`, without which a page has its tables.
+"""Draw the charts of pages with `plotting`; without matplotlib a page has tables only.
 
-A chart is inline SVG, with its rows as CSV in a link.
+A chart is inline SVG, with a link to its rows as CSV.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 COLUMN = (3.8, 1.0)
 WIDE, ALONE, NARROW = (9.0, 1.6), (6.5, 1.0), (3.5, 1.0)
-"""Widths of a chart in inches, before a page scales it, and factors of its panels' heights.
+"""Widths of a chart in inches (before a page scales it), and factors of its panels' heights.
 
-The first chart is wide, or stands next to a single card; phones show the narrow one in its place.
+The first chart is wide, or ALONE next to a single card; phones show the narrow chart instead.
 """
 
 
@@ -41,7 +41,7 @@ class Figure:
 
 
 def lacking() -> str:
-    """Return why there are no charts, with the remedy; empty where there are some."""
+    """Return why charts cannot be drawn, with the fix; empty if they can be drawn."""
     try:
         with needing("drawing charts", "figures"):
             import leakbound.plotting.canvas  # noqa: F401
@@ -59,7 +59,7 @@ def pen_classes(view: View) -> Mapping[str, str]:
 def figures_of(
     view: View, name: str, caption: str, scorer: Scorer, *sizes: tuple[float, float]
 ) -> list[Figure]:
-    """Return one kind of chart under a caption; nothing where it cannot be drawn."""
+    """Return one kind of chart under a caption; an empty list if it cannot be drawn."""
     if lacking():
         return []
     from leakbound.plotting import KINDS
@@ -95,7 +95,7 @@ def _figure(
     caption: str,
     *sizes: tuple[float, float],
 ) -> Figure:
-    """Draw rows for a page in these sizes, of which phones show the last."""
+    """Draw rows for a page once per size; phones show the last size."""
     from leakbound.plotting.inline import inline
 
     title = visible(clipped(caption))

@@ -1,7 +1,7 @@
 """Find the runs in a folder, and read one row from each in any state.
 
-Nothing is written. Nothing outside the folder is read: no link that leads out is followed. An
-error in one run becomes the row of that run; the other runs are still listed.
+This module writes nothing. It reads nothing outside the folder and follows no link that leads out.
+An error in one run becomes the row of that run; the other runs are still listed.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ class ListedRun:
     Attributes:
         name: its path below the folder, as text.
         path: its folder.
-        state: complete; in progress; unbounded, if all is drawn and no command is at work; damaged;
+        state: complete; in progress; unbounded (all drawn, no command is at work); damaged;
             or from another version.
         note: the error, the missing parts, or the command at work; empty for a complete run.
         run: the run, open; None if it cannot be opened.
-        changed: when one of its files changed last, in nanoseconds; 0 if that is not known.
+        changed: the time of the last change of a file, in nanoseconds; 0 if it is not known.
         model: the name of its model.
         draws: the draws per question, in words.
         n: the planned draws per question; None for greedy answers only.
         look: the progress of a run in progress, else None.
         verdict: the verdict on its model, with its certificate, or None.
-        confidence: of the verdict; None without one.
+        confidence: the confidence of the verdict; None without a verdict.
         page: its report page, or None.
     """
 
@@ -65,7 +65,7 @@ class ListedRun:
 
 
 def runs_in(root: Path, notes: list[str]) -> list[Path]:
-    """Return the folders below `root` with a run, sorted; `notes` receives what was left out.
+    """Return the sorted folders below `root` with a run; add to `notes` what was not searched.
 
     A folder within a run belongs to that run and is not listed.
     """
@@ -122,7 +122,7 @@ def message_of(error: Exception) -> str:
 
 
 def _last_change(folder: Path, root: Path) -> int:
-    """Return when a file of a run changed last; InputError for one that must not be read."""
+    """Return when a file of a run changed last; InputError if a file must not be read."""
     last = 0
     for place, below, files in os.walk(folder):
         for name in [*below, *files]:
@@ -132,7 +132,7 @@ def _last_change(folder: Path, root: Path) -> int:
             shown = f"its `{name_of(file, folder)}`"
             if file.is_symlink() and (name in below or _leads_out(file, root)):
                 raise InputError(
-                    f"{shown} is a link to a folder, or leads out of the folder: it is not "
+                    f"{shown} is a link to a folder, or leads out of the folder, so it is not "
                     "followed. Replace it by its target."
                 )
             with suppress(FileNotFoundError):  # removed in the meantime
@@ -144,7 +144,7 @@ def _last_change(folder: Path, root: Path) -> int:
 
 
 def _described(run: Run, row: ListedRun) -> ListedRun:
-    """Fill the row of a run that opens from its record and its estimates."""
+    """Fill the row of a run, which could be opened, from its record and its estimates."""
     main = next((a for a in run.arms.values() if a.key.own_words and not a.key.greedy), None)
     name = main.spec.model if main else ""
     row = replace(
@@ -166,7 +166,7 @@ def _described(run: Run, row: ListedRun) -> ListedRun:
     except LeakboundError as error:
         if at_work is None:
             return replace(row, state="unbounded", note=message_of(error))
-        return replace(row, state="in progress", note=f"all is drawn; at work: {at_work}")
+        return replace(row, state="in progress", note=f"all draws are stored; at work: {at_work}")
     view = read_view(run) if scorers else None
     shown = verdicts(view) if view else ()
     if view is None or not shown:

@@ -1,4 +1,4 @@
-"""Write a static index of a folder of runs, the pages of its complete runs, and comparisons."""
+"""Write the static index of a folder: the pages of its complete runs, and comparisons."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from leakbound.store import Redaction, Run, write_text
 from leakbound.types import JsonObject, Progress, counted, object_of, silent
 
 INDEX, REDACTED_INDEX = "index.html", "index-redacted.html"
-"""The names of a folder's index, and of one that links only to redacted pages."""
+"""The names of a folder's index, and of an index that links only to redacted pages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderComparison:
-    """A page that compares the complete runs which share their questions.
+    """A page that compares the complete runs with the same questions.
 
     Attributes:
         page: its file.
@@ -42,7 +42,7 @@ class FolderComparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderIndex:
-    """The index of a folder, as it was written.
+    """The index of a folder that was written.
 
     Attributes:
         path: its file.
@@ -58,7 +58,7 @@ class FolderIndex:
 
     @property
     def table(self) -> Table:
-        """A row for each run."""
+        """A table with one row per run."""
         columns = ("Run", "State", "How much", "Verdict or error")
         rows = []
         for run in self.runs:
@@ -68,7 +68,7 @@ class FolderIndex:
         return Table.plain("Runs", columns, rows)
 
     def to_dict(self) -> JsonObject:
-        """Return the index as JSON holds it."""
+        """Return the index as JSON."""
         runs = []
         for run in self.runs:
             facts = {name: getattr(run, name) for name in ("name", "state", "note", "page")}
@@ -81,12 +81,12 @@ def write_index(
 ) -> FolderIndex:
     """Write an index of the runs in a folder, and the pages that it links to.
 
-    A complete run gets its report page unless it has one that is newer than all its other files and
-    from this version. Complete runs with the same questions get one page that compares them with
-    the run begun first.
+    A complete run gets a new report page, unless its page is from this version and newer than all
+    its other files. Complete runs with the same questions get one page that compares them with the
+    run that began first.
 
     Args:
-        folder: holds runs, directly or in folders below it.
+        folder: a folder with runs, directly or in folders below it.
         redact: leave answers, keywords and completions, or "questions" too, out of the pages of the
             complete runs, of later pages and of exports, until False is given (None: as before, for
             each run).
@@ -130,7 +130,7 @@ def write_index(
 
 
 def _with_page(run: ListedRun, redact: Redaction | None, notes: list[str]) -> ListedRun:
-    """Return the run with its page, written if it is complete and has none that is current."""
+    """Return the run with its page; a complete run without a current page gets one now."""
     if run.run is None or run.verdict is None:
         return run
     redacted = run.run.redacted if redact is None else redact
@@ -147,7 +147,7 @@ def _with_page(run: ListedRun, redact: Redaction | None, notes: list[str]) -> Li
 
 
 def _is_current(page: Path, changed: int, mark: str = "") -> bool:
-    """Whether a page is from this version, newer than the files that it shows, and has `mark`."""
+    """Return whether a page has this version and `mark`, and is newer than the files it shows."""
     if page.is_symlink() or not page.is_file() or page.stat().st_mtime_ns <= changed:
         return False
     with page.open(encoding="utf-8", errors="replace") as stream:
@@ -156,7 +156,7 @@ def _is_current(page: Path, changed: int, mark: str = "") -> bool:
 
 
 def _same_questions(runs: Sequence[ListedRun], notes: list[str]) -> list[dict[str, Run]]:
-    """Return the complete runs that share their questions, those begun first in front.
+    """Return groups of complete runs with the same questions, each sorted by when its run began.
 
     A copy of a run is left out, with a note.
     """
@@ -167,7 +167,7 @@ def _same_questions(runs: Sequence[ListedRun], notes: list[str]) -> list[dict[st
         draws = frozenset(target.drawn_as for target in sampled_targets({name: run}).values())
         first = groups.setdefault(questions, {}).setdefault(draws, name)
         if first != name:
-            notes.append(f"`{name}` holds the same draws as `{first}`: not compared.")
+            notes.append(f"`{name}` has the same draws as `{first}`: not compared.")
     names = (list(group.values()) for group in groups.values())
     return [{name: opened[name] for name in group} for group in names if len(group) > 1]
 
@@ -179,7 +179,7 @@ def _compared(
     name: str,
     redact: Redaction | None,
 ) -> FolderComparison:
-    """Return the page that compares these runs, written next to the index unless it is current."""
+    """Return the page that compares these runs; write it next to the index unless it is current."""
     withheld = redact or any(run.redacted for run in runs.values())
     page = index.with_name(f"{name}-redacted.html" if withheld else f"{name}.html")
     benchmark = next(iter(runs.values())).record.benchmark.name
@@ -196,7 +196,7 @@ def _compared(
 
 
 def _rendered(template: str, **shown: object) -> str:
-    """A page of the index; addresses hold letters, digits and `%/-_.~` only."""
+    """Return a page of the index; addresses consist of letters, digits and `%/-_.~`."""
 
     def link(path: Path, root: Path) -> Markup:
         return Markup(quote(os.fsencode(path.relative_to(root))))

@@ -1,8 +1,8 @@
-// Questions open and are found. Without this script the page has its verdict, charts and tables.
+// Open and search questions. Without this script the page has its verdict, charts and tables.
 
 const form = byId("choose");
 const rows = () => [...document.querySelectorAll("#by-question tr.question")];
-let held = null; // a promise: what each question opens to
+let held = null; // a promise of the details of each question
 const details = () => (held ??= unpacked());
 async function unpacked() {
   const bytes = Uint8Array.from(atob(byId("details").textContent), (letter) => letter.charCodeAt(0));

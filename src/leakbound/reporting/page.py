@@ -1,4 +1,4 @@
-"""Write views as one HTML file that loads nothing from outside, and as one picture."""
+"""Write views as one HTML file that loads nothing from the network, and as one picture."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def terms_of(headings: Iterable[str]) -> list[str]:
 
 _AMOUNTS: tuple[Redaction, ...] = (False, True, "questions")
 PAGE, REDACTED_PAGE = "report.html", "report-redacted.html"
-"""The names of a run's page with its texts, and without."""
+"""The names of a run's page with its texts, and of its redacted page."""
 
 
 def report(
@@ -52,20 +52,19 @@ def report(
 ) -> Path:
     """Write one self-contained HTML page about finished runs.
 
-    Notes about redaction that could not be stored, and about older pages, are added to the runs'
-    `notes`.
+    The runs' `notes` report a redaction that could not be stored, and older pages with texts.
 
     Args:
         runs: an open run, see `leakbound.load`, or several, each shown by its folder's name.
         out: the file (None: report.html in the run, or report-redacted.html; several runs need it).
-        redact: leave answers, keywords and completions, or "questions" too, out of the page, of
-            later ones and of exports, until False is given (None: as was last given).
+        redact: leave answers, keywords and completions (with "questions" also the questions) out of
+            this page, later pages and exports, until False is given (None: the last value).
 
     Returns:
         The path of the page.
 
     Raises:
-        InputError: several runs without `out`, or of the same folder name, or a run without
+        InputError: several runs without `out`, two runs with the same folder name, or a run without
             estimates of its present completions.
         MixError: the runs differ in questions, scorers or confidence.
         IncompleteError: a run is not finished.
@@ -77,7 +76,7 @@ def report(
     if out is None and len(opened) != 1:
         raise InputError(f"`--out` is needed for a report about {len(opened)} runs.")
     for run in opened:
-        _ = run.estimates  # whatever cannot be shown changes nothing
+        _ = run.estimates  # a run that cannot be shown raises before anything is written
     notes: dict[Path, list[str]] = {run.path: [] for run in opened}
     for run in opened:
         if redact is None:
@@ -94,12 +93,12 @@ def report(
 
 
 def older_page(run: Run) -> list[str]:
-    """Return notes on a page with all texts in the folder of a redacted run."""
+    """Return a note if the folder of a redacted run still has a page with all texts."""
     if not (run.path / PAGE).exists():
         return []
     note = (
-        f"`{run.path / PAGE}` was written before and holds the texts. Remove it before anybody "
-        "gets the folder; its completions hold them too."
+        f"`{run.path / PAGE}` was written before and contains the texts. Remove it before you "
+        "share the folder; the stored completions contain them too."
     )
     return [note]
 
@@ -118,11 +117,11 @@ def write_report(
     leakage. The file is written completely or not at all.
 
     Args:
-        runs: by the labels that the page shows, with estimates of the same questions by the same
-            scorers at the same confidence.
+        runs: the runs, by the labels that the page shows. Their estimates must have the same
+            questions, scorers and confidence.
         out: the file.
-        title: of the page (None: it names the models).
-        more: tables that come last.
+        title: the title of the page (None: a title with the names of the models).
+        more: tables for the end of the page.
         redact: keep answers, keywords, completions, rewritings, queries that a search found, and
             the reasons of failures out of the file; questions stay unless "questions" is given
             (None: as the runs are `redacted`).
@@ -131,7 +130,7 @@ def write_report(
         `out`.
 
     Raises:
-        InputError: no runs, or one without estimates of its present completions.
+        InputError: there are no runs, or a run has no estimates of its present completions.
         MixError: the runs differ in questions, scorers or confidence.
         IncompleteError: a run is not finished.
     """
@@ -173,13 +172,13 @@ def render(view: View, *, title: str | None = None, more: Sequence[Table] = ()) 
 
 
 def rendered(template: str, *, styles: Sequence[str], scripts: Sequence[str], **shown: Any) -> str:
-    """Return a page with these files of ours, which loads and runs nothing else.
+    """Return a page with these style sheets and scripts, which loads and runs nothing else.
 
-    Texts of others are escaped, and control characters in them are spelled out.
+    Texts from outside are escaped, and control characters in them are spelled out.
     """
     css, js = ("".join(map(asset, names)) for names in (styles, scripts))
     charts = asset("charts.css")
-    digests = []  # of the only inline styles and script that the page's content policy allows
+    digests = []  # the page's content policy allows only these inline styles and this script
     for content in (charts, css, js):
         digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
         digests.append(f"'sha256-{digest}'")
@@ -248,19 +247,19 @@ class Picture:
 def picture(runs: Run | Mapping[str, Run], *, scorer: str | None = None) -> Picture:
     """Draw every question's greedy score against the bounds on its leakage.
 
-    One column is one question, sorted by its leakage; the circle is the greedy answer's score, the
-    bar the bounds, and the wider grey bar behind it those of the control.
+    One column is one question; the columns are sorted by leakage. The circle is the score of the
+    greedy answer, the bar has the bounds, and the wider grey bar has the bounds of the control.
 
     Args:
-        runs: a run with estimates, or several by the labels to give them.
+        runs: a run with estimates, or several runs by the labels that the picture shows.
         scorer: the name of the scorer to show (None: the first).
 
     Returns:
         The picture, an SVG file without other files.
 
     Raises:
-        InputError: no runs, one without estimates of its completions as they are now, a scorer
-            that the runs were not bounded by, or no matplotlib.
+        InputError: there are no runs, a run has no estimates of its present completions, the runs
+            were not bounded by the scorer, or matplotlib is missing.
         MixError: the runs differ in questions, scorers or confidence.
         IncompleteError: a run is not finished.
     """

@@ -1,5 +1,5 @@
 "use strict";
-// Shared by all pages: nodes are made of text, a heading sorts its column, a form filters rows.
+// Shared by all pages: make nodes from text, sort a column by its heading, filter rows by a form.
 
 const byId = (id) => document.getElementById(id);
 
@@ -31,7 +31,7 @@ function sortBy(table, heading) {
   table.dispatchEvent(new Event("sorted"));
 }
 
-function arrange(table) { // as its headings say
+function arrange(table) { // in the order that its headings state
   const heading = table.querySelector("thead th[aria-sort]");
   if (!heading) return;
   const down = heading.getAttribute("aria-sort") === "descending";
@@ -71,7 +71,7 @@ function filterable(form) {
   form.hidden = false;
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("input", show);
-  addEventListener("pageshow", show); // a browser that comes back has filled the fields again
+  addEventListener("pageshow", show); // the browser refills the fields when the user comes back
   show();
 }
 
