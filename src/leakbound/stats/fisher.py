@@ -1,4 +1,4 @@
-"""Whether a model leaks more than its control at some question: the stratified Fisher test.
+"""Test whether a model leaks more than its control at some question (stratified Fisher test).
 
 Question i has n_i draws of the model, x_i of which leak with probability p_i each, and m_i draws of
 the control, y_i of which leak with probability q_i each. The null hypothesis is p_i <= q_i at every
@@ -29,15 +29,15 @@ from leakbound.errors import InputError
 from leakbound.stats.estimate import Counts
 from leakbound.stats.evidence import Pair, Rows
 
-RHO = 0.05  # of alpha, for the question that leaks most
+RHO = 0.05  # fraction of alpha for the test of the question that leaks most
 TRIMMED = 1e-13  # probability that each tail may lose in one step; it is added to the p-value
 
 
 def leaks_somewhere(pair: Pair) -> float:
-    """Return the p-value of the hypothesis that the model leaks more than its control nowhere.
+    """Return the p-value of "the model leaks more than its control at no question".
 
-    For i.i.d. draws of a binary scorer, numbers of draws fixed in advance, draws of the two that
-    share no randomness, and questions that were not selected by an attack.
+    The draws must be i.i.d., scored by a binary scorer, and their numbers fixed in advance. The
+    draws of the two models must share no randomness, and no attack may have selected the questions.
 
     Args:
         pair: leaks of the model and of its control at each question.
@@ -46,7 +46,7 @@ def leaks_somewhere(pair: Pair) -> float:
         The p-value, in (0, 1].
 
     Raises:
-        InputError: scores that are not of a binary scorer.
+        InputError: scores of a scorer that is not binary.
     """
     if not pair.binary:
         raise InputError(

@@ -1,4 +1,4 @@
-"""The leakage of a training method, by models that it trained from several seeds.
+"""The leakage of a training method, from models that it trained with several seeds.
 
 A method is its distribution over seeds: X_1 … X_S, the leakage of S models trained from seeds that
 were chosen independently of one another, are independent draws from one distribution with median
@@ -48,7 +48,7 @@ from leakbound.stats.estimate import (
 )
 from leakbound.stats.questions import bounds_at, summed
 
-LUCK = 0.8  # of alpha, at most, for how the seeds fell
+LUCK = 0.8  # the most of alpha that the choice of seeds may spend
 
 
 def median_over_seeds(
@@ -66,7 +66,7 @@ def median_over_seeds(
     Args:
         bound: a bound of the quantity with its scores filled in, one entry for each model.
         seeds: the number of models, which is the number of entries of `bound`.
-        independent: whether draws of different models share nothing, a common control included.
+        independent: whether draws of different models share no randomness and no common control.
         confidence: the probability that the bound is valid, in (0, 1).
         side: "upper", "lower", or "both", each of which then spends half of alpha.
 
@@ -82,9 +82,9 @@ def median_over_seeds(
     if luck >= share:
         needed = math.floor(-math.log2(share)) + 1
         raise InputError(
-            f"{seeds} seeds say nothing of a median at {percent(confidence)}"
-            f"{' on both sides' if side == 'both' else ''}: all of them lie on one side of it with "
-            f"probability {luck:.3g}. Train {needed} at least, or lower the confidence"
+            f"{seeds} seeds cannot bound a median at {percent(confidence)}"
+            f"{' on both sides' if side == 'both' else ''}: all models are on one side of it with "
+            f"probability {luck:.3g}. Train at least {needed}, or lower the confidence"
             f"{', or bound one side' if side == 'both' else ''}."
         )
     rate = _rate(seeds, rank, share, independent)
@@ -100,7 +100,7 @@ def median_over_seeds(
 
 
 def _rate(seeds: int, rank: int, share: float, independent: bool) -> float:
-    """Return the error rate β of each bound, by the inequality at the head."""
+    """Return the error rate β of each bound, by the inequality in the module docstring."""
     if independent:
         return float(2 * betaincinv(seeds - rank + 1, rank, share) - 1)
     k = np.arange(rank, seeds + 1)
@@ -109,7 +109,7 @@ def _rate(seeds: int, rank: int, share: float, independent: bool) -> float:
 
 
 def _rank(seeds: int, share: float) -> tuple[int, float]:
-    """Return the rank of the order statistic, and the probability that it is beyond the median.
+    """Return the rank of the order statistic and the probability that it misses the median.
 
     InputError for no seeds.
     """
