@@ -150,8 +150,8 @@ def carried(leak: Estimate, k: npt.ArrayLike, draws: npt.ArrayLike | None = None
     of_one = about.scope in ("query", "question", "worst question") and about.beyond is None
     if about.quantity != "leak probability" or not of_one:
         raise InputError(
-            f"`leak` must bound the leak probability of one question, got {leak.estimand!r}. Of "
-            "their mean use mean_leak_at_k_of_counts."
+            f"`leak` must bound the leak probability of one question, got {leak.estimand!r}. For "
+            "the mean use mean_leak_at_k_of_counts."
         )
     value, lower, upper = (among(p, sizes) for p in (leak.value, leak.lower, leak.upper))
     if leak.confidence < 1:
