@@ -25,7 +25,7 @@ READ: Mapping[Of, tuple[Quantity, Quantity]] = {
     "thought": ("leak probability in the thought", "mean leakage in the thought"),
     "either": ("leak probability in either", "mean leakage in either"),
 }
-"""The quantities of each reading: for a binary scorer, and for any other scorer (like `LEAKAGE`).
+"""The quantities of each reading: for a binary scorer, and for any other scorer.
 """
 
 

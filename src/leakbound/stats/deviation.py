@@ -17,9 +17,9 @@ largest f over [L, U]: f(p*) if p* is inside, else the larger of f(L) and f(U).
 
 Below, at alpha on each side: f(p) is at least min(f(L), f(U)), the least over [L, U] of a concave
 f. The bound fails only if f(p) is below both. Then L and U are both in the interval where f exceeds
-f(p). One end of this interval is p: it is above p if p < p*, and below p if p > p*. So one fixed
-event, L > p or U < p, must happen. Which one depends on p, not on the draws: probability at most
-alpha.
+f(p). This interval has p at one end: it extends upwards from p if p < p*, and downwards if p > p*.
+So one fixed event, L > p or U < p, must happen. Which one depends on p, not on the draws:
+probability at most alpha.
 
 Both bounds are extremes over one interval of p at 1 - alpha, and are valid simultaneously.
 """

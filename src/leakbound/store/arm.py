@@ -23,7 +23,7 @@ from leakbound.text.counting import Ledger, visible
 from leakbound.text.shown import many
 from leakbound.types import Query, Usage, object_of
 
-MOST_CUT = 0.05  # if a larger fraction of an arm's outputs was cut, sentences mention it
+MOST_CUT = 0.05  # sentences mention a larger fraction of cut outputs
 
 
 class Arm:
@@ -74,9 +74,7 @@ class Arm:
         )
         self.proofs = Proofs(folder / "proofs", self.identity)
         self.scored = Scores(folder, self.drawn, lambda: self.parts)
-        self._tallies: dict[
-            str, dict[tuple[str, str], int]
-        ] = {}  # counts of draws, by the digest of a part
+        self._tallies: dict[str, dict[tuple[str, str], int]] = {}  # by the digest of a part
         self.looks: Looks = self._read_looks() if isinstance(spec.draws, StoppedDraws) else ()
         self._know_parts()
 
@@ -174,7 +172,7 @@ class Arm:
                 yield part
 
     def lacks(self) -> Iterator[str]:
-        """Yield what is still to be drawn, as predicates of a sentence; nothing for a finished arm."""
+        """Yield what is still to be drawn, as predicates of a sentence; nothing if it is finished."""
         absent = [part for part in self.parts if not self.has(part)]
         if absent:
             yield f"lacks {len(absent)} of {len(self.parts)} parts"
@@ -283,9 +281,7 @@ class Arm:
             return ""
         first = f"the first {many(self.decoding.max_new_tokens, 'token')}"
         if "max_new_tokens" in self.decoding.unknown or self.decoding.max_tokens is not None:
-            first = (
-                "the first tokens"  # the number of tokens is unknown, or differs between questions
-            )
+            first = "the first tokens"  # the number is unknown, or differs by question
         if self.decoding.max_thinking_tokens is not None:
             first += " of the answer"
         return f" in {first}"

@@ -103,7 +103,7 @@ class ArmKey:
         return ArmKey(self.model, greedy=True)
 
     def stressed(self, spec: str) -> ArmKey:
-        """Return the key of the arm of the model under a stress, with questions in their own words."""
+        """Return the key of the model's arm under a stress, with questions in own words."""
         return replace(self, stress=spec.translate(_NAMED))
 
     @property

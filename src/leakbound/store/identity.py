@@ -25,7 +25,7 @@ _FIRST = (
     "engine",
     "weights",
     "end_tokens",
-)  # compared first, because other differences follow from these
+)  # other differences follow from these
 _IN_WORDS = {
     "fingerprint: engine: ": "another engine drew: ",
     "fingerprint: weights: ": "the model has other weights: ",
@@ -37,7 +37,7 @@ _IN_WORDS = {
 # Recorded of an arm, but no part of its identity: its draws have the same distribution on every
 # machine. A probe is compared within rounding errors.
 _NOT_IDENTITY = ("model", "place", "machine", "probe", "longest_answer")
-_ROUNDINGS = {"float32": 1e-2, "float64": 1e-2}  # differences of a log-probability between machines
+_ROUNDINGS = {"float32": 1e-2, "float64": 1e-2}  # of a log-probability, between machines
 _COARSE = 1.0  # the same in half precision
 
 

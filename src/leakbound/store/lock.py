@@ -98,9 +98,7 @@ def locked(folder: Path, command: str, file: Path | None = None) -> Iterator[Non
         if os.getpid() == key[1]:  # not in a forked child, whose parent has the lock
             _mine.discard(key)
             with suppress(OSError):
-                if (
-                    _holder(file) == holder
-                ):  # not if another process removed the file and took the lock
+                if _holder(file) == holder:  # not if another process took it
                     file.unlink()
             lock.release()
             if fresh:
