@@ -107,7 +107,7 @@ class Evaluation:
 
     @cached_property
     def models(self) -> dict[Model, Named]:
-        """The model and, if there is one, the control; for a finished run, the model of that run."""
+        """The model and the control if there is one; for a finished run, the run's model."""
         control = self.control
         if self.finished is not None:
             control = Run.open(self.finished).model(GREEDY)

@@ -72,7 +72,7 @@ def arms_to_prove(run: Run) -> list[Arm]:
 
 
 def require_proves(engine: Generate, arm: Arm, run: Run) -> None:
-    """Raise InputError if an engine cannot find rare leaks of an arm, MixError for another model."""
+    """Raise InputError if an engine finds no rare leaks of an arm, MixError for another model."""
     if isinstance(engine, Measures):
         failed = arm.failures
         engine.measure([query for query in arm.queries if query.id not in failed])

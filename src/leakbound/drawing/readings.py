@@ -1,4 +1,4 @@
-"""Read the texts that metrics need with a run's models; compute the recall of retained questions."""
+"""Read the texts that metrics need with a run's models, and compute the recall of questions."""
 
 from __future__ import annotations
 

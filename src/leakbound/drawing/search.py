@@ -161,7 +161,7 @@ class AttackSearch:
         return prove_arm(arm, engine, self.scorer, questions, forwards, self.at, progress)
 
     def _plans(self, attack_queries: Sequence[AttackQuery]) -> Iterator[ArmPlan]:
-        """Yield the plan of each selected decoding for every model; raise for impossible queries."""
+        """Yield the plan of each selected decoding for every model; refuse impossible queries."""
         evaluation = self.evaluation
         for arm in dict.fromkeys(attack.arm for attack in attack_queries):
             mine = [attack for attack in attack_queries if attack.arm == arm]
@@ -270,9 +270,7 @@ class AttackSearch:
         return standings
 
     def _forwards(self, variant: Variant, draws: int) -> int:
-        """Return the number of forwards that costs as much as these draws; 0 if a leak is expected
-        in them.
-        """
+        """Return the forwards that cost as much as these draws; 0 if they are expected to leak."""
         if not self.proves or self.best.get(variant.query.prompt_id, 0.0) * draws >= 1:
             return 0
         return max(round(draws * self.price), 1)
@@ -362,9 +360,7 @@ def _scored(arms: Sequence[Arm], name: str, query_ids: Sequence[str]) -> ArmScor
 
 
 def _by_draws(arms: Sequence[Arm], query_ids: Sequence[str], scorer: Scorer) -> dict[str, Standing]:
-    """Return the standing of these queries from all their draws; queries without draws are left
-    out.
-    """
+    """Return the standing of these queries from all their draws, if they have draws."""
     scores = _scored(arms, slug(scorer), query_ids)
     if not scores.query_ids:
         return {}

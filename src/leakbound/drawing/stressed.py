@@ -53,9 +53,7 @@ def require_stresses(evaluation: Evaluation) -> None:
 
 
 def check_stresses(evaluation: Evaluation, run: Run) -> None:
-    """Raise InputError, before any draw, for queries of a stress that an open model does not
-    accept.
-    """
+    """Raise InputError, before any draw, for stressed queries that a model does not accept."""
     bench = _bench(evaluation)
     for stress in stresses_of(evaluation.ready.study.stress):
         if not isinstance(stress, OfWeights):  # such arms have the questions as queries

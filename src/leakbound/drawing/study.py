@@ -172,7 +172,7 @@ def _require_divisible(study: Study) -> None:
 
 
 def _require_fitting(evaluation: Evaluation) -> None:
-    """Raise InputError if rewritings, proofs or an attack do not fit the decodings or the control."""
+    """Raise InputError if rewritings, proofs or an attack do not fit decodings or control."""
     study, finished = evaluation.ready.study, evaluation.finished is not None
     if study.rewritings is not None and not evaluation.sampled:
         raise InputError(

@@ -17,9 +17,7 @@ from leakbound.types import RULE, Scorer
 
 
 def require_fixed_n(arm: Arm) -> None:
-    """Raise InputError for an arm whose questions stopped early, because n must be fixed in
-    advance.
-    """
+    """Raise InputError if an arm's questions stopped early: n must be fixed in advance."""
     if claim := claim_of(arm.spec.draws):
         raise InputError(
             f"{arm.place} drew each question until {claim!r} was decided, and this needs a number "

@@ -172,7 +172,7 @@ class Arm:
                 yield part
 
     def lacks(self) -> Iterator[str]:
-        """Yield what is still to be drawn, as predicates of a sentence; nothing if it is finished."""
+        """Yield what is still to be drawn, as predicates; nothing for a finished arm."""
         absent = [part for part in self.parts if not self.has(part)]
         if absent:
             yield f"lacks {len(absent)} of {len(self.parts)} parts"

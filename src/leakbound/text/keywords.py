@@ -154,7 +154,7 @@ def places(keyword: str, text: str, following: str = ".") -> Iterator[int]:
 
 
 def _apart(edge: str, neighbour: str, *, right: bool = False) -> bool:
-    """Return whether a keyword may have this neighbour at this edge; empty: any neighbour."""
+    """Return whether a keyword may have this neighbour at this edge; "" is any neighbour."""
     if not joins(edge) or (neighbour and not joins(neighbour)):
         return True
     if is_digit(edge) and (not neighbour or is_digit(neighbour)):
@@ -169,7 +169,7 @@ def occurs(keyword: str, text: str, following: str = ".") -> bool:
 
 
 def content_words(text: str) -> tuple[str, ...]:
-    """Return the distinct words of an English text that are no stopwords, in order, case-folded.
+    """Return the distinct words of an English text without stopwords, in order, case-folded.
 
     A possessive "'s" is cut off.
     """
@@ -184,7 +184,7 @@ def answer_keywords(question: str, answer: str) -> tuple[str, ...]:
 
 
 class Settled(NamedTuple):
-    """The beginning that all texts with a prefix share, normalised.
+    """The normalised beginning that all texts with a prefix share.
 
     Attributes:
         text: the opening of all these texts.
@@ -197,7 +197,7 @@ class Settled(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Return the opening without its last word, unless a blank follows that."""
+        """Return the opening without its last word, unless a blank follows that word."""
         return self.text if self.following == " " else self.text.rpartition(" ")[0]
 
 
@@ -208,7 +208,7 @@ def settled(prefix: str) -> Settled:
     """Return the opening that a prefix settles for any continuation; see above.
 
     Args:
-        prefix: how a text begins.
+        prefix: the beginning of a text.
 
     Returns:
         The normalised opening that no continuation changes, and its known neighbour.
