@@ -1,7 +1,7 @@
-"""Files and names that outlive a power cut: once a call returns, its work is on the disk.
+"""Make files and names survive a power cut: once a call returns, its work is on the disk.
 
-A rename may reach the disk before the bytes of the renamed file, which are zeros then. So each file
-is flushed, then the names in its folder, then the rename is made, and then that is flushed too.
+A rename may reach the disk before the bytes of the renamed file, which are then zeros. So each file
+is flushed first, then the names in its folder. Then the rename is made, and flushed too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-_CANNOT = (errno.EINVAL, errno.ENOTSUP)  # how some network file systems answer for folders
+_CANNOT = (errno.EINVAL, errno.ENOTSUP)  # errors of some network file systems for folders
 
 
 def sync_file(file: Path) -> None:
@@ -25,7 +25,7 @@ def sync_file(file: Path) -> None:
 
 
 def sync_names(folder: Path) -> None:
-    """Flush the names in a folder to disk, where there is a way to: Windows opens no folder.
+    """Flush the names in a folder to disk, if the system can: Windows cannot open folders.
 
     Args:
         folder: the folder.
@@ -55,15 +55,15 @@ def sync_tree(folder: Path) -> None:
 
 
 def place(partial: Path, path: Path) -> None:
-    """Rename a folder that is finished; its files and its new name then outlive a power cut.
+    """Rename a finished folder, so that its files and its new name survive a power cut.
 
     Args:
         partial: the folder.
-        path: its new place.
+        path: the new path.
     """
     sync_tree(partial)
     partial.rename(path)
     sync_names(path.parent)
-    for above in path.absolute().parent.parents:  # some of which may have been made for it
+    for above in path.absolute().parent.parents:  # some of them may be new
         with suppress(OSError):
             sync_names(above)

@@ -1,4 +1,4 @@
-"""Errors, as a tree.
+"""The tree of errors.
 
     LeakboundError
     ├── InputError        wrong use or bad input: nothing was started         (exit status 2)
@@ -7,7 +7,7 @@
     └── IncompleteError   part of the work is missing; run the same again      (exit status 3)
         └── UnansweredError  some questions have no completions; all else is done
 
-Every message names the thing, the value it had and the remedy.
+Every message names the thing that is wrong, its value and the remedy.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class LeakboundError(Exception):
     """Base of every error that leakbound raises on purpose.
 
     Attributes:
-        exit_status: of a command that ends with it.
+        exit_status: the exit status of a command that ends with this error.
     """
 
     exit_status = 1
 
 
 class InputError(LeakboundError, ValueError):
-    """A value the user gave cannot be used; raised before anything costly starts."""
+    """A value from the user cannot be used. It is raised before anything costly starts."""
 
     exit_status = 2
 
@@ -64,7 +64,7 @@ class UnansweredError(IncompleteError):
 def require_no_fault(path: Path, error: BaseException) -> None:
     """Raise IncompleteError if a file was not read because the machine failed.
 
-    Else its content or its name is the cause.
+    For other errors it returns: then the file's content or its name is the cause.
 
     Args:
         path: the file.
@@ -75,7 +75,7 @@ def require_no_fault(path: Path, error: BaseException) -> None:
     """
     if isinstance(error, OSError) and error.errno in PASSING:
         raise IncompleteError(
-            f"`{path}` could not be read ({error.strerror or error}). See to its disk, then run "
+            f"`{path}` could not be read ({error.strerror or error}). Check its disk, then run "
             "the same command again: nothing was changed."
         ) from error
 
@@ -102,7 +102,7 @@ def needing(feature: str, extra: str, instead: str = "") -> Iterator[None]:
         instead: another fix, to follow the remedy; empty: nothing.
 
     Raises:
-        InputError: a module is not there.
+        InputError: a module is not installed.
     """
     try:
         yield

@@ -1,7 +1,7 @@
 """Look up a member of a family: built-in members first, then entry points of other packages.
 
-A member of another package may raise anything, exit, or give no member of the family. The message
-names the package.
+A member of another package may raise any error, exit, or return something else than a member of the
+family. The message then names the package.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MOST = 25  # names that a message lists
+_MOST = 25  # the most names that a message lists
 _NEAR = 3
 _REPAIR = "Repair that package or uninstall it."
-# A comma is part of a value unless another setting follows: models have commas in their names.
+# A comma belongs to a value unless another setting follows, because model names may have commas.
 _COMMA = re.compile(r",(?=\s*\w+\s*=)")
 
 
 _packages: dict[tuple[str, str], tuple[str, str]] = {}
-"""Of each plug-in that was loaded, by family and name: its package with the version, its module."""
+"""The package (with version) and the module of each loaded plug-in, by family and name."""
 
 
 def find(family: str, table: Mapping[str, T], name: str, remedy: str = "") -> T:
@@ -49,7 +49,8 @@ def find(family: str, table: Mapping[str, T], name: str, remedy: str = "") -> T:
         The member.
 
     Raises:
-        InputError: an unknown name (it lists what there is), or a member whose package is broken.
+        InputError: an unknown name (the message lists the known names), or a member whose package
+            is broken.
     """
     if name in table:
         return table[name]
@@ -80,7 +81,7 @@ def plug_ins(family: str) -> set[str]:
 
 @contextmanager
 def opening(family: str, name: str) -> Iterator[None]:
-    """Name the package of a plug-in that raises; our own errors and built-in members' pass.
+    """Convert a plug-in's error to an InputError that names its package; pass other errors on.
 
     Args:
         family: such as "scorer".
@@ -100,7 +101,7 @@ def opening(family: str, name: str) -> Iterator[None]:
 
 
 def require_parts(family: str, name: str, made: object, parts: Iterable[str]) -> None:
-    """Refuse a plug-in's result that lacks an attribute.
+    """Raise InputError if a plug-in's result lacks an attribute.
 
     Args:
         family: such as "scorer".
@@ -122,18 +123,18 @@ def require_parts(family: str, name: str, made: object, parts: Iterable[str]) ->
 
 
 def setting_types(family: str, name: str, member: object) -> dict[str, Any]:
-    """Return the types of a member's settings, with their names.
+    """Return the types of a member's settings, by name.
 
     Args:
         family: such as "scorer".
         name: the member's.
-        member: a dataclass of settings; fields with `compare=False` are no settings.
+        member: a dataclass of settings; fields with `compare=False` are not settings.
 
     Returns:
-        The types; empty where the member is no dataclass.
+        The types; empty if the member is not a dataclass.
 
     Raises:
-        InputError: a plug-in whose types cannot be read.
+        InputError: the types of a plug-in cannot be read.
     """
     with opening(family, name):
         hints = get_type_hints(member)
@@ -157,7 +158,7 @@ def make(
         The made value.
 
     Raises:
-        InputError: a setting without a default that is absent; a plug-in that is broken.
+        InputError: a required setting is missing, or a plug-in is broken.
     """
     for field in fields(member) if is_dataclass(member) else ():
         if field.name not in values and field.default is field.default_factory is MISSING:
@@ -183,13 +184,13 @@ def read_settings(
         name: the member's.
         written: the text after the colon of its name.
         types: the types of its settings, with their names.
-        first: the setting that may be written without its name, as the first; empty: none may.
+        first: the setting that may come first without its name; empty: no setting may.
 
     Returns:
-        Values by the names of the settings that are written.
+        The values of the written settings, by name.
 
     Raises:
-        InputError: an unknown setting, or an invalid value; it names the setting.
+        InputError: an unknown setting, or an invalid value. The message names the setting.
     """
     begin, *others = _COMMA.split(written)
     if begin and "=" not in begin and first in types:
@@ -241,7 +242,7 @@ def origin(value: object) -> str:
         value: any object.
 
     Returns:
-        ` of the package <name and version>` where another package made it, else empty.
+        ` of the package <name and version>` if another package made it, else empty.
     """
     module = type(value).__module__.partition(".")[0]
     packages = (package for package, own in _packages.values() if own == module)
@@ -250,11 +251,11 @@ def origin(value: object) -> str:
 
 
 def suggestion(name: str, names: Iterable[Any]) -> str:
-    """Return the remedy for a misspelt name: the closest there is, and all of them unless too many.
+    """Return the remedy for a misspelt name: the closest name, and all names unless too many.
 
     Args:
-        name: as it was written.
-        names: those that there are.
+        name: the name as it was written.
+        names: the known names.
 
     Returns:
         One or two sentences.
@@ -270,10 +271,10 @@ def suggestion(name: str, names: Iterable[Any]) -> str:
 
 
 def near(path: Path) -> str:
-    """`Did you mean …? ` where nothing is at a path and something nearby has almost that name.
+    """Return `Did you mean …? ` if a path does not exist and a similar name nearby does.
 
     Args:
-        path: where something was looked for.
+        path: the path that was looked for.
 
     Returns:
         The question, with a blank after it; else empty.
@@ -290,7 +291,7 @@ def near(path: Path) -> str:
     close = difflib.get_close_matches(at.name, there, n=1)
     if not close:
         return ""
-    guess = at.with_name(close[0])  # told from where the path was
+    guess = at.with_name(close[0])  # relative, as the path was
     return f"Did you mean `{guess if path.is_absolute() else Path(os.path.relpath(guess))}`? "
 
 

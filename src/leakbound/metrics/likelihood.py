@@ -37,7 +37,7 @@ def probability(reading: Reading) -> float:
 
 
 def normalised_probability(right: float, wrong: Sequence[float]) -> float:
-    """Return the fraction of the right answer in the `probability` of all answers: in [0, 1).
+    """Return the right answer's `probability` divided by the sum over all answers, in [0, 1).
 
     Raises InputError without a wrong answer.
     """
@@ -45,7 +45,7 @@ def normalised_probability(right: float, wrong: Sequence[float]) -> float:
 
 
 def truth_ratio(right: Reading, wrong: Sequence[Reading]) -> float:
-    """Return the probability of wrong answers over that of the right one: at least 0, 1 undecided.
+    """Return the ratio of wrong to right answers' probability, at least 0; 1 is undecided.
 
     R = exp(-mean loss of the wrong answers) / probability of the right answer. This is a geometric
     mean over the wrong answers; TOFU's paper has an arithmetic mean. `right` is the paraphrased
@@ -105,7 +105,7 @@ def _some(values: ArrayLike) -> NDArray[np.float64]:
 
 
 def choice_accuracy(letters: Sequence[Reading], right: Collection[int]) -> float:
-    """Return 1 if the likeliest letter, ties to the first, is right, else 0."""
+    """Return 1 if the likeliest letter (the first of several) is right, else 0."""
     fractions = _fractions(letters, right)
     return float(int(fractions.argmax()) in right) if np.isfinite(fractions).all() else math.nan
 

@@ -73,9 +73,7 @@ class Wanted:
                         yield WantedText(Place.of(part, query, kind, index, text), query, text)
 
     def questions(self) -> Iterator[WantedText]:
-        """Yield every question, without a text, that needs a greedy answer and is in no arm of the
-        run.
-        """
+        """Yield every question, without a text, that needs a greedy answer and is in no arm."""
         for part, need in self.needs.items():
             if need.greedy and part != self.own:
                 for prompt in self.prompts[part]:
@@ -203,7 +201,7 @@ MODELS: dict[Model, ArmKey] = {"target": GREEDY, "control": CONTROL_GREEDY}
 
 
 def require_known(arm: Arm, wanted: Wanted) -> Readings:
-    """Return all readings of the model of `arm`; raise InputError if one that is needed is missing."""
+    """Return all readings of the model of `arm`; raise InputError if a needed one is missing."""
     readings = Readings(arm)
     if lacking := [text.place for text in chain.from_iterable(lacking_texts(readings, wanted))]:
         raise InputError(

@@ -116,7 +116,7 @@ def _double_l(word: str) -> str:
 
 
 def _ruled(word: str, rules: tuple[_Rule, ...], least: int = 1) -> str:
-    """Apply the first rule whose suffix the word has, if the rest has at least the least measure."""
+    """Apply the first rule whose suffix the word has, if the rest has the least measure or more."""
     for suffix, instead in rules:
         if word.endswith(suffix):
             base = word[: -len(suffix)]

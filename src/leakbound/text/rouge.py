@@ -130,9 +130,7 @@ def stems(text: str, stemmed: bool = True) -> list[str]:
 
 
 class _Stems(dict[str, int]):
-    """A mapping from words, with or without blanks before them, to numbers of stems; it grows on
-    use.
-    """
+    """A mapping from words, with or without blanks before them, to numbers of stems."""
 
     def __init__(self, stemmed: bool) -> None:
         super().__init__()

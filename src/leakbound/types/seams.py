@@ -40,9 +40,7 @@ class Embed(Named, Protocol):
     """A model that maps texts to vectors; similar meanings have near vectors."""
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one finite vector per text, float32, [n, d]. It does not depend on the other
-        texts.
-        """
+        """Return one finite vector per text, float32, [n, d], independent of the other texts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,7 +286,7 @@ class Generate(Protocol):
         """
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
-        """Raise InputError, before anything costly, for queries or a decoding it cannot draw from."""
+        """Raise InputError, before anything costly, for input that it cannot draw from."""
 
     def generate(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
@@ -388,8 +386,7 @@ class Measures(Protocol):
     """An engine whose margin is measured, and depends on the queries."""
 
     def measure(self, queries: Sequence[Query]) -> None:
-        """Measure the margin after the prompts of these queries; equal queries give an equal
-        margin.
+        """Measure the margin after the prompts of these queries; it is equal for equal queries.
 
         Callers do this before they draw, so that a resumed run has the same margin.
         """
@@ -437,8 +434,7 @@ class Redraws(Protocol):
         draws: Draws,
         stored: Mapping[str, Sequence[Completion]],
     ) -> Iterator[Redrawn]:
-        """Yield, per query in any order, a comparison of repeated draws with the stored
-        completions.
+        """Yield, per query in any order, how repeated draws compare with stored completions.
 
         A draw may differ by a token only if its random number is within the margin of that token's
         interval boundary. `stored` has the completions by query id.
