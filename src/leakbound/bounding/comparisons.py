@@ -49,8 +49,7 @@ from leakbound.text.shown import some
 from leakbound.types import Scorer
 
 gap = partial(stats.excess_of, beyond="own words")
-"""Bound the leakage over all queries minus that in own words, at alpha/2 each.
-"""
+"""Bound the leakage over all queries minus that in own words, at alpha/2 each."""
 
 
 def share_nothing(target: Sequence[Arm], control: Sequence[Arm]) -> bool:

@@ -25,8 +25,7 @@ READ: Mapping[Of, tuple[Quantity, Quantity]] = {
     "thought": ("leak probability in the thought", "mean leakage in the thought"),
     "either": ("leak probability in either", "mean leakage in either"),
 }
-"""The quantities of each reading: for a binary scorer, and for any other scorer.
-"""
+"""The quantities of each reading: for a binary scorer, and for any other scorer."""
 
 
 def scored_parts(arms: Mapping[str, Arm], scorer: Scorer) -> tuple[Scorer, ...]:

@@ -15,10 +15,7 @@ from leakbound.text.shown import many
 from leakbound.types import Decoding, Draws, Effort, Generate, Query, Requests
 
 _PILOT = "pilot"  # the purpose of discarded draws
-_SERVED_QUESTIONS, _SERVED_DRAWS = (
-    2,
-    16,
-)  # the most draws from a server: each request may cost money
+_SERVED_QUESTIONS, _SERVED_DRAWS = 2, 16  # at most, from a server: each request may cost money
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

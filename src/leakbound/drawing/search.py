@@ -72,8 +72,7 @@ from leakbound.types import Decoding, Failure, Generate, Measures, Prompt, Query
 
 CONFIDENCE = 0.9  # of the lower bounds that steer: they only rank candidates
 FORWARDS = 0.5
-"""The number of forwards per drawn token; a few draws of one prompt share about half their tokens.
-"""
+"""The forwards per drawn token: a few draws of one prompt share about half of their tokens."""
 
 
 PURPOSE = "attack"

@@ -21,10 +21,7 @@ from leakbound.types import Classify, Crew, Generate, Progress, Truncates, durin
 
 CLASSIFIER = "madhurjindal/autonlp-Gibberish-Detector-492513457"
 CLEAN = "clean"
-_TOKENS, _TOKENS_OF = (
-    32,
-    {"muse": 512},
-)  # first tokens that the classifier reads, by family of a benchmark
+_TOKENS, _TOKENS_OF = 32, {"muse": 512}  # that the classifier reads, by family of a benchmark
 
 
 Named = str | Path | Generate

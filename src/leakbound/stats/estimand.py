@@ -15,8 +15,7 @@ from leakbound.stats.order import Seed
 from leakbound.stats.quantity import Quantity
 
 Rule = Callable[[Rows, float], Array]
-"""(rows of the same n, alpha) -> one bound per row (and per k or x), valid at 1 - alpha.
-"""
+"""(rows of the same n, alpha) -> one bound per row (and per k or x), valid at 1 - alpha."""
 
 BoundAt = Callable[[float], Array]
 """alpha -> one bound per interval, valid at 1 - alpha."""

@@ -33,8 +33,7 @@ SHUFFLE = 0x5B0F  # keeps the shuffle independent of other uses of the caller's 
 BITS = 63  # bits of a key: it fits a signed column of a table
 
 Seed = int | Sequence[int] | npt.NDArray[np.int64] | None
-"""One number, to which each row's index is joined; one key per row; or None: entropy.
-"""
+"""One number, to which each row's index is joined; one key per row; or None: entropy."""
 
 
 def order_key(fixed: Mapping[str, object]) -> int:

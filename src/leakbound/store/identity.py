@@ -21,11 +21,7 @@ from leakbound.types import (
 )
 
 _LONG = 200  # the most characters of a value in a message
-_FIRST = (
-    "engine",
-    "weights",
-    "end_tokens",
-)  # other differences follow from these
+_FIRST = ("engine", "weights", "end_tokens")  # other differences follow from these
 _IN_WORDS = {
     "fingerprint: engine: ": "another engine drew: ",
     "fingerprint: weights: ": "the model has other weights: ",

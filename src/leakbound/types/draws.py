@@ -13,12 +13,7 @@ TURN = "\x1e"  # separates the turns of a conversation that is one completion
 RULE = 2
 """The version of the rules for counting and matching, which scores record."""
 Finish = Literal["stop", "stop_string", "length", "filtered", "tool", "error", "unknown"]
-_COUNTED = (
-    "forwards",
-    "sampled_tokens",
-    "prompt_tokens",
-    "draws",
-)  # fields of the cost of sampling
+_COUNTED = ("forwards", "sampled_tokens", "prompt_tokens", "draws")  # of what sampling cost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
