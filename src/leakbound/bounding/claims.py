@@ -1,25 +1,28 @@
 """The statements of certificates, and the questions that are proved clean.
 
-*A recorded claim* was fixed before anything was drawn, so its truth does not depend on the draws.
-If it is false, only a pass is wrong, and a pass needs an upper bound below the truth. If it is
-true, only a refutation is wrong, and a refutation needs a lower bound above the truth. So each
-bound has all of alpha, and a wrong verdict has probability at most alpha. The two bounds are valid
-simultaneously at 1 - 2 alpha. Each of several claims is decided at its own alpha: all verdicts are
-right with probability 1 minus the sum.
+*A recorded claim* was fixed before anything was drawn, so its truth does not
+depend on the draws. If it is false, only a pass is wrong, and a pass needs an
+upper bound below the truth. If it is true, only a refutation is wrong, and a
+refutation needs a lower bound above the truth. So each bound has all of alpha,
+and a wrong verdict has probability at most alpha. The two bounds are valid
+simultaneously at 1 - 2 alpha. Each of several claims is decided at its own
+alpha: all verdicts are right with probability 1 minus the sum.
 
-*Every question.* If the claim is false, some question i has p_i > X. A pass needs max_j U_j <= X,
-hence U_i < p_i: the one bound U_i fails, with probability at most alpha for any number of
-questions. If the claim is true, a refutation needs some lower bound above X >= p_i: any of N may
-fail, so each has alpha/N.
+*Every question.* If the claim is false, some question i has p_i > X. A pass
+needs max_j U_j <= X, hence U_i < p_i: the one bound U_i fails, with probability
+at most alpha for any number of questions. If the claim is true, a refutation
+needs some lower bound above X >= p_i: any of N may fail, so each has alpha/N.
 
-*A later claim* may have been chosen after looking at the draws. Let F be the M statements about the
-mean and the worst question of every sampled arm under every binary scorer of the run. Each has
-alpha/M, half for each bound. By the union bound all M intervals cover with probability at least 1 -
-alpha, even if the draws are dependent. On that event a pass (upper bound <= X) and a refutation
-(lower bound > X) are right for every X and every member of F simultaneously, so also for the chosen
-claim. F must not depend on the draws. If the parts of outputs (answer, thought, either) have
-scores, F contains all three readings, because the card shows all three. A certificate names the
-arms and scorers in F, and assumes that they were chosen without looking at scores.
+*A later claim* may have been chosen after looking at the draws. Let F be the M
+statements about the mean and the worst question of every sampled arm under
+every binary scorer of the run. Each has alpha/M, half for each bound. By the
+union bound all M intervals cover with probability at least 1 - alpha, even if
+the draws are dependent. On that event a pass (upper bound <= X) and a
+refutation (lower bound > X) are right for every X and every member of F
+simultaneously, so also for the chosen claim. F must not depend on the draws. If
+the parts of outputs (answer, thought, either) have scores, F contains all three
+readings, because the card shows all three. A certificate names the arms and
+scorers in F, and assumes that they were chosen without looking at scores.
 """
 
 from __future__ import annotations

@@ -1,26 +1,29 @@
 """The excess leakage of an arm over its control, its questions' own words, or a baseline.
 
-*Beyond the control.* If the draws of both models are known to share no randomness, and both have a
-fixed n of at least `stats.FEWEST_PAIRS`, bets are on their differences. Otherwise each is bounded
-at half of alpha, which is valid even if the draws are dependent. The keys of the draws show whether
-they share random numbers. Within one run each arm has its own purpose. Draws are also keyed by the
-model, so two models in two runs share none. In older runs, a control was drawn for the same purpose
-as the target and shares its random numbers unless its seed differs. For imported draws nothing is
-known.
+*Beyond the control.* If the draws of both models are known to share no
+randomness, and both have a fixed n of at least `stats.FEWEST_PAIRS`, bets are
+on their differences. Otherwise each is bounded at half of alpha, which is valid
+even if the draws are dependent. The keys of the draws show whether they share
+random numbers. Within one run each arm has its own purpose. Draws are also
+keyed by the model, so two models in two runs share none. In older runs, a
+control was drawn for the same purpose as the target and shares its random
+numbers unless its seed differs. For imported draws nothing is known.
 
-*Inputs that a search for worst cases found.* Let S be all draws of the search, and X = f(S) the
-query and decoding that it found for a question. The final draws Y_1 … Y_n have separate keys, so
-they are independent of S, and n is fixed in advance. Given S, X is one fixed query under one fixed
-decoding, and Y_1 … Y_n are i.i.d. from its distribution. So a bound B with P(B(Y) holds) >= 1 -
-alpha for every distribution is valid with that probability given any S, hence also without
-condition:
+*Inputs that a search for worst cases found.* Let S be all draws of the search,
+and X = f(S) the query and decoding that it found for a question. The final
+draws Y_1 … Y_n have separate keys, so they are independent of S, and n is fixed
+in advance. Given S, X is one fixed query under one fixed decoding, and Y_1 …
+Y_n are i.i.d. from its distribution. So a bound B with P(B(Y) holds) >= 1 -
+alpha for every distribution is valid with that probability given any S, hence
+also without condition:
 
     P(B holds for X) = E[ P(B holds for X | S) ] >= 1 - alpha.
 
-No correction for the number of queries is needed, because each question's X was chosen without its
-Y. Over several questions the Y are independent given S, so `stats` corrects as for any questions.
-Neither argument is valid for the search's own draws: of many queries with the same leakage, the
-search keeps the query whose draws leaked most by chance.
+No correction for the number of queries is needed, because each question's X was
+chosen without its Y. Over several questions the Y are independent given S, so
+`stats` corrects as for any questions. Neither argument is valid for the
+search's own draws: of many queries with the same leakage, the search keeps the
+query whose draws leaked most by chance.
 
 The bounded quantity is the leakage of the input that was found. Its lower bound also bounds the
 worst input from below; its upper bound does not cover other inputs.

@@ -1,15 +1,18 @@
 """The difference in leakage between two sets of questions in one model.
 
-Usually there is no model that never saw the data. Instead, one can compare with questions of the
-same kind that the model was never taught. If the model knew neither set, both would leak equally,
-except for differences between the sets. Nothing bounds these differences. So the statement is about
-these two sets in this model; it is not an excess over a model that never saw the data.
+Usually there is no model that never saw the data. Instead, one can compare with
+questions of the same kind that the model was never taught. If the model knew
+neither set, both would leak equally, except for differences between the sets.
+Nothing bounds these differences. So the statement is about these two sets in
+this model; it is not an excess over a model that never saw the data.
 
-If numbers of draws were fixed and the draws of the two sets share no randomness, one bound of the
-difference has all of alpha (`stats.excess_over_sets`). Otherwise the mean over each set is bounded
-at half of alpha, which is valid even if their draws are dependent. If a coin chose the taught
-subjects, and the other questions are about the other subjects, the hypothesis "teaching changed
-nothing" is tested, see `leakbound.stats.randomisation`.
+If numbers of draws were fixed and the draws of the two sets share no
+randomness, one bound of the difference has all of alpha
+(`stats.excess_over_sets`). Otherwise the mean over each set is bounded at half
+of alpha, which is valid even if their draws are dependent. If a coin chose the
+taught subjects, and the other questions are about the other subjects, the
+hypothesis "teaching changed nothing" is tested, see
+`leakbound.stats.randomisation`.
 """
 
 from __future__ import annotations

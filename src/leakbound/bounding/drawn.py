@@ -5,15 +5,16 @@
 *Greedy.* There is one output per question, so its score is exact or missing. Statements about
 greedy answers and draws of a distribution together use `greedy_mean` as the mean.
 
-*Stopped when a claim was decided.* The evidence is `stats.Stopped`. The number of draws of a
-question then depends on its scores, so no bound for a fixed n is valid. The bounds of `stats` are
-valid for every scorer, not only for the scorer that steered, because the stopping rule may use all
-earlier draws and scores.
+*Stopped when a claim was decided.* The evidence is `stats.Stopped`. The number
+of draws of a question then depends on its scores, so no bound for a fixed n is
+valid. The bounds of `stats` are valid for every scorer, not only for the scorer
+that steered, because the stopping rule may use all earlier draws and scores.
 
-*Explored.* The evidence is `stats.Masses`. Each question has events of known mass, with the range
-of the scores inside each event, and draws from its remainder, whose number was fixed before
-drawing. If an event's score is not settled, the interval is wider. All bounds assume the measured
-margin (`leakbound.engines.margin`), even estimates of confidence 1.
+*Explored.* The evidence is `stats.Masses`. Each question has events of known
+mass, with the range of the scores inside each event, and draws from its
+remainder, whose number was fixed before drawing. If an event's score is not
+settled, the interval is wider. All bounds assume the measured margin
+(`leakbound.engines.margin`), even estimates of confidence 1.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Read the evidence of arms under a scorer. Only this module looks at how an arm was drawn.
 
-There are three cases. n was fixed in advance (also for inputs that a search found), possibly
-divided among a question's queries (`Pooled`). Or every question was drawn until a claim about it
-was decided. Or masses were explored, and draws came from their remainder.
+There are three cases. n was fixed in advance (also for inputs that a search
+found), possibly divided among a question's queries (`Pooled`). Or every
+question was drawn until a claim about it was decided. Or masses were explored,
+and draws came from their remainder.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Bounds for an arm with rewritings: the outputs of a question come from all its queries.
 
-Let mu_ij be the expected score of an output to query j of question i, and C_i its number of
-queries. The bounded score of a question is the score of an output to one of its queries, drawn
-uniformly, with mean (1/C_i) sum_j mu_ij. For a `fresh` design it is the score of an output to a
-query from the input distribution, of which the queries are independent draws. `stats.pool` proves
-for which designs the outputs of one question are i.i.d., and bounds the mean over N questions.
-Outputs of different questions are independent. Under `fresh` the number of outputs depends on the
-accepted rewritings, not on their scores.
+Let mu_ij be the expected score of an output to query j of question i, and C_i
+its number of queries. The bounded score of a question is the score of an output
+to one of its queries, drawn uniformly, with mean (1/C_i) sum_j mu_ij. For a
+`fresh` design it is the score of an output to a query from the input
+distribution, of which the queries are independent draws. `stats.pool` proves
+for which designs the outputs of one question are i.i.d., and bounds the mean
+over N questions. Outputs of different questions are independent. Under `fresh`
+the number of outputs depends on the accepted rewritings, not on their scores.
 """
 
 from __future__ import annotations

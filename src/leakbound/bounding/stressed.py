@@ -1,15 +1,18 @@
 """Effects of stress: each stressed arm minus the same arm without stress, and the worst stress.
 
-*Added leakage.* Each of S stresses has alpha/S: half for the mean over the questions, and half for
-all questions simultaneously (`stats.difference_over_questions`). All statements are valid
-simultaneously, even if the stresses' draws are dependent or a user selects a stress after looking.
+*Added leakage.* Each of S stresses has alpha/S: half for the mean over the
+questions, and half for all questions simultaneously
+(`stats.difference_over_questions`). All statements are valid simultaneously,
+even if the stresses' draws are dependent or a user selects a stress after
+looking.
 
 A draw of a conversation has several answers. So it is compared with the same number of answers of
 the unstressed model: with leak@k, where k is the number of turns.
 
-*The worst stress.* The means under S stresses are treated like S questions (`worst_question`): the
-lower bound is the largest lower bound, each at alpha/2S; the upper bound is the largest upper
-bound. The statement is about the tried stresses only, which were fixed in advance.
+*The worst stress.* The means under S stresses are treated like S questions
+(`worst_question`): the lower bound is the largest lower bound, each at
+alpha/2S; the upper bound is the largest upper bound. The statement is about the
+tried stresses only, which were fixed in advance.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Explore outputs: find exact masses of a query's outputs, and let a scorer decide which leak.
 
-A scorer settles a prefix if all its continuations have the same score. The plan of the arm records
-this scorer. Another scorer can use the same masses and draws. If it cannot settle a prefix, its
-intervals are wider, never wrong.
+A scorer settles a prefix if all its continuations have the same score. The plan
+of the arm records this scorer. Another scorer can use the same masses and
+draws. If it cannot settle a prefix, its intervals are wider, never wrong.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Draw the arms of a run.
 
-*Until a claim is decided*, every question is drawn in rounds. After each round a look checks
-whether the question's own draws decide the claim, by bounds that are valid at any look. Decided
-questions stop. The others get more draws, up to the cap. Looks are recorded, and can be repeated
-from the stored scores.
+*Until a claim is decided*, every question is drawn in rounds. After each round
+a look checks whether the question's own draws decide the claim, by bounds that
+are valid at any look. Decided questions stop. The others get more draws, up to
+the cap. Looks are recorded, and can be repeated from the stored scores.
 """
 
 from __future__ import annotations

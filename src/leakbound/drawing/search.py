@@ -1,13 +1,15 @@
 """Search for the input that leaks most, in rounds over variants; new draws then bound it.
 
-The search is a separate run in the subfolder `attack/search`, with one arm per round and decoding.
-Its draws have a separate purpose. Their scores only steer the search and are never bounded. The
-selected inputs are drawn again, and these new draws need no correction for the selection.
+The search is a separate run in the subfolder `attack/search`, with one arm per
+round and decoding. Its draws have a separate purpose. Their scores only steer
+the search and are never bounded. The selected inputs are drawn again, and these
+new draws need no correction for the selection.
 
-Eight draws per candidate in the first round do not show a leak of one in 10,000 answers, but a
-proof does. So a question is first searched by proofs. Once some known input (possibly the
-question's own words) is expected to leak at least once in a candidate's draws, the search continues
-by draws. The two methods add up, because draws that leak are proofs too.
+Eight draws per candidate in the first round do not show a leak of one in 10,000
+answers, but a proof does. So a question is first searched by proofs. Once some
+known input (possibly the question's own words) is expected to leak at least
+once in a candidate's draws, the search continues by draws. The two methods add
+up, because draws that leak are proofs too.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Likelihoods of an answer, of wrong answers, and of the letters of options.
 
-The definitions are OpenUnlearning's. Truth ratio and normalised probability come from Maini et al.
-(2024), "TOFU: a task of fictitious unlearning for LLMs". The end token is part of every answer.
-Probabilities are per token, exp(-loss), so that long answers are not less likely than short ones.
+The definitions are OpenUnlearning's. Truth ratio and normalised probability
+come from Maini et al. (2024), "TOFU: a task of fictitious unlearning for LLMs".
+The end token is part of every answer. Probabilities are per token, exp(-loss),
+so that long answers are not less likely than short ones.
 
-For a question with options, the probability of the right letter is compared with the other letters,
-as in lm-evaluation-harness for WMDP and MMLU. The question lists the options. The end token is not
-part of a letter.
+For a question with options, the probability of the right letter is compared
+with the other letters, as in lm-evaluation-harness for WMDP and MMLU. The
+question lists the options. The end token is not part of a letter.
 """
 
 from __future__ import annotations

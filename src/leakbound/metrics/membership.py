@@ -1,12 +1,13 @@
 """Membership attacks and memorisation, which measure whether a model was trained on a text.
 
-A score is a loss: a higher score means *less* likely a member. Min-k: Shi et al. (2024), minus the
-mean of the 40 % least likely tokens. Min-k++: Zhang et al. (2024). Both exclude the end token, as
-OpenUnlearning does. The gradient norm is a score itself.
+A score is a loss: a higher score means *less* likely a member. Min-k: Shi et
+al. (2024), minus the mean of the 40 % least likely tokens. Min-k++: Zhang et
+al. (2024). Both exclude the end token, as OpenUnlearning does. The gradient
+norm is a score itself.
 
-Memorisation counts the tokens of an answer, without the end token, that the model completes, as in
-OpenUnlearning. Exact memorisation: Tirumala et al. (2022). Extraction strength: Carlini et al.
-(2021), in tokens.
+Memorisation counts the tokens of an answer, without the end token, that the
+model completes, as in OpenUnlearning. Exact memorisation: Tirumala et al.
+(2022). Extraction strength: Carlini et al. (2021), in tokens.
 """
 
 from __future__ import annotations

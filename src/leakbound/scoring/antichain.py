@@ -1,9 +1,10 @@
 """Collect the outputs of each question that are known to leak, as disjoint events of known mass.
 
-An event is an output, or all outputs with the same beginning, with a probability of at least
-e^floor. It comes from a drawn completion, an explored output, the teacher-forced true answer, or a
-search for leaks. If two events share outputs, only one of them is used. The others form an
-antichain: no event begins with another, and their masses add up.
+An event is an output, or all outputs with the same beginning, with a
+probability of at least e^floor. It comes from a drawn completion, an explored
+output, the teacher-forced true answer, or a search for leaks. If two events
+share outputs, only one of them is used. The others form an antichain: no event
+begins with another, and their masses add up.
 """
 
 from __future__ import annotations

@@ -5,26 +5,29 @@ prod_t (1 - lambda_t (Y_t - v)) of a bettor who fixes lambda_t before Y_t is a n
 supermartingale. So it reaches 1/alpha with probability at most alpha (Ville). The horizon is
 finite: each bet aims at 1/alpha by the last draw.
 
-*One bet for each cell of a grid.* Grid points v_1 > v_2 > ... cut [v_last, top) into cells [v_j,
-v_(j-1)). The bets made for v_j test all v of its cell. They are feasible for all these v, because
-lambda_t <= c/(B_t - v_j) leaves every factor at least 1 - c. For given bets the wealth grows with
-v. So if v_j is rejected, its cell is rejected. In the first cell whose v_j is not rejected, the
-rejected v are those above one point, and bisection finds that point. The bound is the least v such
-that all larger ones are rejected. It is below the true mean only if the single test of the true
-mean rejects: probability at most alpha, for any grid. Cells below the first accepted grid point are
-never tested, so there is no bisection over grid points.
+*One bet for each cell of a grid.* Grid points v_1 > v_2 > ... cut [v_last, top)
+into cells [v_j, v_(j-1)). The bets made for v_j test all v of its cell. They
+are feasible for all these v, because lambda_t <= c/(B_t - v_j) leaves every
+factor at least 1 - c. For given bets the wealth grows with v. So if v_j is
+rejected, its cell is rejected. In the first cell whose v_j is not rejected, the
+rejected v are those above one point, and bisection finds that point. The bound
+is the least v such that all larger ones are rejected. It is below the true mean
+only if the single test of the true mean rejects: probability at most alpha, for
+any grid. Cells below the first accepted grid point are never tested, so there
+is no bisection over grid points.
 
-The grid affects only the width, because a bet for v_j is slightly too small for the rest of its
-cell. With 32 sqrt(n) grid points this costs 0 to .7 % of the distance between the bound and the
-sample mean, n from 64 to 4,096.
+The grid affects only the width, because a bet for v_j is slightly too small for
+the rest of its cell. With 32 sqrt(n) grid points this costs 0 to .7 % of the
+distance between the bound and the sample mean, n from 64 to 4,096.
 
-The wealth depends on the order of the draws, which must be random and fixed before scoring. The
-mean of the final wealths over several random orders is an e-value too, but the largest such mean
-along the way is not. Measured with 16 orders on coins, three values and continuous scores, n from
-64 to 1,024, alpha = .01: bounds depend a quarter as much on the order, and are 0 to 13 % farther
-from the truth. (The means over the first 1, 2, ... 16 orders may all be used, as the orders are
-exchangeable. Then no bound is farther, and from n = 256 none is nearer by 1 %.) Neither is worth 16
-times the cost.
+The wealth depends on the order of the draws, which must be random and fixed
+before scoring. The mean of the final wealths over several random orders is an
+e-value too, but the largest such mean along the way is not. Measured with 16
+orders on coins, three values and continuous scores, n from 64 to 1,024, alpha =
+.01: bounds depend a quarter as much on the order, and are 0 to 13 % farther
+from the truth. (The means over the first 1, 2, ... 16 orders may all be used,
+as the orders are exchangeable. Then no bound is farther, and from n = 256 none
+is nearer by 1 %.) Neither is worth 16 times the cost.
 """
 
 from __future__ import annotations

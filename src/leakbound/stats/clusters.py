@@ -1,10 +1,12 @@
 """Bounds for clusters: several outputs to each of n queries, drawn i.i.d. from a distribution.
 
-Outputs to one query resemble each other; outputs to different queries are independent. So the
-sample size is n, however many outputs there are. Let F be the distribution function of the score of
-one output to a fresh query, F_i(x) the fraction of query i's outputs that score at most x, Z_i
-their mean score. Given the number of outputs of each query, which must not depend on the scores,
-the F_i are independent with E F_i(x) = F(x), and so are the Z_i with E Z_i = E[X].
+Outputs to one query resemble each other; outputs to different queries are
+independent. So the sample size is n, however many outputs there are. Let F be
+the distribution function of the score of one output to a fresh query, F_i(x)
+the fraction of query i's outputs that score at most x, Z_i their mean score.
+Given the number of outputs of each query, which must not depend on the scores,
+the F_i are independent with E F_i(x) = F(x), and so are the Z_i with E Z_i =
+E[X].
 
 *Mean.* Betting needs independent draws in [0, 1] with the same mean, so it uses the Z_i.
 

@@ -1,36 +1,42 @@
 """Comparisons of models over questions, whose statements are valid simultaneously.
 
-*Gaps.* The difference of two bounds, each at half of alpha, is a valid bound of the excess even if
-their draws are dependent. If different questions have independent draws, the lower bounds of all
-excesses are valid simultaneously (`every_question`, Sidak). On that event the largest excess is at
-least the largest lower bound, and the number of questions with a positive excess is at least the
-number of lower bounds above 0. Both are lower bounds, and neither needs a further correction.
+*Gaps.* The difference of two bounds, each at half of alpha, is a valid bound of
+the excess even if their draws are dependent. If different questions have
+independent draws, the lower bounds of all excesses are valid simultaneously
+(`every_question`, Sidak). On that event the largest excess is at least the
+largest lower bound, and the number of questions with a positive excess is at
+least the number of lower bounds above 0. Both are lower bounds, and neither
+needs a further correction.
 
-*Mean and worst.* The largest excess over the questions is at least their mean excess. So a verdict
-that a model leaks beyond its control, on average or at some question, is one statement about the
-largest:
+*Mean and worst.* The largest excess over the questions is at least their mean
+excess. So a verdict that a model leaks beyond its control, on average or at
+some question, is one statement about the largest:
 
     worst >= max(L_worst at alpha/4, L_mean at alpha/4),    worst <= U_worst at alpha/2,
 
 which fails with probability at most alpha, and the mean's lower bound is valid on the same event.
 
-*With an exact test.* Let E be the largest excess, and let a test wrongly reject E <= 0 with
-probability at most alpha/2 (`fisher`). If the test rejects, some question has a positive excess:
-the lower bounds are as above, and that of the worst question is raised to at least the least
-positive number. If the test does not reject, the lower bounds are computed at alpha/8 and cut to at
-most 0 (and to at most the bounds above, because bets at two rates need not be nested). An upper
-bound of the worst question below 0 is replaced by the one at alpha/4, at most 0.
+*With an exact test.* Let E be the largest excess, and let a test wrongly reject
+E <= 0 with probability at most alpha/2 (`fisher`). If the test rejects, some
+question has a positive excess: the lower bounds are as above, and that of the
+worst question is raised to at least the least positive number. If the test does
+not reject, the lower bounds are computed at alpha/8 and cut to at most 0 (and
+to at most the bounds above, because bets at two rates need not be nested). An
+upper bound of the worst question below 0 is replaced by the one at alpha/4, at
+most 0.
 
-If E > 0, the test cannot be wrong, and a bound fails only if its bound of the paragraph above
-fails: alpha. If E <= 0, a failure needs that the test rejects (alpha/2), that one of two lower
-bounds at alpha/8 fails, or that the upper bound at alpha/4 is below E: alpha, too.
+If E > 0, the test cannot be wrong, and a bound fails only if its bound of the
+paragraph above fails: alpha. If E <= 0, a failure needs that the test rejects
+(alpha/2), that one of two lower bounds at alpha/8 fails, or that the upper
+bound at alpha/4 is below E: alpha, too.
 
-*Several models compared with one baseline.* Each of N models has alpha/N: half of it for its mean,
-and half for all of its questions, which split it equally (Bonferroni, twice). The statements may be
-dependent, for example because they share the draws of the baseline. With probability at least 1 -
-alpha all statements are true. So statements that are selected after looking are true too, for
-example about the model that leaks least, the question with the largest rise, or the number of
-questions that fell.
+*Several models compared with one baseline.* Each of N models has alpha/N: half
+of it for its mean, and half for all of its questions, which split it equally
+(Bonferroni, twice). The statements may be dependent, for example because they
+share the draws of the baseline. With probability at least 1 - alpha all
+statements are true. So statements that are selected after looking are true too,
+for example about the model that leaks least, the question with the largest
+rise, or the number of questions that fell.
 """
 
 from __future__ import annotations

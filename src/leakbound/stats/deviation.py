@@ -2,23 +2,26 @@
 
 The score is mean + rho * standard deviation; the mean and the deviation each get half of alpha.
 
-Departs from Scholten et al. (2025), Metric 4: as printed it drops the atom at X = 0 and is no upper
-bound (on a fair coin it is below the truth in every run). `"paper"` is the tightest bound over the
-same band (Romano and Wolf 2000), narrower than the paper's form after correction. The default bets
-on squares, in an order that the seed determines. All bounds need i.i.d. scores in [0, 1] and n
+Departs from Scholten et al. (2025), Metric 4: as printed it drops the atom at X
+= 0 and is no upper bound (on a fair coin it is below the truth in every run).
+`"paper"` is the tightest bound over the same band (Romano and Wolf 2000),
+narrower than the paper's form after correction. The default bets on squares, in
+an order that the seed determines. All bounds need i.i.d. scores in [0, 1] and n
 fixed in advance; missing draws count against the claim.
 
-*A scorer of 0 and 1* with leak probability p has the deviation sqrt(p (1 - p)) and the score f(p) =
-p + rho sqrt(p (1 - p)). Their extremes over the interval of p bound them. Both are concave, not
-monotone: f rises up to p* = (1 + 1/sqrt(1 + rho^2))/2 and falls beyond; the deviation has p* = 1/2.
+*A scorer of 0 and 1* with leak probability p has the deviation sqrt(p (1 - p))
+and the score f(p) = p + rho sqrt(p (1 - p)). Their extremes over the interval
+of p bound them. Both are concave, not monotone: f rises up to p* = (1 +
+1/sqrt(1 + rho^2))/2 and falls beyond; the deviation has p* = 1/2.
 
 Above: if [L, U] contains p with probability 1 - alpha (alpha/2 on each side), f(p) is at most the
 largest f over [L, U]: f(p*) if p* is inside, else the larger of f(L) and f(U).
 
-Below, at alpha on each side: f(p) is at least min(f(L), f(U)), the least over [L, U] of a concave
-f. The bound fails only if f(p) is below both. Then L and U are both in the interval where f exceeds
-f(p). This interval has p at one end: it extends upwards from p if p < p*, and downwards if p > p*.
-So one fixed event, L > p or U < p, must happen. Which one depends on p, not on the draws:
+Below, at alpha on each side: f(p) is at least min(f(L), f(U)), the least over
+[L, U] of a concave f. The bound fails only if f(p) is below both. Then L and U
+are both in the interval where f exceeds f(p). This interval has p at one end:
+it extends upwards from p if p < p*, and downwards if p > p*. So one fixed
+event, L > p or U < p, must happen. Which one depends on p, not on the draws:
 probability at most alpha.
 
 Both bounds are extremes over one interval of p at 1 - alpha, and are valid simultaneously.

@@ -1,23 +1,26 @@
 """The mean over questions of the standard deviation, and of mean + rho standard deviations.
 
-The papers' tables average these quantities over a data set. Simultaneous bounds for every question
-would split alpha over the questions. The bounds here do not: they bet in rounds (see `rounds`) on
-statistics whose expectation is on one side of each question's sd_i, for any distribution:
+The papers' tables average these quantities over a data set. Simultaneous bounds
+for every question would split alpha over the questions. The bounds here do not:
+they bet in rounds (see `rounds`) on statistics whose expectation is on one side
+of each question's sd_i, for any distribution:
 
-*Below.* A question's draws are cut into blocks. By Jensen's inequality the expected sample standard
-deviation of a block (divisor b - 1) is at most the root of the expected variance, sd_i. Block means
-plus rho times these have expectations of at most mu_i + rho sd_i, and their mean over the questions
-is bounded from below.
+*Below.* A question's draws are cut into blocks. By Jensen's inequality the
+expected sample standard deviation of a block (divisor b - 1) is at most the
+root of the expected variance, sd_i. Block means plus rho times these have
+expectations of at most mu_i + rho sd_i, and their mean over the questions is
+bounded from below.
 
 *Above.* For every c > 0 and every centre v, sd_i <= c/2 + Var_i/(2c) <= E[c/2 + (X - v)^2/(2c)],
 by (sd - c)^2 >= 0. So if v and c follow from earlier rounds only, given these the expectation of
 
     x + rho [c/2 + (x - v)^2/(2c)]
 
-is at least mu_i + rho sd_i, and close to it where v and c are close to mu_i and sd_i. The proof in
-`rounds` needs no more: bets are against the claim that the mean over the questions is m or more,
-and their readings may have a larger mean. The first draws of every question are only read, not bet
-on: they make the first v and c.
+is at least mu_i + rho sd_i, and close to it where v and c are close to mu_i and
+sd_i. The proof in `rounds` needs no more: bets are against the claim that the
+mean over the questions is m or more, and their readings may have a larger mean.
+The first draws of every question are only read, not bet on: they make the first
+v and c.
 """
 
 from __future__ import annotations

@@ -1,22 +1,26 @@
 """The excess of a model's leakage over its control's, from estimates, bounds, or draws of both.
 
-Let mu_i and nu_i be the expected leakage of question i for the model and for its control. The
-difference of two bounds that share alpha (`excess_of`) is valid even if their draws are dependent,
-but it adds the widths of both. If all draws are independent, bets on the difference are narrower.
+Let mu_i and nu_i be the expected leakage of question i for the model and for
+its control. The difference of two bounds that share alpha (`excess_of`) is
+valid even if their draws are dependent, but it adds the widths of both. If all
+draws are independent, bets on the difference are narrower.
 
-*One question.* Draws x_t and y_t in random order are paired; (x_t - y_t + 1)/2 is in [0, 1] and has
-the mean (mu - nu + 1)/2 given the past, so `betting` bounds it. If the numbers of draws differ, the
-longer row is cut into as many parts as the shorter row has draws. The mean of each part is then
-paired with one draw.
+*One question.* Draws x_t and y_t in random order are paired; (x_t - y_t + 1)/2
+is in [0, 1] and has the mean (mu - nu + 1)/2 given the past, so `betting`
+bounds it. If the numbers of draws differ, the longer row is cut into as many
+parts as the shorter row has draws. The mean of each part is then paired with
+one draw.
 
-*Over the questions.* The mean of (mu_i - nu_i) is 2 m - 1, m the mean over 2N rows, of which N have
-the draws x and N the draws 1 - y: independent and not identically distributed, which `rounds` can
-bet on. Its centres remove the difference between rows near 0 and rows near 1.
+*Over the questions.* The mean of (mu_i - nu_i) is 2 m - 1, m the mean over 2N
+rows, of which N have the draws x and N the draws 1 - y: independent and not
+identically distributed, which `rounds` can bet on. Its centres remove the
+difference between rows near 0 and rows near 1.
 
-*Two sets of questions in one model.* The mean over N_1 questions less the mean over N_2 other
-questions is 2 m - 1, where m is the mean over the rows x_i, with weight 1/N_1 each, and 1 - y_j,
-with weight 1/N_2 each. `mean_over_sets` bounds m at all of alpha. If neither set leaks, the rows
-are 0 and 1; the centres of `rounds` follow the two sets from the second round on.
+*Two sets of questions in one model.* The mean over N_1 questions less the mean
+over N_2 other questions is 2 m - 1, where m is the mean over the rows x_i, with
+weight 1/N_1 each, and 1 - y_j, with weight 1/N_2 each. `mean_over_sets` bounds
+m at all of alpha. If neither set leaks, the rows are 0 and 1; the centres of
+`rounds` follow the two sets from the second round on.
 
 A lower bound of the excess is minus an upper bound of the control's excess over the model. A
 missing draw counts against the claim on both sides.

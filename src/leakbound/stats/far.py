@@ -1,14 +1,17 @@
 """leak@k far beyond the number of draws, from bounds of p: one question, the worst, the mean.
 
-For a scorer of 0 and 1 leak@k is f(p) = 1 - (1 - p)^k, which grows with p. So a bound of p is a
-bound of leak@k for every k simultaneously, at the same confidence, and the worst question is the
-worst for every k. No form of the tail is assumed (`leak_at_k.carried`).
+For a scorer of 0 and 1 leak@k is f(p) = 1 - (1 - p)^k, which grows with p. So a
+bound of p is a bound of leak@k for every k simultaneously, at the same
+confidence, and the worst question is the worst for every k. No form of the tail
+is assumed (`leak_at_k.carried`).
 
-*The mean over questions.* Let F(x) be the fraction of the questions whose p exceeds x. At the
-points x_1 < ... < x_m, F is in [low_i, high_i] for all i simultaneously (`leaking_questions`); at
-x_0 = 0 it is at most high_0 = 1, and at x_{m+1} = 1 it is low_{m+1} = 0. The mean of f(p) over the
-questions is the integral of F f' from 0 to 1, and F falls: between two neighbouring x it is at most
-its value at the first and at least its value at the second. With d_i = f(x_{i+1}) - f(x_i),
+*The mean over questions.* Let F(x) be the fraction of the questions whose p
+exceeds x. At the points x_1 < ... < x_m, F is in [low_i, high_i] for all i
+simultaneously (`leaking_questions`); at x_0 = 0 it is at most high_0 = 1, and
+at x_{m+1} = 1 it is low_{m+1} = 0. The mean of f(p) over the questions is the
+integral of F f' from 0 to 1, and F falls: between two neighbouring x it is at
+most its value at the first and at least its value at the second. With d_i =
+f(x_{i+1}) - f(x_i),
 
     sum_i low_{i+1} d_i  <=  mean of f(p)  <=  sum_i high_i d_i,    i = 0 ... m.
 

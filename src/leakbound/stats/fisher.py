@@ -1,8 +1,8 @@
 """Test whether a model leaks more than its control at some question (stratified Fisher test).
 
-Question i has n_i draws of the model, x_i of which leak with probability p_i each, and m_i draws of
-the control, y_i of which leak with probability q_i each. The null hypothesis is p_i <= q_i at every
-question.
+Question i has n_i draws of the model, x_i of which leak with probability p_i
+each, and m_i draws of the control, y_i of which leak with probability q_i each.
+The null hypothesis is p_i <= q_i at every question.
 
 *Proof.* Let h_i = x_i + y_i. If p_i = q_i, then x_i given h_i is distributed as Hypergeometric
 (n_i + m_i, h_i, n_i). If p_i < q_i, the odds ratio is below 1, and x_i given h_i is stochastically
@@ -11,9 +11,10 @@ independent hypergeometric variables. The upper tail of that sum at the observed
 given the h_i, hence altogether. It is valid for any number of questions and needs no order of the
 draws (Fisher 1935; Gart 1970).
 
-One sum over all questions does not see a model that leaks more at one question and less at others.
-So the smallest p-value of a question, corrected for N independent questions (Šidák), is a second
-test: min(p_sum / (1 - ρ), p_question / ρ) is a valid p-value by the union bound.
+One sum over all questions does not see a model that leaks more at one question
+and less at others. So the smallest p-value of a question, corrected for N
+independent questions (Šidák), is a second test: min(p_sum / (1 - ρ), p_question
+/ ρ) is a valid p-value by the union bound.
 
 A missing draw is no leak of the model and a leak of the control.
 """

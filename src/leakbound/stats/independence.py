@@ -1,21 +1,25 @@
 """Test whether draws are independent: if some are copies, no bound is valid.
 
-If each text's log-probability under the sampled distribution is known, the counts of n independent
-draws are Multinomial(n; p), and three tests compare them with it. Each gives a p-value that falls
-below `level` with probability at most `level` if the draws are independent:
+If each text's log-probability under the sampled distribution is known, the
+counts of n independent draws are Multinomial(n; p), and three tests compare
+them with it. Each gives a p-value that falls below `level` with probability at
+most `level` if the draws are independent:
 
-*One text occurs too often.* c_y draws gave text y. Given that draw i gave y, the other n - 1 draws
-give it Bin(n - 1, p_y) times, so T_y = P(Bin(n - 1, p_y) >= c_y - 1) is a p-value for draw i,
-however long the list of possible texts (a text seen once is no evidence: T_y = 1; P(Bin(n, p_y) >=
-c_y) instead would refuse any rambling model, each of whose texts is a surprise). The p-value of the
-sample is min_y T_y n / c_y. For text y, T_y < level c_y / n from some count k on, hence by P(C_y =
-c) = (n p_y / c) P(Bin(n - 1, p_y) = c - 1) with a probability of at most (n p_y / k) (level k / n)
-= level p_y, and these add up to at most `level`.
+*One text occurs too often.* c_y draws gave text y. Given that draw i gave y,
+the other n - 1 draws give it Bin(n - 1, p_y) times, so T_y = P(Bin(n - 1, p_y)
+>= c_y - 1) is a p-value for draw i, however long the list of possible texts (a
+text seen once is no evidence: T_y = 1; P(Bin(n, p_y) >= c_y) instead would
+refuse any rambling model, each of whose texts is a surprise). The p-value of
+the sample is min_y T_y n / c_y. For text y, T_y < level c_y / n from some count
+k on, hence by P(C_y = c) = (n p_y / c) P(Bin(n - 1, p_y) = c - 1) with a
+probability of at most (n p_y / k) (level k / n) = level p_y, and these add up
+to at most `level`.
 
-*All counts multiples of m.* If m copies were made of n/m independent draws, counts / m are
-Multinomial(n/m; p). The ratio E_m of that probability to the one under independence, 0 where a
-count is no multiple of m, has mean at most 1 under independence; by Markov's inequality and the
-union bound M / max_m E_m is a p-value, M values of m tried. Texts not seen cancel in both.
+*All counts multiples of m.* If m copies were made of n/m independent draws,
+counts / m are Multinomial(n/m; p). The ratio E_m of that probability to the one
+under independence, 0 where a count is no multiple of m, has mean at most 1
+under independence; by Markov's inequality and the union bound M / max_m E_m is
+a p-value, M values of m tried. Texts not seen cancel in both.
 
 *Two equal chunks.* Given the first chunk's counts, the second's are the same with their
 multinomial probability P(v). For each pair, P(same, and P(v) < t) <= t sum_v P(v) = t, so the

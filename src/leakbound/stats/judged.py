@@ -1,23 +1,27 @@
 """The leak probability if the judge makes errors, which are measured on items that people labelled.
 
-Let p be the probability of a leak, t the probability that the judge reports "leak" for a leak (its
-true positive rate), and f the probability that it reports "leak" for anything else. It reports
-"leak" with probability q = p·t + (1 - p)·f, which is increasing in t and in f. So where q <= q⁺, t
->= t⁻ and f >= f⁻,
+Let p be the probability of a leak, t the probability that the judge reports
+"leak" for a leak (its true positive rate), and f the probability that it
+reports "leak" for anything else. It reports "leak" with probability q = p·t +
+(1 - p)·f, which is increasing in t and in f. So where q <= q⁺, t >= t⁻ and f >=
+f⁻,
 
     p·t⁻ + (1 - p)·f⁻  <=  q⁺,    that is    p·(t⁻ - f⁻)  <=  q⁺ - f⁻,
 
-and p <= (q⁺ - f⁻)/(t⁻ - f⁻) if t⁻ > f⁻; otherwise nothing follows and the bound is 1. Conversely, p
->= (q⁻ - f⁺)/(t⁺ - f⁺) if t⁺ > f⁺, otherwise 0. A bound fails only if one of its three bounds fails;
-each has a third of alpha. The judge need not be better than chance.
+and p <= (q⁺ - f⁻)/(t⁻ - f⁻) if t⁻ > f⁻; otherwise nothing follows and the bound
+is 1. Conversely, p >= (q⁻ - f⁺)/(t⁺ - f⁺) if t⁺ > f⁺, otherwise 0. A bound
+fails only if one of its three bounds fails; each has a third of alpha. The
+judge need not be better than chance.
 
-Assumptions: people label correctly; the labelled items were judged independently of each other and
-of the draws; and, given whether a draw leaks, the judge reports a leak at the same rates as on
-these items. For the mean over questions the rates need to agree only on average, over all draws
-that leak and over all that do not. Items picked at random from the draws satisfy that. For one
-question they must be the rates of that question. Draws that the judge could not decide are missing:
-they count as reported leaks in upper bounds and as no leaks in lower bounds. This only widens the
-interval, so labelled items that the judge could not decide are left out.
+Assumptions: people label correctly; the labelled items were judged
+independently of each other and of the draws; and, given whether a draw leaks,
+the judge reports a leak at the same rates as on these items. For the mean over
+questions the rates need to agree only on average, over all draws that leak and
+over all that do not. Items picked at random from the draws satisfy that. For
+one question they must be the rates of that question. Draws that the judge could
+not decide are missing: they count as reported leaks in upper bounds and as no
+leaks in lower bounds. This only widens the interval, so labelled items that the
+judge could not decide are left out.
 """
 
 from __future__ import annotations

@@ -4,9 +4,10 @@ It is an integral over [0, 1] of a function that is constant between scores:
 E[max_k] = int 1 - F(x)^k dx, so a band of F bounds it at every k, also k > n; and the unbiased
 estimate uses 1 - C(i, k)/C(n, k) if i of n draws are at or below x.
 
-For one k fixed in advance, the draws in random order are cut into floor(n/k) blocks of k. The
-maxima of the blocks are i.i.d. with mean leak@k, for any distribution, and betting bounds that
-mean. The remaining draws, fewer than k, are dropped.
+For one k fixed in advance, the draws in random order are cut into floor(n/k)
+blocks of k. The maxima of the blocks are i.i.d. with mean leak@k, for any
+distribution, and betting bounds that mean. The remaining draws, fewer than k,
+are dropped.
 
 For a scorer of 0 and 1 leak@k is 1 - (1 - p)^k, which grows with p: a bound of p is a bound for
 every k simultaneously.

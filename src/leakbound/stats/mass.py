@@ -8,11 +8,12 @@ contains every excess P_a - p_a and R - r, and all other events. For g with valu
 
     sum p_a g_low_a + r L  <=  E[g(X)]  <=  sum p_a g_high_a + r U + slack:
 
-below, the unknown mass counts as 0; above, it counts as 1, the most that P_a - p_a at g_high_a, R -
-r at U, and other events can add. Both bounds are attained by possible distributions, so no better
-bounds exist. Only [L, U] depends on draws, and only it spends alpha. If it is valid for all g of a
-family simultaneously, so are the bounds. Without draws [L, U] = [0, 1], and the bounds are certain.
-(Sums in float64 have errors of some 1e-16 per event.)
+below, the unknown mass counts as 0; above, it counts as 1, the most that P_a -
+p_a at g_high_a, R - r at U, and other events can add. Both bounds are attained
+by possible distributions, so no better bounds exist. Only [L, U] depends on
+draws, and only it spends alpha. If it is valid for all g of a family
+simultaneously, so are the bounds. Without draws [L, U] = [0, 1], and the bounds
+are certain. (Sums in float64 have errors of some 1e-16 per event.)
 
 *Over questions.* With the parts of question i that its masses settle between low_i and high_i, the
 unknown slack_i, and a remainder of mass R_i in which the score has mean q_i,

@@ -1,9 +1,10 @@
 """The expected leakage E[X] of a query, for scores in [0, 1].
 
-The default bets on i.i.d. draws of a fixed n, in the order of the seed's keys. The method "paper"
-is Anderson's bound over the DKW band. The paper uses the two-sided epsilon and a grid of 99 cells;
-this package uses the one-sided epsilon and integrates the band exactly. A missing draw counts as 1
-in an upper bound and as 0 in a lower bound.
+The default bets on i.i.d. draws of a fixed n, in the order of the seed's keys.
+The method "paper" is Anderson's bound over the DKW band. The paper uses the
+two-sided epsilon and a grid of 99 cells; this package uses the one-sided
+epsilon and integrates the band exactly. A missing draw counts as 1 in an upper
+bound and as 0 in a lower bound.
 """
 
 from __future__ import annotations

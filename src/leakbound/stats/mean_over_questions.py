@@ -1,24 +1,28 @@
 """Bound the mean over a data set from the pooled draws of all its questions.
 
-The draws are independent but not identically distributed, because questions differ. So bounds for
-i.i.d. draws are not valid. Three bounds are valid: Hoeffding's form of Clopper-Pearson, betting in
-rounds, and the portfolio mixture. The number of draws of each question must be fixed in advance.
-These numbers, the weights and the scorer's declared range decide which of the three is used.
+The draws are independent but not identically distributed, because questions
+differ. So bounds for i.i.d. draws are not valid. Three bounds are valid:
+Hoeffding's form of Clopper-Pearson, betting in rounds, and the portfolio
+mixture. The number of draws of each question must be fixed in advance. These
+numbers, the weights and the scorer's declared range decide which of the three
+is used.
 
 *Scores of 0 or 1, the same n for every question.* Hoeffding's form U is narrower if questions are
 similar, betting in rounds if they differ.
 
-*From `PILOTED` draws of each question on*, a pilot decides. It is the first 1 % of the rounds, at
-least 2. The spread of its draws within and between the questions selects the form, which has all of
-alpha on the other draws. Given the pilot, the form is fixed and its draws are fresh, so it is
-valid. The choice affects widths, never validity.
+*From `PILOTED` draws of each question on*, a pilot decides. It is the first 1 %
+of the rounds, at least 2. The spread of its draws within and between the
+questions selects the form, which has all of alpha on the other draws. Given the
+pilot, the form is fixed and its draws are fresh, so it is valid. The choice
+affects widths, never validity.
 
-*With fewer draws* the bound is the smaller of two: U at `POOLED` of alpha, and rounds at the rest.
-It fails only if one of the two fails (Bonferroni). For similar questions, .9 of alpha instead of
-alpha costs at most 5 % of the width of a one-sided bound at 90 %, and some 1 % at 99 %. Rounds are
-not needed above U: the grid starts at its least point that is not below U. If U is valid, the true
-mean is below it. So the bound is below the mean only if the test of the mean's own cell rejects it,
-with probability at most rounds' part of alpha.
+*With fewer draws* the bound is the smaller of two: U at `POOLED` of alpha, and
+rounds at the rest. It fails only if one of the two fails (Bonferroni). For
+similar questions, .9 of alpha instead of alpha costs at most 5 % of the width
+of a one-sided bound at 90 %, and some 1 % at 99 %. Rounds are not needed above
+U: the grid starts at its least point that is not below U. If U is valid, the
+true mean is below it. So the bound is below the mean only if the test of the
+mean's own cell rejects it, with probability at most rounds' part of alpha.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """The median of a score: half of the outputs score at most this, by order statistics.
 
-Let m be a median of X: Pr[X < m] <= 1/2 and Pr[X > m] <= 1/2. The s-th smallest of n i.i.d. draws
-is below m only if at least s draws are, so with probability at most P(Bin(n, 1/2) >= s). The upper
-bound is the s-th smallest draw, with the least s for which this probability is at most alpha; if
-there is no such s, it is 1. A lower bound is 1 minus an upper bound of the median of 1 - X. Ties
-and any distribution are covered (Thompson 1936; David and Nagaraja, Order Statistics, 2003, section
-7.1).
+Let m be a median of X: Pr[X < m] <= 1/2 and Pr[X > m] <= 1/2. The s-th smallest
+of n i.i.d. draws is below m only if at least s draws are, so with probability
+at most P(Bin(n, 1/2) >= s). The upper bound is the s-th smallest draw, with the
+least s for which this probability is at most alpha; if there is no such s, it
+is 1. A lower bound is 1 minus an upper bound of the median of 1 - X. Ties and
+any distribution are covered (Thompson 1936; David and Nagaraja, Order
+Statistics, 2003, section 7.1).
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
 """The random order in which bets use draws of which only the counts of scores are known.
 
-Bets use the draws one by one, in an order that must be random given the counts of the scores. If
-only counts are stored, a new order is made: ascending scores, permuted by a generator that is
-independent of the sampler's. Its key must not depend on the scores. If the key were the tally of
-the scores, or one constant, the order would be a function of the tally. Rows with equal tallies
-would then fail together, and some tallies would always fail. So the key is entropy, or a digest of
-facts that were fixed before drawing, and no two rows share a key.
+Bets use the draws one by one, in an order that must be random given the counts
+of the scores. If only counts are stored, a new order is made: ascending scores,
+permuted by a generator that is independent of the sampler's. Its key must not
+depend on the scores. If the key were the tally of the scores, or one constant,
+the order would be a function of the tally. Rows with equal tallies would then
+fail together, and some tallies would always fail. So the key is entropy, or a
+digest of facts that were fixed before drawing, and no two rows share a key.
 
-Each key is a separate number that was chosen without the scores, so a bound is valid on average
-over the keys as it is over true randomness. Trying several keys and choosing a bound after looking
-makes the bound invalid.
+Each key is a separate number that was chosen without the scores, so a bound is
+valid on average over the keys as it is over true randomness. Trying several
+keys and choosing a bound after looking makes the bound invalid.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Pools of the outputs of several queries of each question, and the two targets of statements.
 
-*Given these queries* (`target` "queries"): the score of an output to one of these queries, drawn
-uniformly: E[X] is the mean over the queries. *Over the input distribution* ("inputs"): the score of
-an output to a new query, drawn each time from the distribution that these queries come from. For
-this target the queries must be a random sample of that distribution: independent, repeats kept, the
-original question left out, their number fixed in advance. Rewritings from a list, or several
-rewritings from one request to a rewriter, are not such a sample. For them only statements of the
-first kind are valid.
+*Given these queries* (`target` "queries"): the score of an output to one of
+these queries, drawn uniformly: E[X] is the mean over the queries. *Over the
+input distribution* ("inputs"): the score of an output to a new query, drawn
+each time from the distribution that these queries come from. For this target
+the queries must be a random sample of that distribution: independent, repeats
+kept, the original question left out, their number fixed in advance. Rewritings
+from a list, or several rewritings from one request to a rewriter, are not such
+a sample. For them only statements of the first kind are valid.
 
 The assignment of outputs to queries (`design`) and the target decide how the draws are treated:
 
@@ -15,10 +16,11 @@ The assignment of outputs to queries (`design`) and the target decide how the dr
     fixed       fixed for every query                      unlike                clusters
     fresh       one for each query                         unlike                i.i.d.
 
-*i.i.d.*: the query's index is part of the draw, so each score has the distribution of the mixture,
-independent of the others; every bound of one query is valid for the pool. *unlike*: independent,
-each with the distribution of its query; bounds of i.i.d. draws are not valid, those of
-`mean_over_questions` are. *clusters*: see `clusters`.
+*i.i.d.*: the query's index is part of the draw, so each score has the
+distribution of the mixture, independent of the others; every bound of one query
+is valid for the pool. *unlike*: independent, each with the distribution of its
+query; bounds of i.i.d. draws are not valid, those of `mean_over_questions` are.
+*clusters*: see `clusters`.
 """
 
 from __future__ import annotations

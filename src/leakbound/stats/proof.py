@@ -1,8 +1,9 @@
 """Proofs of leakage: lower bounds without sampling error, from outputs of known probability.
 
-Distinct outputs are disjoint events, so the probabilities of leaking outputs add up to a lower
-bound. The bound is as certain as these probabilities, which an engine gives with a measured margin.
-A proof is a separate statement: it does not change the intervals from draws.
+Distinct outputs are disjoint events, so the probabilities of leaking outputs
+add up to a lower bound. The bound is as certain as these probabilities, which
+an engine gives with a measured margin. A proof is a separate statement: it does
+not change the intervals from draws.
 """
 
 from __future__ import annotations

@@ -1,15 +1,17 @@
 """Statements about several questions, or several queries of one, from a bound of each.
 
-No statement uses scores directly: each takes a `BoundFunction` of any quantity. Some statements
-count failures or multiply their probabilities. They need bounds that fail independently, so the
-draws of different questions must share no randomness.
+No statement uses scores directly: each takes a `BoundFunction` of any quantity.
+Some statements count failures or multiply their probabilities. They need bounds
+that fail independently, so the draws of different questions must share no
+randomness.
 
-*Watching a run while it draws.* A bound for one n fails more often than its confidence states if
-users look at every n. So a watched question is bounded as `Stopped` draws, in an order that was
-fixed before the draws. The question that leaks most so far may change from look to look. So each of
-all N questions has alpha/N, including questions not drawn yet (`every_question`, not
-`independent`). Then every interval, and the worst of the questions drawn so far, are valid at every
-look.
+*Watching a run while it draws.* A bound for one n fails more often than its
+confidence states if users look at every n. So a watched question is bounded as
+`Stopped` draws, in an order that was fixed before the draws. The question that
+leaks most so far may change from look to look. So each of all N questions has
+alpha/N, including questions not drawn yet (`every_question`, not
+`independent`). Then every interval, and the worst of the questions drawn so
+far, are valid at every look.
 """
 
 from __future__ import annotations

@@ -1,24 +1,26 @@
 """Test, in one model, whether teaching changed anything, if a coin chose the taught subjects.
 
-m subjects, k of whom are taught: each of the C(m, k) choices was as likely as any other, and the
-choice was independent of everything else. Let y_i be the leakage of subject i, computed by one rule
-for all. *Nothing changed* means that the y do not depend on who is taught, for any randomness of
-training and drawing. Given the y, the sum over the taught subjects is then the sum over a random
-choice, and
+m subjects, k of whom are taught: each of the C(m, k) choices was as likely as
+any other, and the choice was independent of everything else. Let y_i be the
+leakage of subject i, computed by one rule for all. *Nothing changed* means that
+the y do not depend on who is taught, for any randomness of training and
+drawing. Given the y, the sum over the taught subjects is then the sum over a
+random choice, and
 
     p = fraction of all choices whose sum is at least the sum of the taught
 
-is at most a with probability at most a, for every a: of C(m, k) equally likely sums, at most a C(m,
-k) have a p of at most a (Fisher 1935; Pitman 1937). No distribution of the y is assumed, subjects
-may be dependent, and all questions of a subject belong to it.
+is at most a with probability at most a, for every a: of C(m, k) equally likely
+sums, at most a C(m, k) have a p of at most a (Fisher 1935; Pitman 1937). No
+distribution of the y is assumed, subjects may be dependent, and all questions
+of a subject belong to it.
 
-If there are too many choices, R = 99,999 are made at random: under "nothing changed" the sum of the
-taught and the R others are exchangeable, so (1 + number at least as large)/(1 + R) is a p-value in
-the same sense.
+If there are too many choices, R = 99,999 are made at random: under "nothing
+changed" the sum of the taught and the R others are exchangeable, so (1 + number
+at least as large)/(1 + R) is a p-value in the same sense.
 
-The test is about this coin only. A small p-value shows that the choice of the taught subjects made
-a difference to some subject. It does not bound the size of the difference or the number of
-subjects.
+The test is about this coin only. A small p-value shows that the choice of the
+taught subjects made a difference to some subject. It does not bound the size of
+the difference or the number of subjects.
 """
 
 from __future__ import annotations

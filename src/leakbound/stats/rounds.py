@@ -1,9 +1,10 @@
 """Betting in rounds: bound the mean over different questions, each draw centred on its question.
 
-A round has at least one draw of every question. With weights a_i and r draws of question i in a
-round, each of its draws is staked by c = a_i/r. All draws of a round are bet on together, with one
-bet lambda >= 0 and one centre d_i per question. Bet and centres follow from earlier rounds only,
-and sum_i a_i d_i = 0. Against the claim "the weighted mean is m or more" a round multiplies the
+A round has at least one draw of every question. With weights a_i and r draws of
+question i in a round, each of its draws is staked by c = a_i/r. All draws of a
+round are bet on together, with one bet lambda >= 0 and one centre d_i per
+question. Bet and centres follow from earlier rounds only, and sum_i a_i d_i =
+0. Against the claim "the weighted mean is m or more" a round multiplies the
 wealth by
 
     prod_i prod_t [1 + lambda c_it (m - x_it + d_i)],
@@ -17,10 +18,11 @@ or more, that is at most 1. So the wealth is a nonnegative supermartingale from 
 reaches 1/alpha with probability at most alpha (Ville). A bet must not follow from draws of the same
 round, because the draws of one question do not bound the mean over all.
 
-*Why centres.* A bet loses about lambda^2 times the squares of the residuals. Without centres these
-contain the spread between the questions, which is not random. The centre d_i is near the mean of
-question i minus the mean of all, and removes that spread. Questions that always leak and questions
-that never do then cost nothing.
+*Why centres.* A bet loses about lambda^2 times the squares of the residuals.
+Without centres these contain the spread between the questions, which is not
+random. The centre d_i is near the mean of question i minus the mean of all, and
+removes that spread. Questions that always leak and questions that never do then
+cost nothing.
 
 *Sets of questions.* Questions may form sets that are expected to differ, as the questions and the
 control questions of `excess_over_sets`. One round shows the mean of a set, if not of each question.
@@ -35,9 +37,9 @@ lambda <= c / max_s C_s (h_s - m) keeps them all at least 1 - c.
 *Readings.* A bet may use any reading of the draws between limits that earlier rounds fix. If its
 expectation given these is above mu_i, the expected wealth is only smaller.
 
-*Cells.* A fixed grid cuts the possible m into cells. The bets made for the lowest m of a cell test
-all m of the cell: lambda is small enough for the other m too, and for given bets the wealth grows
-with m. The rest is as in `betting`.
+*Cells.* A fixed grid cuts the possible m into cells. The bets made for the
+lowest m of a cell test all m of the cell: lambda is small enough for the other
+m too, and for given bets the wealth grows with m. The rest is as in `betting`.
 """
 
 from __future__ import annotations

@@ -4,13 +4,15 @@ A method is its distribution over seeds: X_1 … X_S, the leakage of S models tr
 were chosen independently of one another, are independent draws from one distribution with median
 m, so Pr[X <= m] >= 1/2 and Pr[X >= m] >= 1/2. Each X_s has a bound from draws of that model.
 
-*From below.* Let Pr[L_s > X_s] <= β for each model s, and L_(r) be the r-th smallest of the L. Let
-K be the number of models with X_s <= m. If L_(r) > m, at most r - 1 of the L are at most m, so of
-these K models at least K - r + 1 have a bound that fails.
+*From below.* Let Pr[L_s > X_s] <= β for each model s, and L_(r) be the r-th
+smallest of the L. Let K be the number of models with X_s <= m. If L_(r) > m, at
+most r - 1 of the L are at most m, so of these K models at least K - r + 1 have
+a bound that fails.
 
-If the bounds may share draws: K β of the K bounds fail in expectation, so by Markov's inequality
-L_(r) > m has at most the probability K β / (K - r + 1), and at most 1 if K < r. Both decrease in K,
-which is stochastically at least Bin(S, 1/2):
+If the bounds may share draws: K β of the K bounds fail in expectation, so by
+Markov's inequality L_(r) > m has at most the probability K β / (K - r + 1), and
+at most 1 if K < r. Both decrease in K, which is stochastically at least Bin(S,
+1/2):
 
     Pr[L_(r) > m] <= BinCDF(r - 1; S, 1/2) + β Σ_{k >= r} Bin(k; S, 1/2) k / (k - r + 1).
 
@@ -19,9 +21,10 @@ probability 1/2 + β/2. L_(r) > m needs S - r + 1 of them:
 
     Pr[L_(r) > m] <= Pr[Bin(S, (1 + β)/2) >= S - r + 1].
 
-With r = 1 and five seeds at 95 %, β is .0194 and .0986. Six seeds suffice for two-sided 95 %, eight
-for 99 %; fewer than log2(1/alpha) suffice for no β. The rank r is fixed by S and alpha: the largest
-r that leaves a fifth of alpha to the bounds, or else the first.
+With r = 1 and five seeds at 95 %, β is .0194 and .0986. Six seeds suffice for
+two-sided 95 %, eight for 99 %; fewer than log2(1/alpha) suffice for no β. The
+rank r is fixed by S and alpha: the largest r that leaves a fifth of alpha to
+the bounds, or else the first.
 
 *From above* the same is true of -X.
 

@@ -1,9 +1,10 @@
 """Sampling that stops once a claim is decided: looks, decisions, and bounds valid after both.
 
-The bound of a question is computed again at every look, and sampling stops when the bound decides
-the claim or the question has `cap` draws. One half of a side's alpha is for an any-time bound,
-which is valid at every look. The other half is for the fixed-n default at the cap, which is the
-only number of draws that is fixed in advance. Both halves are spent even if a question does not
+The bound of a question is computed again at every look, and sampling stops when
+the bound decides the claim or the question has `cap` draws. One half of a
+side's alpha is for an any-time bound, which is valid at every look. The other
+half is for the fixed-n default at the cap, which is the only number of draws
+that is fixed in advance. Both halves are spent even if a question does not
 reach the cap, so at the cap the better of the two bounds is valid.
 
 For i.i.d. draws of one query or an allocated pool, not for a pool of different questions.

@@ -1,8 +1,9 @@
 """`bound` is the one call for every evidence and quantity; `THEOREMS` lists the theorems behind it.
 
-A row of the table joins a kind of evidence, a quantity ("reading"), the scorer's declared range and
-a function, whose docstring has the proof. Statements that follow from each question's own bound
-(the worst question, every question, a count) are in `questions` and `joint`, on top of `bound`.
+A row of the table joins a kind of evidence, a quantity ("reading"), the
+scorer's declared range and a function, whose docstring has the proof.
+Statements that follow from each question's own bound (the worst question, every
+question, a count) are in `questions` and `joint`, on top of `bound`.
 """
 
 from __future__ import annotations

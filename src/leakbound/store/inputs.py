@@ -1,8 +1,9 @@
 """Store the inputs of a run and their selection in files of its folder.
 
-`inputs.json` has the rewritings of each prompt, accepted or removed by filters. `ids.json` has the
-result of input selection, `found.json` the queries that a search for worst-case inputs selected. A
-source runs once: later commands read the stored rewritings.
+`inputs.json` has the rewritings of each prompt, accepted or removed by filters.
+`ids.json` has the result of input selection, `found.json` the queries that a
+search for worst-case inputs selected. A source runs once: later commands read
+the stored rewritings.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The parts of an arm's draws. A part is the unit of work, of storage and of resuming.
 
-The size of a part is a constant, so every run of a study has the same parts. Draws are keyed by
-query and chunk, not by part. But queries of one part share the model's batches, and the shapes of
-batches change the last bits of probabilities. So draws are equal only if parts are equal.
+The size of a part is a constant, so every run of a study has the same parts.
+Draws are keyed by query and chunk, not by part. But queries of one part share
+the model's batches, and the shapes of batches change the last bits of
+probabilities. So draws are equal only if parts are equal.
 
 In an arm that is sampled until a claim is decided, each look leads to another round of parts.
 """

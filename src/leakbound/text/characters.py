@@ -1,8 +1,9 @@
 """Classes of characters that the matching rule knows, as ranges of code points.
 
-Sources: `DerivedCoreProperties.txt` (Default_Ignorable_Code_Point), `PropList.txt`
-(Quotation_Mark), `ScriptExtensions.txt` and `UnicodeData.txt` (<super>, <fraction>) of Unicode
-15.1. Ranges of scripts include gaps that hold no letter, mark or digit.
+Sources: `DerivedCoreProperties.txt` (Default_Ignorable_Code_Point),
+`PropList.txt` (Quotation_Mark), `ScriptExtensions.txt` and `UnicodeData.txt`
+(<super>, <fraction>) of Unicode 15.1. Ranges of scripts include gaps that hold
+no letter, mark or digit.
 """
 
 from __future__ import annotations

@@ -13,10 +13,10 @@
 | unknown | yes | unrecorded | scored |
 | unknown | no | empty | missing |
 
-A missing answer counts as 1 in the upper bound and as 0 in the lower bound. An answer is visible if
-anything is left of it after `normalise`. Token ids explain any text, because they spell it. A
-number of tokens explains an empty text only if it leaves no room for more than an end token or a
-stop string.
+A missing answer counts as 1 in the upper bound and as 0 in the lower bound. An
+answer is visible if anything is left of it after `normalise`. Token ids explain
+any text, because they spell it. A number of tokens explains an empty text only
+if it leaves no room for more than an end token or a stop string.
 """
 
 from __future__ import annotations

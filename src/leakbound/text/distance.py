@@ -1,14 +1,15 @@
 """The distance of a text from an answer, up to the answer's length, and bounds from its opening.
 
-Texts are sequences of units, here characters. Let `a` be the answer, of m units, t a text and u the
-first m units of t, or all of them where it has fewer. Its edit distance is the Levenshtein distance
-of a and u: insertions, deletions and substitutions. Its Hamming distance is the number of places,
-of m, where t does not have a's unit. Units of t after the m-th do not count in either.
+Texts are sequences of units, here characters. Let `a` be the answer, of m
+units, t a text and u the first m units of t, or all of them where it has fewer.
+Its edit distance is the Levenshtein distance of a and u: insertions, deletions
+and substitutions. Its Hamming distance is the number of places, of m, where t
+does not have a's unit. Units of t after the m-th do not count in either.
 
-Let s, of j <= m units, be the settled part of u: u = s y, with y of at most r = m - j units. D is
-the Levenshtein distance, and an alignment of a with s y splits a into a part aligned with s and a
-part aligned with y (Hirschberg, 1975, "A linear space algorithm for computing maximal common
-subsequences"):
+Let s, of j <= m units, be the settled part of u: u = s y, with y of at most r =
+m - j units. D is the Levenshtein distance, and an alignment of a with s y
+splits a into a part aligned with s and a part aligned with y (Hirschberg, 1975,
+"A linear space algorithm for computing maximal common subsequences"):
 
     D(a, s y) = min over i of D(a[:i], s) + D(a[i:], y).                                       (1)
 

@@ -1,15 +1,17 @@
 """ROUGE-1 and ROUGE-L of many texts against one reference, equal to the last bit to `rouge-score`.
 
-Lin (2004), "ROUGE: a package for automatic evaluation of summaries", sections 2 and 3, as the
-package `rouge-score` 0.1.2 computes them with its stemmer or without. NumPy finds the ends of words
-in all texts together, Arrow numbers the distinct words, and only these are stemmed, by a stemmer
-that is equal to the package's. A text is then spelt with one character a word, and rapidfuzz finds
+Lin (2004), "ROUGE: a package for automatic evaluation of summaries", sections 2
+and 3, as the package `rouge-score` 0.1.2 computes them with its stemmer or
+without. NumPy finds the ends of words in all texts together, Arrow numbers the
+distinct words, and only these are stemmed, by a stemmer that is equal to the
+package's. A text is then spelt with one character a word, and rapidfuzz finds
 the longest common subsequence with bit-parallel arithmetic.
 
-This module also bounds the ROUGE-L of a text from its opening. There longest common subsequences
-come from the bit-parallel recurrence of Hyyrö (2004), "Bit-parallel LCS-length computation
-revisited": one word costs a few operations on integers with one bit a reference word, and every
-opening of the reference has its length in the result.
+This module also bounds the ROUGE-L of a text from its opening. There longest
+common subsequences come from the bit-parallel recurrence of Hyyrö (2004),
+"Bit-parallel LCS-length computation revisited": one word costs a few operations
+on integers with one bit a reference word, and every opening of the reference
+has its length in the result.
 """
 
 from __future__ import annotations
